@@ -1,0 +1,84 @@
+"""SPMD programs in a notebook: one controller, N workers, registers you can look at.
+
+    %load_ext disco_magic          in a notebook or in terminal IPython
+    import disco_magic as disco    in Python: disco.ThreadedSession(num_workers=4)
+
+Names are loaded when they are first used: the import itself takes a millisecond and needs no other package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from disco_magic import errors
+    from disco_magic.functions.context import WorkerContext, worker
+    from disco_magic.functions.registry import list_funcs, register_func, remove_func
+    from disco_magic.session.config import ThreadedSession
+    from disco_magic.session.current import session
+    from disco_magic.session.dref import DPackedFunc, DRef
+    from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CellResult": "session.results",
+    "DPackedFunc": "session.dref",
+    "DRef": "session.dref",
+    "Session": "session.session",
+    "ThreadedSession": "session.config",
+    "WorkerContext": "functions.context",
+    "list_funcs": "functions.registry",
+    "register_func": "functions.registry",
+    "remove_func": "functions.registry",
+    "session": "session.current",
+    "worker": "functions.context",
+}
+
+__all__ = [
+    "CellResult",
+    "DPackedFunc",
+    "DRef",
+    "Session",
+    "ThreadedSession",
+    "WorkerContext",
+    "errors",
+    "list_funcs",
+    "register_func",
+    "remove_func",
+    "session",
+    "worker",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("disco_magic.errors")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'disco_magic' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"disco_magic.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """``%load_ext disco_magic``: add ``%disco`` and ``%%disco``; starts no worker."""
+    from disco_magic.notebook.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """``%unload_ext disco_magic``: end the session and take everything away again."""
+    from disco_magic.notebook.extension import unload
+
+    unload(shell)

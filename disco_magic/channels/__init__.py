@@ -1,0 +1,1 @@
+"""Control plane: channels move messages and know nothing about them."""

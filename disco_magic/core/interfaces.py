@@ -1,0 +1,130 @@
+"""The contracts at the three joints of a session: Channel (control plane), Plane (data plane), Launcher.
+
+Everything else may rely on what is written here and on nothing more. `disco_magic.testing` holds
+conformance checks that any implementation can be run through.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.messages import Command, Event
+    from disco_magic.errors import Failure
+
+
+class Seat(NamedTuple):
+    """Who makes a plane call, with whom, and as part of which command.
+
+    Attributes:
+        worker: id of the calling worker.
+        members: ids of the workers that make this call together, ascending; contains `worker`.
+        scope: sequence number of the command being executed. Calls of different scopes never meet.
+        present: ids of the workers the command was sent to; None means all.
+    """
+
+    worker: int
+    members: tuple[int, ...]
+    scope: int
+    present: tuple[int, ...] | None = None
+
+    @property
+    def rank(self) -> int:
+        """Position of the caller among the members."""
+        return self.members.index(self.worker)
+
+
+class Plane(Protocol):
+    """Moves arrays between workers; knows no session and no channel.
+
+    Callers may rely on:
+      * All members of a call get the same answer: every one returns, or every one raises.
+      * Nothing is written before the arguments of all members were checked against each other.
+      * A caller waits only while every member it waits for can still come. As soon as one has left the
+        scope (`leave`), the scope is aborted (`abort`), or the members wait for each other in a circle,
+        all callers concerned raise.
+      * Calls of one scope leave nothing behind that a later scope could see.
+
+    The plane relies on:
+      * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
+      * Scopes of one worker strictly grow, and every worker leaves each scope that was sent to it.
+      * No asynchronous exception is injected into a thread while it is inside a plane call.
+    """
+
+    name: str
+    left: list[int]
+    waiting: dict[int, Any]
+
+    def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
+        """`worker` will make no further call in `scope` or an earlier one; `failure` says why, if it failed.
+
+        A driver may instead write ``left[worker] = scope`` and call this only if `waiting` is not empty
+        afterwards: `waiting` is filled before `left` is read.
+        """
+
+    def unread(self, worker: int, scope: int) -> list[str]:
+        """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`."""
+
+    def abort(self, through: int, reason: str) -> None:
+        """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come."""
+
+    def close(self) -> None:
+        """Release everybody and refuse further calls. Idempotent."""
+
+    def allreduce(self, seat: Seat, x: Any, op: str, out: Any | None) -> Any:
+        """Reduce `x` over the members; every member gets the result."""
+
+    def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
+        """Reduce `x` over the members; the member of rank `root` gets the result, the others None."""
+
+    def allgather(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
+        """Concatenate the members' arrays along `axis` in rank order; every member gets the result."""
+
+    def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
+        """As `allgather`, for the member of rank `root` only; the others get None."""
+
+    def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
+        """Reduce over the members, then split along `axis`; rank r gets part r."""
+
+    def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
+        """Copy the array of rank `root` to every member."""
+
+    def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
+        """Split the array of rank `root` along `axis`; rank r gets part r."""
+
+    def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
+        """Split along `axis`; part j goes to rank j; the received parts are joined in rank order."""
+
+    def barrier(self, seat: Seat) -> None:
+        """Return when every member has called it."""
+
+    def send(self, seat: Seat, x: Any, to: int) -> None:
+        """Hand a copy of `x` to worker `to`; does not wait for it."""
+
+    def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
+        """Wait for the next array that worker `source` sends to the caller in this scope."""
+
+
+class Channel(Protocol):
+    """Ordered lane to one worker: whole messages, first in, first out."""
+
+    def send(self, command: Command) -> None:
+        """Append a command. Never blocks, never fails while the channel is open."""
+
+    def close(self) -> None:
+        """No further command will come; what was sent is still executed."""
+
+
+class Launcher(Protocol):
+    """Brings workers up, watches them, takes them down."""
+
+    def start(self, deliver: Callable[[Event], None]) -> Sequence[Channel]:
+        """Start all workers or none (LaunchError); `deliver` receives their events from any thread."""
+
+    def interrupt(self, through: int, workers: Sequence[int], *, attempt: int) -> None:
+        """End what `workers` execute if its `seq` is ``<= through``; skip what they have not begun."""
+
+    def stop(self, timeout_s: float) -> None:
+        """End all workers; idempotent; afterwards nothing of them is left."""

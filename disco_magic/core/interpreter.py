@@ -1,0 +1,263 @@
+"""The worker machine: commands in, things to execute and events to send out. No thread, no clock, no I/O.
+
+::
+
+    command --> feed --> None      nothing to execute (a kill, a name bound)
+                     --> CALL      call `function` with `arguments`, then `store` its value
+                     --> EXECUTE   the same, then send the event that `finish` returns
+                     --> SKIP      an operand is poisoned; send `events`, tell the plane why
+                     --> event     send it
+                     --> STOP      end of the worker
+    an exception while executing  --> fail(failure) --> the event to send
+
+One command at a time, in arrival order: `feed` is not called again before `store`, `finish` or `fail`.
+It never raises for what users do. CALL is apart from EXECUTE because it is the path of every ordinary
+command and must not pay for what the rare ones need.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from disco_magic.core.messages import (
+    Answer,
+    Call,
+    CellDone,
+    DropNames,
+    Failed,
+    Fetch,
+    Kill,
+    LoadName,
+    Reached,
+    Run,
+    Stop,
+    Store,
+    StoreName,
+    Sync,
+)
+from disco_magic.core.registers import Poison, RegisterFile
+from disco_magic.errors import Failure, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.messages import Command, Event
+
+
+class Step:
+    """What the driver has to do next; compared by identity."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+CALL: Final = Step("CALL")
+EXECUTE: Final = Step("EXECUTE")
+SKIP: Final = Step("SKIP")
+STOP: Final = Step("STOP")
+
+
+class Interpreter:
+    """State machine of one worker.
+
+    Attributes:
+        function, arguments: what to execute after CALL or EXECUTE.
+        origin: after SKIP, the failure that was inherited.
+        events: after SKIP, what the controller must be told (empty if it knows).
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        registers: RegisterFile,
+        *,
+        copy: Callable[[Any], Any],
+        run: Callable[[Run], Any],
+    ) -> None:
+        self.worker = worker
+        self.registers = registers
+        self.function: Callable[..., Any] = copy
+        self.arguments: tuple[Any, ...] | list[Any] = ()
+        self.origin: Failure | None = None
+        self.events: tuple[Event, ...] = ()
+        self._values = registers.values
+        self._command: Command = Sync(0)
+        self._copy = copy
+        self._run = run
+        self._table: dict[type, Callable[[Any], Step | Event | None]] = {
+            Kill: self._nothing,
+            Store: self._store,
+            Fetch: self._fetch,
+            LoadName: self._load_name,
+            StoreName: self._store_name,
+            DropNames: self._drop_names,
+            Run: self._run_cell,
+            Sync: self._sync,
+            Stop: self._stop,
+        }
+
+    def feed(self, command: Command) -> Step | Event | None:
+        """Take the next command; see the module's picture for the answer."""
+        self._command = command
+        if type(command) is not Call:
+            if command.kills:
+                self.registers.kill(command.kills)
+            return self._table[type(command)](command)
+        _, _, function, args, refs, kwnames, kills, _ = command
+        values = self._values
+        if kills:
+            self.registers.kill(kills)
+        try:
+            if type(function) is int:
+                function = values[function]
+            if refs:
+                args = list(args)  # type: ignore[assignment]
+                for position in refs:
+                    args[position] = values[args[position]]  # type: ignore[index]
+        except KeyError as absent:
+            return self._inherit(absent.args[0], command.dest)
+        if kwnames:
+            split = len(args) - len(kwnames)
+            keywords = dict(zip(kwnames, args[split:], strict=True))
+            function = partial(cast("Callable[..., Any]", function), **keywords)
+            args = args[:split]
+        self.function = function  # type: ignore[assignment]
+        self.arguments = args
+        return CALL
+
+    def store(self, value: Any) -> None:
+        """The function of a CALL returned `value`."""
+        self._values[self._command.dest] = value  # type: ignore[union-attr]
+        self.arguments = ()  # an operand must not outlive its register until the next command comes
+
+    def finish(self, value: Any) -> Event | None:
+        """What EXECUTE asked for returned `value`; the event to send, if any."""
+        self.arguments = ()
+        command = self._command
+        if isinstance(command, Fetch):
+            return Answer(self.worker, command.seq, value)
+        if isinstance(command, Run):
+            self.registers.set(command.dest, value.value)
+            return CellDone(
+                self.worker,
+                command.seq,
+                value.elapsed_s,
+                self.registers.public_names(),
+                value.shown,
+                value.digest,
+            )
+        if isinstance(command, Call | Store):
+            self.registers.set(command.dest, value)
+        return None
+
+    def fail(self, failure: Failure, elapsed_s: float = 0.0) -> Event:
+        """Executing raised: poison the result and say so."""
+        self.arguments = ()
+        command = self._command
+        if isinstance(command, Fetch):
+            return Answer(self.worker, command.seq, None, failure)
+        if isinstance(command, Call | Store | LoadName | Run):
+            self.registers.values.pop(command.dest, None)
+            self.registers.poison(command.dest, Poison(failure, reported=True))
+        if isinstance(command, Run):
+            names = self.registers.public_names()
+            return CellDone(self.worker, command.seq, elapsed_s, names, failure=failure)
+        return Failed(self.worker, command.seq, failure)
+
+    def describe(self, command: Command) -> str:
+        """The command in words, for errors and status lines."""
+        if isinstance(command, Run):
+            return str(command.cell.label)
+        if isinstance(command, Call):
+            function = command.function
+            if isinstance(function, int):
+                function = self._values.get(function, function)
+            name = getattr(function, "disco_name", None) or getattr(function, "__qualname__", None)
+            return f"call {name or function!r}"
+        if isinstance(command, Fetch):
+            return f"get register #{command.register}"
+        if isinstance(command, LoadName | StoreName):
+            return f"{'read' if isinstance(command, LoadName) else 'bind'} register '{command.name}'"
+        return type(command).__name__.lower()
+
+    # --- the rare commands ---------------------------------------------------------------------
+
+    def _nothing(self, _: Kill) -> None:
+        return None
+
+    def _store(self, command: Store) -> Step | None:
+        if command.only is not None and self.worker not in command.only:
+            self.registers.set(command.dest, None)
+            return None
+        if command.only == (self.worker,):
+            self.registers.set(command.dest, command.value)
+            return None
+        self.function = self._copy
+        self.arguments = (command.value,)
+        return EXECUTE
+
+    def _fetch(self, command: Fetch) -> Step | Event:
+        poison = self.registers.poisons.get(command.register)
+        if poison is not None:
+            return Answer(self.worker, command.seq, None, poison.failure)
+        if command.register not in self._values:
+            return Answer(self.worker, command.seq, None, self._undefined(f"#{command.register}"))
+        self.function = self._copy
+        self.arguments = (self._values[command.register],)
+        return EXECUTE
+
+    def _load_name(self, command: LoadName) -> None:
+        try:
+            self.registers.set(command.dest, self.registers.names[command.name])
+        except KeyError:
+            # Quiet until somebody reads it: a name that only some workers have may be fetched from those.
+            self.registers.poison(command.dest, Poison(self._undefined(command.name), reported=False))
+
+    def _store_name(self, command: StoreName) -> Step | None:
+        if command.register not in self._values:
+            return self._inherit(command.register, None)
+        self.registers.names[command.name] = self._values[command.register]
+        return None
+
+    def _drop_names(self, command: DropNames) -> None:
+        for name in command.names:
+            self.registers.names.pop(name, None)
+
+    def _run_cell(self, command: Run) -> Step:
+        self.function = self._run
+        self.arguments = (command,)
+        return EXECUTE
+
+    def _sync(self, command: Sync) -> Event:
+        return Reached(self.worker, command.seq)
+
+    def _stop(self, _: Stop) -> Step:
+        return STOP
+
+    # --- poison --------------------------------------------------------------------------------
+
+    def _inherit(self, register: int, dest: int | None) -> Step:
+        """The operand `register` has no value: pass its failure on instead of executing."""
+        poison = self.registers.poisons.get(register)
+        if poison is None:
+            poison = Poison(self._undefined(f"#{register}"), reported=False)
+        self.events = ()
+        if not poison.reported:
+            poison.reported = True
+            self.events = (Failed(self.worker, self._command.seq, poison.failure),)
+        if dest is not None:
+            self.registers.poison(dest, poison)
+        self.origin = poison.failure
+        return SKIP
+
+    def _undefined(self, name: str) -> Failure:
+        near = difflib.get_close_matches(name, self.registers.public_names(), n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        error = UnknownName(f"register '{name}' is not defined on worker {self.worker}{hint}")
+        command = self.describe(self._command)
+        return Failure(self.worker, self._command.seq, command, error, f"{type(error).__name__}: {error}")

@@ -1,0 +1,131 @@
+"""The controller machine: sequence numbers, register ids, who has answered what, and what failed.
+
+Pure: the session calls it under its lock and afterwards does what the answer says (wake a waiter).
+An id is handed out again, last freed first, only after its kill was issued on the same FIFO channels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
+from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.core.messages import Event
+
+Reply = Reached | Answer | CellDone
+
+
+@dataclass(slots=True)
+class Expectation:
+    """Replies to one command that somebody waits for."""
+
+    seq: int
+    missing: set[int]
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+
+class Ledger:
+    """Everything the controller knows without asking a worker."""
+
+    def __init__(self, num_workers: int) -> None:
+        self.num_workers = num_workers
+        self.seq = 0
+        self.names: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
+        self.live_registers = 0
+        self.lost: Lost | None = None
+        self._highest = 0
+        self._free: list[int] = []
+        self._expected: dict[int, Expectation] = {}
+        self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
+
+    def issue(self) -> int:
+        """The next sequence number."""
+        self.seq += 1
+        return self.seq
+
+    def new_register(self) -> int:
+        """A register id that no live reference has."""
+        self.live_registers += 1
+        if self._free:
+            return self._free.pop()
+        self._highest += 1
+        return self._highest
+
+    def retire(self, registers: Sequence[int]) -> None:
+        """Ids whose kill travels with the command being issued: the next one may reuse them."""
+        self.live_registers -= len(registers)
+        self._free.extend(registers)
+
+    def expect(self, seq: int, workers: Iterable[int]) -> Expectation:
+        """Collect the replies of `workers` to command `seq`."""
+        expectation = self._expected[seq] = Expectation(seq, set(workers))
+        return expectation
+
+    def forget(self, seq: int) -> None:
+        """Nobody waits for `seq` any more; late replies are dropped (their failures are kept)."""
+        self._expected.pop(seq, None)
+
+    def feed(self, event: Event) -> Expectation | None:
+        """Take an event from a worker; the expectation it completed, if any."""
+        if isinstance(event, Lost):
+            self.lost = self.lost or event
+            return None
+        if isinstance(event, Failed):
+            self._failures.setdefault(event.worker, event.failure)
+            return None
+        if isinstance(event, CellDone):
+            self.names[event.worker] = event.names
+        expectation = self._expected.get(event.seq)
+        if expectation is None:
+            if isinstance(event, CellDone) and event.failure is not None:
+                self._failures.setdefault(event.worker, event.failure)
+            return None
+        expectation.replies[event.worker] = event
+        expectation.missing.discard(event.worker)
+        if expectation.missing:
+            return None
+        del self._expected[event.seq]
+        return expectation
+
+    @property
+    def expecting(self) -> bool:
+        """Whether replies are still to come."""
+        return bool(self._expected)
+
+    def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
+        """Failures not raised yet, together with `further`: one per worker, the origin first; then forgotten.
+
+        A worker that was only released because another one failed comes last, however early its event came.
+        """
+        waiting = [*self._failures.values(), *further]
+        self._failures.clear()
+        waiting.sort(key=is_consequence)
+        first: dict[int, Failure] = {}
+        for failure in waiting:
+            first.setdefault(failure.worker, failure)
+        return first
+
+    def known_names(self) -> tuple[str, ...]:
+        """Named registers that at least one worker has, in the order they were bound."""
+        return tuple(dict.fromkeys(name for names in self.names.values() for name in names))
+
+    def name_bound(self, name: str, workers: Iterable[int]) -> None:
+        """`name` was bound on `workers` by a command of the controller."""
+        for worker in workers:
+            if name not in self.names[worker]:
+                self.names[worker] = (*self.names[worker], name)
+
+    def names_dropped(self, names: Sequence[str], workers: Iterable[int]) -> None:
+        """`names` were dropped on `workers` by a command of the controller."""
+        for worker in workers:
+            self.names[worker] = tuple(name for name in self.names[worker] if name not in names)
+
+
+def is_consequence(failure: Failure) -> bool:
+    """Whether a failure only follows from another one (a released wait, an interrupt)."""
+    return isinstance(failure.exception, PlaneAborted | WorkerInterrupt)

@@ -1,0 +1,72 @@
+"""The register file of one worker: numbered registers, and the names a cell binds.
+
+Numbered registers belong to references (DRefs) of the controller and die with them. Named registers are
+the variables of the worker's namespace. Single writer: only the worker changes either; a snapshot may be
+taken from another thread at any time, because copying a dict with int or str keys runs no Python code.
+
+Good values and failures live in two dictionaries, so that reading an operand costs one look-up and no test:
+a poisoned register is simply absent from `values`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, MutableMapping
+
+    from disco_magic.errors import Failure
+
+
+class Poison:
+    """Why a register has no value.
+
+    Attributes:
+        failure: the origin; commands that read the register inherit it instead of running.
+        reported: whether the controller has been told; a poison nobody read yet may stay quiet.
+    """
+
+    __slots__ = ("failure", "reported")
+
+    def __init__(self, failure: Failure, *, reported: bool) -> None:
+        self.failure = failure
+        self.reported = reported
+
+
+class RegisterFile:
+    """Numbered and named registers of one worker."""
+
+    __slots__ = ("names", "poisons", "values")
+
+    def __init__(self, names: MutableMapping[str, Any]) -> None:
+        self.values: dict[int, Any] = {}
+        self.poisons: dict[int, Poison] = {}
+        self.names = names
+
+    def set(self, register: int, value: Any) -> None:
+        """Give a register a value, poisoned or not before."""
+        self.poisons.pop(register, None)
+        self.values[register] = value
+
+    def poison(self, register: int, poison: Poison) -> None:
+        """Take a register's value away. The first origin stays: a poisoned register keeps its poison."""
+        self.values.pop(register, None)
+        self.poisons.setdefault(register, poison)
+
+    def kill(self, registers: Iterable[int]) -> None:
+        """Make registers absent; those that are absent already are skipped."""
+        for register in registers:
+            self.values.pop(register, None)
+            if self.poisons:
+                self.poisons.pop(register, None)
+
+    def public_names(self) -> tuple[str, ...]:
+        """The named registers, in the order they were first bound. A leading underscore hides a name."""
+        return tuple(name for name in dict(self.names) if not name.startswith("_"))
+
+    def contents(self) -> list[tuple[str, Any]]:
+        """``(label, value or Poison)`` of every register, names first; safe from any thread."""
+        named = dict(self.names)
+        numbered: dict[int, Any] = {**self.values, **self.poisons}
+        rows = [(name, value) for name, value in named.items() if not name.startswith("_")]
+        return rows + [(f"#{register}", numbered[register]) for register in sorted(numbered)]

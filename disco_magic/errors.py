@@ -1,0 +1,169 @@
+"""The one exception tree: a class per thing the caller can do about it.
+
+Messages have one form: *what happened - where (worker, command, register, cell line) - expected and
+got - what to do*. The class says whose move it is: yours before anything was sent (`UsageMistake`),
+your code's on some worker (`WorkerError`), the workers' disagreement (`PlaneMismatch`), or the
+session's own end (`SessionClosed`, `SessionBroken`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class DiscoError(Exception):
+    """Anything disco_magic raises on purpose."""
+
+
+class UsageMistake(DiscoError, ValueError):
+    """The request is impossible; nothing was sent and nothing has changed."""
+
+
+class UnknownName(UsageMistake, KeyError):
+    """A register or function of that name does not exist; near misses are in the message."""
+
+    # KeyError.__str__ shows repr(args[0]), which would wrap the sentence in quotes.
+    __str__ = Exception.__str__
+
+
+class SessionClosed(DiscoError):
+    """The session was shut down; start another one."""
+
+
+class SessionBroken(DiscoError):
+    """The session cannot go on by itself; `restart` it."""
+
+
+class LaunchError(DiscoError):
+    """Workers could not be started; whatever had started was taken down again."""
+
+
+class SyncTimeout(DiscoError, TimeoutError):
+    """A wait ran out of time; the workers go on. The message says who is where, since when."""
+
+
+class WorkerLost(SessionBroken):
+    """A worker is gone; the message says which, why, and what it executed last."""
+
+
+class PlaneError(DiscoError):
+    """A collective or a point-to-point call could not be carried out."""
+
+
+class PlaneMismatch(PlaneError):
+    """Workers called different collectives, or the same one with arguments that do not fit."""
+
+
+class PlaneAborted(PlaneError):
+    """A worker that this call needs has failed, finished without joining, or was interrupted.
+
+    Attributes:
+        failure: what went wrong on the worker that this call needs; None if nothing did.
+    """
+
+    failure: Failure | None = None
+
+
+class PlaneUnavailable(PlaneError):
+    """The chosen data plane cannot be used here; the message says what is missing."""
+
+
+class MissingDependency(DiscoError, ImportError):
+    """An optional package is not installed; the message names the extra that brings it."""
+
+
+class WorkerInterrupt(KeyboardInterrupt):
+    """Raised inside a worker to end the command it is executing.
+
+    It derives from KeyboardInterrupt, not from DiscoError, so that a user's ``except Exception`` lets
+    it through and ``except KeyboardInterrupt`` can clean up.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong on one worker.
+
+    Attributes:
+        worker: the worker's id.
+        seq: sequence number of the command it was executing.
+        command: the command in words, e.g. ``call demo.scale`` or ``Cell In[7]``.
+        exception: the exception object itself (thread workers) or its stand-in.
+        traceback_text: formatted traceback without the runtime's own frames.
+    """
+
+    worker: int
+    seq: int
+    command: str
+    exception: BaseException
+    traceback_text: str = field(repr=False)
+
+    @property
+    def summary(self) -> str:
+        """``TypeName: message``, the line a traceback ends with (first line of the message only)."""
+        name = type(self.exception).__name__
+        text = str(self.exception).strip()
+        return f"{name}: {text.splitlines()[0]}" if text else name
+
+
+class WorkerError(DiscoError):
+    """User code raised on one or more workers.
+
+    Attributes:
+        failures: worker id -> `Failure`, the origin first; a worker that was only released because
+            another one failed comes after it.
+    """
+
+    def __init__(self, failures: Mapping[int, Failure]) -> None:
+        if not failures:
+            raise UsageMistake("WorkerError needs at least one failure")
+        self.failures: dict[int, Failure] = dict(failures)
+        super().__init__(describe(self.failures))
+
+    @property
+    def origin(self) -> Failure:
+        """The failure that came first; the others may be its consequences."""
+        return next(iter(self.failures.values()))
+
+    def __reduce__(self) -> tuple[type[WorkerError], tuple[dict[int, Failure]]]:
+        return type(self), (self.failures,)
+
+
+class CellError(WorkerError):
+    """`WorkerError` of a cell."""
+
+
+def describe(failures: Mapping[int, Failure]) -> str:
+    """One line per distinct failure with the workers it happened on, then the origin's traceback."""
+    lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
+    origin = next(iter(failures.values()))
+    head = f"{origin.command} failed on worker {origin.worker}"
+    others = len(failures) - 1
+    if others:
+        head += f" (and {others} other{'s' if others > 1 else ''})"
+    return "\n".join([head, *lines, "", origin.traceback_text.rstrip()]).rstrip()
+
+
+def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
+    """Summary line -> the workers that failed with it, in the order of `failures`."""
+    groups: dict[str, list[int]] = {}
+    for worker, failure in failures.items():
+        groups.setdefault(failure.summary, []).append(worker)
+    return groups
+
+
+def ranges(workers: list[int] | tuple[int, ...]) -> str:
+    """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
+    ids = sorted(workers)
+    parts: list[str] = []
+    start = 0
+    for i in range(1, len(ids) + 1):
+        if i == len(ids) or ids[i] != ids[i - 1] + 1:
+            first, last = ids[start], ids[i - 1]
+            parts.append(str(first) if first == last else f"{first}-{last}")
+            start = i
+    return f"[{','.join(parts)}]"

@@ -1,0 +1,168 @@
+"""Disco's own worker functions, registered as ``runtime.disco.*``: destination passing, on registers.
+
+They compare element counts, not shapes, where Disco does (scatter, gather, allgather into a destination):
+(3, 4, 3) scatters into two registers of (3, 3, 2). The verbs of `WorkerContext` beneath are stricter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.functions.context import worker
+from disco_magic.functions.copies import copy_of
+from disco_magic.functions.registry import register_func
+
+Array = np.ndarray[Any, Any]
+
+
+class CopyingCall:
+    """A call whose operands at `positions` came from the controller: every worker takes copies of its own."""
+
+    __slots__ = ("disco_name", "positions")
+
+    def __init__(self, name: str, positions: tuple[int, ...]) -> None:
+        self.disco_name = name
+        self.positions = positions
+
+    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call `function` with copies; positions count keyword values after positional ones."""
+        values = [*args, *kwargs.values()]
+        for position in self.positions:
+            values[position] = copy_of(values[position])
+        split = len(args)
+        return function(*values[:split], **dict(zip(kwargs, values[split:], strict=True)))
+
+
+@register_func("runtime.disco.empty")
+def empty(dtype: np.dtype[Any], who: str, *shape: int) -> Array | None:
+    """Uninitialised array; `who` is ``all``, ``group`` (first worker of each group) or ``first``."""
+    me = worker()
+    if (who == "group" and me.group_rank) or (who == "first" and me.id):
+        return None
+    return np.empty(shape, dtype)
+
+
+@register_func("runtime.disco.allreduce")
+def allreduce(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Reduce `src` over the group or all workers, into `dst` if there is one."""
+    return worker().allreduce(src, op, out=dst, in_group=in_group)
+
+
+@register_func("runtime.disco.reduce_scatter")
+def reduce_scatter(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Reduce, then split along axis 0."""
+    return worker().reduce_scatter(src, op, out=dst, in_group=in_group)
+
+
+@register_func("runtime.disco.alltoall")
+def alltoall(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Exchange parts along axis 0."""
+    return worker().alltoall(src, out=dst, in_group=in_group)
+
+
+@register_func("runtime.disco.barrier")
+def barrier(in_group: bool) -> None:  # noqa: FBT001 - Disco's order
+    """Wait for the group or all workers."""
+    worker().barrier(in_group=in_group)
+
+
+@register_func("runtime.disco.broadcast_from_worker0")
+def broadcast_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Copy `src` of the first worker (of each group) to `dst` of the others."""
+    return worker().broadcast(src if _rank(in_group=in_group) == 0 else None, out=dst, in_group=in_group)
+
+
+@register_func("runtime.disco.allgather")
+def allgather(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Join the workers' arrays: along axis 0, or into `dst` of as many elements."""
+    me = worker()
+    if dst is None:
+        return me.allgather(src, in_group=in_group)
+    _same_count("allgather", np.size(src) * _size(in_group=in_group), dst)
+    return _into(dst, me.allgather(np.ravel(src), in_group=in_group))
+
+
+@register_func("runtime.disco.gather_to_worker0")
+def gather_to_worker0(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Join the workers' arrays on the first worker (of each group); the others keep None."""
+    me = worker()
+    if dst is None:
+        return me.gather(src, in_group=in_group)
+    if _rank(in_group=in_group) == 0:
+        _same_count("gather_to_worker0", np.size(src) * _size(in_group=in_group), dst)
+    joined = me.gather(np.ravel(src), in_group=in_group)
+    return dst if joined is None else _into(dst, joined)
+
+
+@register_func("runtime.disco.scatter_from_worker0")
+def scatter_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+    """Split `src` of the first worker (of each group) evenly; without `dst` its axis 0 is used up."""
+    me = worker()
+    size = _size(in_group=in_group)
+    flat = None
+    if _rank(in_group=in_group) == 0:
+        flat = _flat_parts(src, dst, size)
+    part = me.scatter(flat, in_group=in_group)
+    if dst is not None:
+        return _into(dst, part)
+    tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
+    shape = me.broadcast(tail, in_group=in_group)
+    return part.reshape(tuple(shape))
+
+
+def _flat_parts(src: Array | None, dst: Array | None, size: int) -> Array:
+    if src is None:
+        raise UsageMistake("scatter: the first worker's register holds None, expected an array")
+    if dst is not None:
+        _same_count("scatter_from_worker0", np.size(src), dst, times=size)
+    elif np.ndim(src) == 0 or src.shape[0] != size:
+        raise PlaneMismatch(
+            f"scatter: the array has shape {np.shape(src)}, expected a first axis of length {size}, "
+            "one part per worker; reshape it or pass a destination"
+        )
+    return np.ascontiguousarray(src).reshape(size, -1)
+
+
+def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
+    if count != dst.size * times:
+        raise PlaneMismatch(
+            f"{verb}: {count} elements do not fill a destination of shape {dst.shape}"
+            + (f" on each of {times} workers" if times > 1 else "")
+        )
+
+
+def _into(dst: Array, values: Array) -> Array:
+    if dst.dtype != values.dtype:
+        raise PlaneMismatch(f"the destination has dtype {dst.dtype}, the source {values.dtype}")
+    np.copyto(dst, values.reshape(dst.shape))
+    return dst
+
+
+def _size(*, in_group: bool) -> int:
+    me = worker()
+    return me.group_size if in_group else me.num_workers
+
+
+def _rank(*, in_group: bool) -> int:
+    me = worker()
+    return me.group_rank if in_group else me.id
+
+
+def copy_array(dst: Array, src: Array) -> None:
+    """Copy between a register and a host array of the same shape and dtype, without a detour.
+
+    Raises:
+        UsageMistake: shape or dtype differ, or one of them is no array; nothing was written.
+    """
+    for what, value in (("destination", dst), ("source", src)):
+        if not isinstance(value, np.ndarray):
+            raise UsageMistake(f"copy: the {what} is {type(value).__name__}, expected a NumPy array")
+    if dst.shape != src.shape or dst.dtype != src.dtype:
+        raise UsageMistake(
+            f"copy: the destination is {dst.dtype} {dst.shape}, the source {src.dtype} {src.shape}; "
+            "they must be equal"
+        )
+    np.copyto(dst, src)

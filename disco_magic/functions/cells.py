@@ -1,0 +1,192 @@
+"""A cell: compiled once by the controller, executed by every worker in its own namespace.
+
+A namespace is a real module, ``__disco_s1_w0__`` for worker 0 of session 1, so that classes and functions a
+cell defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
+*behind* it, in its ``__builtins__``: cells see them without import, they are no registers, and a cell may
+bind the same name without harm.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import builtins
+import inspect
+import itertools
+import linecache
+import sys
+import time
+import types
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import numpy as np
+
+from disco_magic.functions import sites
+from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
+from disco_magic.functions.describe import fingerprint
+
+if TYPE_CHECKING:
+    import contextvars
+    from collections.abc import Callable, Mapping
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Source and code of a cell.
+
+    Attributes:
+        source: what the user wrote.
+        filename: the name its code objects carry; `linecache` knows its lines.
+        label: the name the user knows, ``Cell In[7]``.
+        body: all statements but a last expression; None if there are none.
+        last: the last expression; None if there is none or a semicolon silences it.
+    """
+
+    source: str
+    filename: str
+    label: str
+    body: types.CodeType | None
+    last: types.CodeType | None
+
+
+@dataclass(frozen=True, slots=True)
+class CellValue:
+    """How a cell ended on one worker: its last value, that value rendered, its digest, and seconds taken."""
+
+    value: Any
+    shown: Mapping[str, Any] | None
+    digest: bytes
+    elapsed_s: float
+
+
+class CellScope(Protocol):
+    """What a front end adds to the execution of one cell: where output goes, how a value is shown."""
+
+    @property
+    def stdout(self) -> Mapping[int, str]:
+        """Text written per worker."""
+
+    def context(self, worker: int) -> contextvars.Context:
+        """Context variables the cell runs with; called once per worker in the thread that submits it."""
+
+    def render(self, value: Any) -> Mapping[str, Any]:
+        """MIME type -> data of the last value; on the worker, in its context."""
+
+    def ended(self, worker: int) -> None:
+        """The cell is over on `worker`; on the worker, in its context."""
+
+    def abandoned(self, worker: int) -> None:
+        """The thread of `worker` is stuck and was replaced; nothing it still prints belongs to the cell."""
+
+
+def compile_cell(source: str, *, filename: str | None = None, label: str | None = None) -> Cell:
+    """Compile plain Python; a trailing semicolon silences the last expression.
+
+    Raises:
+        SyntaxError: with the line in the cell; nothing was sent.
+    """
+    number = next(_numbers)
+    filename = filename or f"<disco cell {number}>"
+    label = label or f"Cell {number}"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    tree = ast.parse(source, filename)
+    return cell_from_tree(
+        tree, source=source, filename=filename, label=label, show_last=not source.rstrip().endswith(";")
+    )
+
+
+def cell_from_tree(
+    tree: ast.Module, *, source: str, filename: str, label: str, flags: int = 0, show_last: bool = True
+) -> Cell:
+    """Compile a parsed cell; its last expression apart from the rest. Top-level ``await`` is allowed.
+
+    Raises:
+        SyntaxError: what the parser lets through and the compiler does not.
+    """
+    sites.label(filename, label)
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    statements = list(tree.body)
+    last = statements.pop() if show_last and statements and isinstance(statements[-1], ast.Expr) else None
+    body_code = last_code = None
+    if statements:
+        module = ast.Module(statements, tree.type_ignores)
+        body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
+    if isinstance(last, ast.Expr):
+        last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
+    return Cell(source, filename, label, body_code, last_code)
+
+
+def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """The namespace of a worker's cells, with everything that lives behind it."""
+    name = f"__disco_s{context.session_id}_w{context.id}__"
+    module = types.ModuleType(name, f"Cells of {context!r}")
+    sys.modules[name] = module
+    behind = dict(vars(builtins))
+    behind.update({verb: getattr(context, verb) for verb in VERBS})
+    behind.update(np=np, xp=context.xp, worker=context)
+    behind.update(worker_id=context.id, num_workers=context.num_workers)
+    behind.update(extras)
+    module.__dict__["__builtins__"] = behind
+    return module.__dict__
+
+
+def drop_namespace(namespace: Mapping[str, Any]) -> None:
+    """Forget the module of a namespace; values in it live as long as something else holds them."""
+    sys.modules.pop(namespace["__name__"], None)
+
+
+class CellRunner:
+    """Executes cells on one worker.
+
+    Attributes:
+        cancel: ends an awaiting cell at once, from any thread; None while none awaits.
+        started: when the running cell began, seconds of the performance counter; None while none runs.
+    """
+
+    def __init__(self, context: WorkerContext, namespace: dict[str, Any]) -> None:
+        self.context = context
+        self.namespace = namespace
+        self.cancel: Callable[[], object] | None = None
+        self.started: float | None = None
+
+    def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
+        """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
+        enter_worker(self.context)
+        self.started = start = time.perf_counter()
+        try:
+            if cell.body is not None:
+                self._evaluate(cell.body)
+            if cell.last is None:
+                return CellValue(None, None, b"", time.perf_counter() - start)
+            value = self._evaluate(cell.last)
+            self.namespace["_"] = value
+            shown = None
+            if value is not None:
+                shown = scope.render(value) if scope is not None else {"text/plain": repr(value)}
+            return CellValue(value, shown, fingerprint(value), time.perf_counter() - start)
+        finally:
+            self.started = None
+            if scope is not None:
+                scope.ended(self.context.id)
+
+    def _evaluate(self, code: types.CodeType) -> Any:
+        # One event loop per evaluation: a loop kept across cells breaks the second interrupt of an await.
+        if not code.co_flags & inspect.CO_COROUTINE:
+            return eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+        function = types.FunctionType(code, self.namespace)
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+
+            async def main() -> Any:
+                task = cast("asyncio.Task[Any]", asyncio.current_task())
+                self.cancel = partial(loop.call_soon_threadsafe, task.cancel)
+                try:
+                    return await function()
+                finally:
+                    self.cancel = None
+
+            return runner.run(main())

@@ -1,0 +1,242 @@
+"""The calling worker: who it is, and the collectives it can join.
+
+`disco_magic.worker()` finds it from any function a worker executes; a cell has it as `worker`, and the
+verbs as plain functions.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from disco_magic.core.interfaces import Plane
+
+
+class Guard(Protocol):
+    """The driver's side of a plane call: where we are, and no asynchronous exception meanwhile."""
+
+    def enter(self) -> tuple[int, tuple[int, ...] | None]:
+        """Begin a plane call: (sequence number of the command, workers it was sent to or None for all)."""
+
+    def leave(self) -> None:
+        """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Workers and groups: ``group = id // group_size``, rank in the group ``= id % group_size``."""
+
+    num_workers: int
+    num_groups: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (("num_workers", self.num_workers), ("num_groups", self.num_groups)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageMistake(f"{name} is {value!r}, expected a whole number of at least 1")
+        if self.num_workers % self.num_groups:
+            fits = [n for n in range(1, self.num_workers + 1) if self.num_workers % n == 0]
+            raise UsageMistake(
+                f"{self.num_workers} workers cannot be split into {self.num_groups} equal groups; "
+                f"num_groups can be one of {fits}"
+            )
+
+    @property
+    def group_size(self) -> int:
+        """Workers per group."""
+        return self.num_workers // self.num_groups
+
+    def members(self, group: int) -> tuple[int, ...]:
+        """Ids of the workers of a group, ascending."""
+        start = group * self.group_size
+        return tuple(range(start, start + self.group_size))
+
+
+class WorkerContext:
+    """What a function or a cell sees of the worker it runs on.
+
+    Attributes:
+        id: the worker's number, 0 .. num_workers - 1; never changes.
+        num_workers, num_groups, group_size: the session's topology.
+        group, group_rank: the worker's group and its rank inside it.
+        device: ``"cpu"``.
+        xp: the array module of that device: numpy.
+        session_id: number of the session, as ``%disco status`` shows it.
+
+    The collectives must be called by all members of the communicator, in the same order: by the worker's
+    group with ``in_group=True`` (with one group: all workers), by all workers of the session with
+    ``in_group=False``. `root` is a rank inside the communicator. Arrays may have any strides; the result is
+    a fresh array unless `out` is given; the same bits arrive on all members. Each raises PlaneMismatch on
+    every member if the calls do not fit together (nothing is written then), PlaneAborted if a member failed
+    or finished without joining.
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        topology: Topology,
+        plane: Plane,
+        guard: Guard,
+        *,
+        session_id: int = 0,
+        device: str = "cpu",
+        xp: ModuleType = np,
+    ) -> None:
+        self.id = worker
+        self.num_workers = topology.num_workers
+        self.num_groups = topology.num_groups
+        self.group_size = topology.group_size
+        self.group = worker // topology.group_size
+        self.group_rank = worker % topology.group_size
+        self.device = device
+        self.xp = xp
+        self.session_id = session_id
+        self._plane = plane
+        self._guard = guard
+        self._group_members = topology.members(self.group)
+        self._everybody = tuple(range(topology.num_workers))
+
+    @property
+    def group_id(self) -> int:
+        """The worker's group; another name for `group`."""
+        return self.group
+
+    def __repr__(self) -> str:
+        groups = f", group {self.group} of {self.num_groups}" if self.num_groups > 1 else ""
+        return f"<worker {self.id} of {self.num_workers}{groups} on {self.device}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> WorkerContext:
+        return self  # a handle, not a value: a copy would not be a worker
+
+    def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
+        scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
+        try:
+            members = self._group_members if in_group else self._everybody
+            return getattr(self._plane, verb)(Seat(self.id, members, scope, present), *arguments)
+        finally:
+            self._guard.leave()
+
+    def allreduce(self, x: Any, op: str = "sum", *, out: Any | None = None, in_group: bool = True) -> Any:
+        """Element-wise reduction over the members; every member gets the result.
+
+        Args:
+            x: array or number, shape `s`, any numeric or bool dtype; the same shape and dtype everywhere.
+            op: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``. Integers wrap as in NumPy; float16
+                and bfloat16 accumulate in float32 and are rounded once; avg of integers gives float64.
+            out: array of shape `s` that takes the result; may be `x` itself.
+            in_group: the worker's group only, or all workers.
+
+        Returns:
+            Array of shape `s` (`out` if given); a NumPy scalar if `x` was a scalar.
+
+        Cost: every element is read once per member and written once per member.
+        """
+        return self._call("allreduce", x, op, out, in_group=in_group)
+
+    def reduce(
+        self, x: Any, op: str = "sum", root: int = 0, *, out: Any | None = None, in_group: bool = True
+    ) -> Any | None:
+        """As `allreduce`, but only rank `root` gets the result (shape `s`); the others get None."""
+        return self._call("reduce", x, op, root, out, in_group=in_group)
+
+    def allgather(self, x: Any, axis: int = 0, *, out: Any | None = None, in_group: bool = True) -> Any:
+        """Concatenate the members' arrays along `axis` in rank order; every member gets the whole.
+
+        Shapes may differ along `axis` only; 0-d arrays give a 1-d array of length ``members``.
+        """
+        return self._call("allgather", x, axis, out, in_group=in_group)
+
+    def gather(
+        self, x: Any, root: int = 0, axis: int = 0, *, out: Any | None = None, in_group: bool = True
+    ) -> Any | None:
+        """As `allgather`, but only rank `root` gets the whole; the others get None."""
+        return self._call("gather", x, root, axis, out, in_group=in_group)
+
+    def reduce_scatter(
+        self, x: Any, op: str = "sum", axis: int = 0, *, out: Any | None = None, in_group: bool = True
+    ) -> Any:
+        """Reduce as `allreduce`, then split evenly along `axis`: rank r gets part r.
+
+        ``x.shape[axis]`` must be a multiple of the number of members.
+        """
+        return self._call("reduce_scatter", x, op, axis, out, in_group=in_group)
+
+    def broadcast(
+        self, x: Any | None = None, root: int = 0, *, out: Any | None = None, in_group: bool = True
+    ) -> Any:
+        """Every member gets a copy of rank `root`'s array; the others pass None, or an array that fits."""
+        return self._call("broadcast", x, root, out, in_group=in_group)
+
+    def scatter(
+        self,
+        x: Any | None = None,
+        root: int = 0,
+        axis: int = 0,
+        *,
+        out: Any | None = None,
+        in_group: bool = True,
+    ) -> Any:
+        """Split rank `root`'s array evenly along `axis`: rank r gets part r; the others pass None."""
+        return self._call("scatter", x, root, axis, out, in_group=in_group)
+
+    def alltoall(self, x: Any, axis: int = 0, *, out: Any | None = None, in_group: bool = True) -> Any:
+        """Split evenly along `axis`, send part j to rank j, join what came in rank order. Shape stays."""
+        return self._call("alltoall", x, axis, out, in_group=in_group)
+
+    def barrier(self, *, in_group: bool = True) -> None:
+        """Return when every member has called it."""
+        self._call("barrier", in_group=in_group)
+
+    def send(self, x: Any, to: int) -> None:
+        """Hand a copy of array `x` to worker `to` (its id in the session); returns at once.
+
+        The other worker takes it with `recv` in the same cell or command; messages of one sender arrive in
+        order. One that is not taken by then is reported as an error of the receiver.
+        """
+        self._call("send", x, to, in_group=False)
+
+    def recv(self, source: int, out: Any | None = None) -> Any:
+        """The next array worker `source` sends to this one; waits for it. `out` takes it if given."""
+        return self._call("recv", source, out, in_group=False)
+
+
+VERBS = (
+    "allreduce",
+    "allgather",
+    "reduce_scatter",
+    "reduce",
+    "broadcast",
+    "scatter",
+    "gather",
+    "alltoall",
+    "send",
+    "recv",
+    "barrier",
+)
+
+_current: ContextVar[WorkerContext] = ContextVar("disco_magic_worker")
+enter_worker = _current.set
+
+
+def worker() -> WorkerContext:
+    """The worker that executes the calling function.
+
+    Raises:
+        UsageMistake: called outside of a worker: from the notebook itself, or from a thread that user code
+            started (a worker's collectives belong to its one thread).
+    """
+    try:
+        return _current.get()
+    except LookupError:
+        raise UsageMistake(
+            "disco_magic.worker() was called outside of a worker; call it in a %%disco cell or in a function "
+            "given to call_packed, in the worker's own thread"
+        ) from None

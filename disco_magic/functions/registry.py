@@ -1,0 +1,83 @@
+"""Global functions by name: what `call_packed` and `get_global_func` find."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from disco_magic.errors import UnknownName, UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+@overload
+def register_func(name: str, function: F, *, override: bool = False) -> F: ...
+@overload
+def register_func(name: str, function: None = None, *, override: bool = False) -> Callable[[F], F]: ...
+def register_func(name: str, function: F | None = None, *, override: bool = False) -> F | Callable[[F], F]:
+    """Make a function known to all sessions of this process under `name`.
+
+    Use it as a decorator, ``@register_func("demo.scale")``, or with the function as second argument.
+
+    Args:
+        name: by custom dotted, ``"demo.scale"``.
+        function: any callable; None returns a decorator.
+        override: replace a function of that name instead of refusing. A cell of a notebook that defines and
+            registers a function is run again and again: a function with the same module and qualified name
+            is replaced without asking.
+
+    Raises:
+        UsageMistake: the name is taken by another function, or `function` cannot be called.
+    """
+    if function is None:
+        return lambda f: register_func(name, f, override=override)
+    if not callable(function):
+        raise UsageMistake(f"register_func('{name}') got {type(function).__name__}, expected a callable")
+    known = _functions.get(name)
+    if known is not None and not override and _identity(known) != _identity(function):
+        raise UsageMistake(
+            f"a function named '{name}' is registered already ({_identity(known)}); "
+            "choose another name or pass override=True"
+        )
+    _functions[name] = function
+    return function
+
+
+def _identity(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', '?')}.{name}"
+
+
+def find_func(name: str) -> Callable[..., Any]:
+    """The function registered as `name`.
+
+    Raises:
+        UnknownName: there is none; near misses are in the message.
+    """
+    try:
+        return _functions[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, _functions, n=3)
+        hint = (
+            f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "see disco_magic.list_funcs()"
+        )
+        raise UnknownName(f"no function is registered as '{name}'; {hint}") from None
+
+
+def list_funcs(prefix: str = "") -> list[str]:
+    """Names of all registered functions that start with `prefix`, sorted."""
+    return sorted(name for name in _functions if name.startswith(prefix))
+
+
+def remove_func(name: str) -> None:
+    """Forget a registered function; registers that hold it keep it.
+
+    Raises:
+        UnknownName: there is none of that name.
+    """
+    find_func(name)
+    del _functions[name]

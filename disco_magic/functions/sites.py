@@ -1,0 +1,46 @@
+"""Where in the user's code a call was made, in the words the user knows: ``Cell In[7], line 4``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_RUNTIME = (_PACKAGE, threading.__file__)
+_labels: dict[str, str] = {}
+
+
+class Site(NamedTuple):
+    """A line of the user's code."""
+
+    filename: str
+    line: int
+
+    def __str__(self) -> str:
+        label = _labels.get(self.filename)
+        if label is None:
+            label = f'File "{self.filename}"' if self.filename else "a command of the session"
+        return f"{label}, line {self.line}" if self.line else label
+
+
+def label(filename: str, text: str) -> None:
+    """Show lines of `filename` under the name `text` from now on, e.g. ``Cell In[7]``."""
+    _labels[filename] = text
+
+
+def runtime_file(filename: str) -> bool:
+    """Whether a file belongs to disco_magic or to what starts its threads, not to the user."""
+    return filename.startswith(_RUNTIME)
+
+
+def call_site() -> Site:
+    """The innermost line of the calling thread that is not part of disco_magic. Costs about 0.5 us."""
+    frame = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call, a frame slower
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not filename.startswith(_RUNTIME):
+            return Site(filename, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return Site("", 0)

@@ -1,0 +1,1 @@
+"""Launchers bring workers up, watch them and take them down."""

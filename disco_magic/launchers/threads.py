@@ -1,0 +1,145 @@
+"""Workers as threads of this process: the default, and what needs nothing but Python.
+
+The threads are daemons: a notebook must be able to end while a worker is stuck in C code. Whoever starts
+them stops them; `session.session` does so at interpreter exit too.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from disco_magic.channels.thread import ThreadChannel
+from disco_magic.core.messages import Lost, Stop
+from disco_magic.errors import LaunchError
+from disco_magic.worker import Worker
+
+if TYPE_CHECKING:
+    import contextvars
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.messages import Event
+    from disco_magic.functions.cells import CellScope
+    from disco_magic.functions.context import Topology
+    from disco_magic.worker import Extras, Lane
+
+
+class ThreadLauncher:
+    """Owns the threads and workers of one session.
+
+    Attributes:
+        workers: by id.
+        stuck: threads that were given up; they end by themselves when their C call returns.
+    """
+
+    def __init__(
+        self, topology: Topology, plane: Plane, *, session_id: int = 0, extras: Extras | None = None
+    ) -> None:
+        self.topology = topology
+        self.plane = plane
+        self.workers: list[Worker] = []
+        self.stuck: list[threading.Thread] = []
+        self._session_id = session_id
+        self._extras = extras
+        self._channels: list[ThreadChannel] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, deliver: Callable[[Event], None]) -> Sequence[ThreadChannel]:
+        """Start all workers; their events go to `deliver`.
+
+        Raises:
+            LaunchError: a thread could not be started, or `extras` failed; nothing is left running.
+        """
+        self._deliver = deliver
+        try:
+            for number in range(self.topology.num_workers):
+                worker = Worker(
+                    number,
+                    self.topology,
+                    self.plane,
+                    deliver,
+                    session_id=self._session_id,
+                    extras=self._extras,
+                )
+                self.workers.append(worker)
+                self._channels.append(ThreadChannel())
+            for worker in self.workers:
+                self._threads.append(self._spawn(worker, worker.lane))
+        except Exception as reason:
+            for channel in self._channels[: len(self._threads)]:
+                channel.send(Stop(0))
+            self.stop(timeout_s=1.0)
+            raise LaunchError(
+                f"{self.topology.num_workers} worker threads could not be started: {reason}"
+            ) from reason
+        return self._channels
+
+    def _spawn(self, worker: Worker, lane: Lane) -> threading.Thread:
+        thread = threading.Thread(
+            target=self._main,
+            args=(worker, lane),
+            name=f"disco-{self._session_id}-worker-{worker.id}",
+            daemon=True,
+        )
+        thread.start()
+        return thread
+
+    def _main(self, worker: Worker, lane: Lane) -> None:
+        try:
+            worker.run(lane, self._channels[worker.id].receive)
+        except BaseException as error:
+            # A bug of the runtime, not of the user: say it now instead of hanging at the next sync.
+            self._deliver(Lost(worker.id, 0, f"{type(error).__name__}: {error}"))
+            self.plane.close()
+            raise
+
+    def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:
+        """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""
+        self.workers[worker].scopes[seq] = (scope, context)
+
+    def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
+        """Interrupt `workers`; those that were executing something and may still be."""
+        busy = [number for number in workers if self.workers[number].interrupt(through)]
+        self.plane.abort(through, "the command was interrupted")
+        return busy
+
+    def replace_stuck(self, workers: Sequence[int]) -> list[int]:
+        """Give every worker that ignores its interrupt a new thread; which workers that was."""
+        replaced = []
+        for number in workers:
+            worker = self.workers[number]
+            lane = worker.abandon()
+            if lane is not None:
+                self.stuck.append(self._threads[number])
+                self._threads[number] = self._spawn(worker, lane)
+                replaced.append(number)
+        return replaced
+
+    def positions(self) -> list[str]:
+        """What every worker is doing now, in words."""
+        return [worker.position() for worker in self.workers]
+
+    def stop(self, timeout_s: float, through: int = 0) -> list[int]:
+        """End all workers, after Stop was sent to them; who has not ended in time. Idempotent.
+
+        What they execute as far as command `through` is interrupted, twice if need be; a thread that still
+        does not end is a daemon sitting in C code and ends by itself when that returns.
+        """
+        deadline = time.monotonic() + timeout_s
+        alive = list(range(len(self._threads)))
+        for pause in (0.35, 0.35, timeout_s):
+            if through:
+                self.interrupt(through, alive)
+            until = min(deadline, time.monotonic() + pause)
+            for number in alive:
+                self._threads[number].join(max(0.0, until - time.monotonic()))
+            alive = [number for number in alive if self._threads[number].is_alive()]
+            if not alive:
+                break
+        self.plane.close()
+        for number, worker in enumerate(self.workers):
+            if number not in alive:
+                worker.dispose()
+        return alive

@@ -1,0 +1,1 @@
+"""The controller: sessions, references, cells on their way, results."""

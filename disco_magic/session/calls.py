@@ -1,0 +1,179 @@
+"""Calls, values and waits: the part of a session that every other method is made of.
+
+A call, from here to the registers::
+
+    call_packed(f, x) -> [lock: dead references drained, seq, register, command put on every queue] -> DRef
+                                        | no reply
+    worker: get -> interpreter -> f(x) outside any lock -> register
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.builtins import CopyingCall
+from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.registry import find_func
+from disco_magic.session.dispatch import Dispatch
+from disco_magic.session.dref import DPackedFunc, DRef
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Calls(Dispatch):
+    """What `Session`, its array verbs and its named registers share."""
+
+    def call_packed(
+        self,
+        function: DRef | str | Callable[..., Any],
+        *args: Any,
+        workers: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> DRef:
+        """Call a function on the workers; does not wait.
+
+        Args:
+            function: a reference to a register that holds one, the name of a registered function, or any
+                callable (which all workers then share).
+            *args: DRefs stand for the worker's own value. Numbers, strings, bytes, dtypes and functions are
+                handed over as they are; arrays, containers and other objects are copied once here and once
+                per worker.
+            workers: ids of the workers that do it; None: all. The others' register stays undefined.
+            **kwargs: as `args`.
+
+        Returns:
+            The result's register. If the function raises on a worker, the register is poisoned there:
+            commands that use it inherit the error instead of running, and the next `sync_*`, `get` or end
+            of a cell raises it.
+
+        Raises:
+            UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
+                Nothing was sent.
+        """
+        target: Any = self._target(function)
+        # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
+        # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
+        operands = args
+        refs: tuple[int, ...] = ()
+        kwnames: tuple[str, ...] = ()
+        if kwargs or not ATOMS.issuperset(map(type, args)):
+            target, operands, refs, kwnames = self._pack(target, args, kwargs)
+        if workers is not None:
+            chosen = self.check_workers(workers)
+            return self.issue(
+                lambda seq, dest, kills: Call(seq, dest, target, operands, refs, kwnames, kills, chosen),
+                chosen,
+            )
+        # `issue` written out: this is the path whose cost every command has.
+        with self._lock:
+            if self.closed:
+                self._refuse()
+            kills = () if self._dead.empty() else self._drain()
+            ledger = self.ledger
+            ledger.seq = seq = ledger.seq + 1
+            dest = ledger.new_register()
+            command = Call(seq, dest, target, operands, refs, kwnames, kills)
+            for send in self._sends:
+                send(command)
+        return DRef(self, dest)  # type: ignore[arg-type]
+
+    def get_global_func(self, name: str) -> DPackedFunc:
+        """A function by its registered name, as a register on every worker.
+
+        Raises:
+            UnknownName: no such function; near misses are in the message. Nothing was sent.
+        """
+        find_func(name)
+        dref = self.issue(lambda seq, dest, kills: Call(seq, dest, find_func, (name,), (), (), kills))
+        return dref.as_function(name)
+
+    def store(self, value: Any, only: tuple[int, ...] | None = None) -> DRef:
+        """Put a value that nobody else holds into a new register; `only` some workers get it, others None."""
+        return self.issue(lambda seq, dest, kills: Store(seq, dest, value, only, kills))
+
+    def set_register(self, dref: DRef, worker: int, value: Any) -> None:
+        """Replace the value of a register on one worker by a copy; what `DRef.set` calls."""
+        register = self.own(dref)
+        chosen = self.check_workers((worker,))
+        mine = copy_of(value)
+        self.send(lambda seq, kills: Store(seq, register, mine, chosen, kills, chosen), chosen)
+
+    def fetch(self, dref: DRef, workers: Sequence[int], timeout: float | None = None) -> dict[int, Any]:
+        """Copies of a register's value on `workers`; what `DRef.get` calls.
+
+        Raises:
+            WorkerError: the value's command failed, or another one since errors were last raised.
+        """
+        register = self.own(dref)
+        chosen = self.check_workers(workers)
+        ended = self.ask(lambda seq, kills: Fetch(seq, register, kills, chosen), chosen, timeout, "get")
+        answers = {worker: cast("Answer", reply) for worker, reply in ended.replies.items()}
+        self.raise_failures([answer.failure for answer in answers.values() if answer.failure is not None])
+        return {worker: answers[worker].value for worker in chosen}
+
+    def sync_all(self, timeout: float | None = None) -> None:
+        """Wait until all workers have executed everything sent so far.
+
+        Args:
+            timeout: seconds to wait at most; None: for ever.
+
+        Raises:
+            WorkerError: something failed since errors were last raised.
+            SyncTimeout: says what every worker is doing; they go on.
+        """
+        self._sync(self._everybody, timeout)
+
+    def sync_worker(self, worker: int, timeout: float | None = None) -> None:
+        """As `sync_all`, for one worker."""
+        self._sync(self.check_workers((worker,)), timeout)
+
+    def sync_worker_0(self, timeout: float | None = None) -> None:
+        """As `sync_all`, for worker 0."""
+        self.sync_worker(0, timeout)
+
+    def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
+        self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
+        self.raise_failures()
+
+    def on_worker_0(self, function: Any, dref: DRef, host: Any, *, into_register: bool) -> None:
+        """Call ``function(destination, source)`` on worker 0 with a register and a host array; wait."""
+        register = self.own(dref)
+        args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
+        first = (0,)
+        self.issue(lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first)
+        self.sync_worker_0()
+
+    def _target(self, function: Any) -> Any:
+        if isinstance(function, DRef):
+            return self.own(function)
+        if isinstance(function, str):
+            return find_func(function)
+        if callable(function):
+            return function
+        raise UsageMistake(
+            f"call_packed: {type(function).__name__} cannot be called; expected a DRef of a function, "
+            "a registered name or a callable"
+        )
+
+    def _pack(
+        self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], tuple[int, ...], tuple[str, ...]]:
+        values = [*args, *kwargs.values()]
+        refs, copied = [], []
+        for position, value in enumerate(values):
+            if isinstance(value, DRef):
+                values[position] = self.own(value)
+                refs.append(position)
+            elif not is_shared(value):
+                values[position] = copy_of(value)
+                copied.append(position)
+        if not copied:
+            return target, tuple(values), tuple(refs), tuple(kwargs)
+        name = getattr(target, "__qualname__", None) or f"register #{target}"
+        refs = [position + 1 for position in refs]
+        if type(target) is int:
+            refs.insert(0, 0)
+        return CopyingCall(str(name), tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)

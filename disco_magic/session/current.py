@@ -1,0 +1,47 @@
+"""The notebook's current session, and all sessions alive, so that none is left at exit."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import weakref
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from disco_magic.session.session import Session
+
+_numbers = itertools.count(1)
+_alive: weakref.WeakSet[Session] = weakref.WeakSet()
+_current: weakref.ref[Session] | None = None
+
+
+def enroll(session: Session) -> int:
+    """Note a new session; its number."""
+    _alive.add(session)
+    return next(_numbers)
+
+
+def make_current(session: Session | None) -> None:
+    """What `session` returns from now on; does not keep it alive."""
+    global _current  # noqa: PLW0603 - one notebook, one current session: that is what the name means
+    _current = None if session is None else weakref.ref(session)
+
+
+def session() -> Session:
+    """The notebook's current session.
+
+    Raises:
+        UsageMistake: there is none.
+    """
+    found = _current() if _current is not None else None
+    if found is None or found.closed:
+        raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
+    return found
+
+
+@atexit.register
+def _shut_down_all() -> None:
+    for open_session in list(_alive):
+        open_session.shutdown(timeout=1.0)

@@ -1,0 +1,188 @@
+"""Numbers commands, puts them on the queues, collects replies: what all of a session's methods stand on.
+
+Ids, sequence numbers and the order on all queues are decided under one lock, so that every method may be
+called from several threads and sends to all named workers or to none. The lock is never held while waiting.
+
+Kills of registers nobody refers to any more travel with the next command that goes to every worker, or
+alone before one that does not.
+"""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, cast
+
+from disco_magic.core.ledger import Ledger
+from disco_magic.core.messages import Kill, Lost
+from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerError, WorkerLost, ranges
+from disco_magic.session.dref import DRef
+from disco_magic.session.pump import Pump
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from disco_magic.core.ledger import Expectation
+    from disco_magic.core.messages import Command
+    from disco_magic.errors import Failure
+    from disco_magic.functions.context import Topology
+    from disco_magic.launchers.threads import ThreadLauncher
+
+    Make = Callable[[int, tuple[int, ...]], Command]
+    MakeInto = Callable[[int, int, tuple[int, ...]], Command]
+
+
+class Dispatch:
+    """The sending half of a session.
+
+    Attributes:
+        id: number of the session in this process.
+        num_workers: how many workers there are.
+        closed: whether nothing can be sent any more.
+        ledger: what the controller knows; read it, do not write.
+    """
+
+    id: int
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.num_workers = topology.num_workers
+        self.num_groups = topology.num_groups
+        self.group_size = topology.group_size
+        self.closed = True
+        self._everybody = tuple(range(self.num_workers))
+
+    def open(self, launcher: ThreadLauncher) -> None:
+        """Begin a life: a fresh ledger, and workers brought up by `launcher`."""
+        self._lock = threading.Lock()
+        self.ledger = Ledger(self.num_workers)
+        self._pump = Pump(self.ledger, self._lock)
+        # A queue per life of the session: a reference of the life before cannot free a register of this one.
+        self._dead: SimpleQueue[int] = SimpleQueue()
+        self.drop_register: Callable[[int], None] = self._dead.put
+        self._launcher = launcher
+        self._channels = launcher.start(self._pump.deliver)
+        self._sends = tuple(channel.send for channel in self._channels)
+        self.closed = False
+
+    def check_workers(self, workers: Sequence[int]) -> tuple[int, ...]:
+        """Worker ids, ascending, each once.
+
+        Raises:
+            UsageMistake: none given, or a number that is no worker's.
+        """
+        chosen = tuple(sorted(set(workers)))
+        wrong = [w for w in chosen if not isinstance(w, int) or not 0 <= w < self.num_workers]
+        if wrong or not chosen:
+            what = f"there is no worker {', '.join(map(repr, wrong))}" if wrong else "no worker was named"
+            raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
+        return chosen
+
+    def own(self, dref: DRef) -> int:
+        """The register of one of this session's own references.
+
+        Raises:
+            UsageMistake: it belongs to another session.
+            SessionClosed: it was made before the session's restart.
+        """
+        if dref.session is not self:
+            raise UsageMistake(f"{dref!r} belongs to session {dref.session.id}, this is session {self.id}")
+        if dref.drop_from is not self.drop_register:
+            raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
+        return dref.register
+
+    # --- sending; the lock is held in methods that begin with an underscore -------------------------
+
+    def send(self, make: Make, workers: tuple[int, ...] | None = None) -> None:
+        """Send ``make(seq, kills)`` to `workers`, None: to all."""
+        chosen = workers or self._everybody
+        with self._lock:
+            self._send(make(*self._ordinal(chosen)), chosen)
+
+    def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None) -> DRef:
+        """Send ``make(seq, new register, kills)`` to `workers`; the new register's reference."""
+        chosen = workers or self._everybody
+        with self._lock:
+            seq, kills = self._ordinal(chosen)
+            register = self.ledger.new_register()
+            self._send(make(seq, register, kills), chosen)
+        return DRef(self, register)  # type: ignore[arg-type]
+
+    def ask(self, make: Make, workers: tuple[int, ...], timeout: float | None, verb: str) -> Expectation:
+        """Send ``make(seq, kills)`` and wait for the replies of `workers`.
+
+        Raises:
+            SyncTimeout: `timeout` seconds went by; says what everybody is doing.
+            WorkerLost: a worker is gone.
+        """
+        with self._lock:
+            seq, kills = self._ordinal(workers)
+            inbox = self._pump.expect(seq, workers)
+            self._send(make(seq, kills), workers)
+        try:
+            item = inbox.get(timeout=timeout)
+        except Empty:
+            raise SyncTimeout(
+                f"{verb}: workers {ranges(workers)} did not answer within {timeout:g} s and go on; "
+                f"they are here:\n{self.whereabouts()}"
+            ) from None
+        finally:
+            with self._lock:
+                self._pump.forget(seq)
+        if isinstance(item, Lost):
+            raise WorkerLost(f"worker {item.worker} is gone: {item.reason}; restart the session to go on")
+        return cast("Expectation", item)
+
+    def flush(self) -> None:
+        """Tell the workers which registers nobody refers to any more, if there are any."""
+        if self._dead.empty():
+            return
+        with self._lock:
+            if not self.closed:
+                self._flush()
+
+    def _send(self, command: Command, workers: tuple[int, ...]) -> None:
+        for worker in workers:
+            self._sends[worker](command)
+
+    def _ordinal(self, workers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """Sequence number and kills of a command to `workers`."""
+        if self.closed:
+            self._refuse()
+        if self._dead.empty():
+            return self.ledger.issue(), ()
+        if len(workers) < self.num_workers:
+            self._flush()
+            return self.ledger.issue(), ()
+        return self.ledger.issue(), self._drain()
+
+    def _flush(self) -> None:
+        kills = self._drain()
+        self._send(Kill(self.ledger.issue(), kills), self._everybody)
+
+    def _drain(self) -> tuple[int, ...]:
+        get = self._dead.get_nowait
+        kills = tuple([get() for _ in range(self._dead.qsize())])
+        self.ledger.retire(kills)
+        return kills
+
+    def _refuse(self) -> None:
+        raise SessionClosed(f"session {self.id} was shut down; start another one or call restart()")
+
+    # --- failures and whereabouts ----------------------------------------------------------------
+
+    def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
+        """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
+        with self._lock:
+            return self.ledger.take_failures(further)
+
+    def raise_failures(self, further: Iterable[Failure] = ()) -> None:
+        """Raise WorkerError if anything failed since errors were last raised."""
+        failures = self.take_failures(further)
+        if failures:
+            raise WorkerError(failures)
+
+    def whereabouts(self) -> str:
+        """What every worker is doing now, a line each."""
+        positions = self._launcher.positions()
+        return "\n".join(f"  worker {worker}: {text}" for worker, text in enumerate(positions))

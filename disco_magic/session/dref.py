@@ -1,0 +1,115 @@
+"""References: the controller's handles of registers.
+
+Dropping the last reference frees the register on every worker: the finalizer puts the id into a
+`SimpleQueue` and does nothing else, because it may run at any bytecode of any thread, also while that thread
+holds the session's lock. The next command takes the ids along.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.snapshot import Row
+    from disco_magic.session.session import Session
+
+
+class DRef:
+    """A register on every worker of a session. Made by the session, never by hand.
+
+    Attributes:
+        session: the session it belongs to.
+        register: the register's id, the same on all workers.
+        drop_from: where the finalizer puts the id; another one after each restart of the session.
+    """
+
+    __slots__ = ("__weakref__", "drop_from", "register", "session")
+
+    def __init__(self, session: Session, register: int) -> None:
+        self.session = session
+        self.register = register
+        self.drop_from: Callable[[int], None] = session.drop_register
+
+    def __del__(self) -> None:
+        try:
+            drop = self.drop_from
+        except AttributeError:
+            return  # __init__ was interrupted before it got that far
+        drop(self.register)
+
+    def get(self, worker: int = 0, timeout: float | None = None) -> Any:
+        """A copy of the value on `worker`; waits until everything before has been executed.
+
+        Args:
+            worker: its id.
+            timeout: seconds to wait at most; None: for ever.
+
+        Raises:
+            WorkerError: the command that should have made the value failed, or another one before this.
+            SyncTimeout, SessionClosed: what they say.
+        """
+        return self.session.fetch(self, (worker,), timeout)[worker]
+
+    def get_all(self, timeout: float | None = None) -> list[Any]:
+        """Copies of all workers' values, in worker order."""
+        everybody = tuple(range(self.session.num_workers))
+        values = self.session.fetch(self, everybody, timeout)
+        return [values[worker] for worker in everybody]
+
+    def set(self, worker: int, value: Any) -> None:
+        """Replace the value on one worker by a copy of `value`."""
+        self.session.set_register(self, worker, value)
+
+    def debug_get_from_remote(self, worker: int) -> Any:
+        """Disco's name of `get`."""
+        return self.get(worker)
+
+    def debug_copy_from(self, worker: int, value: Any) -> None:
+        """Disco's name of `set`."""
+        self.set(worker, value)
+
+    def info(self) -> Row:
+        """Type, shape, dtype, device, bytes and statistics on a sample, per worker; moves no data."""
+        return self.session.registers(numbered=True).row(f"#{self.register}")
+
+    def as_function(self, name: str) -> DPackedFunc:
+        """The same register as something that can be called; this reference gives it up."""
+        function = DPackedFunc(self.session, self.register, name)
+        self.drop_from = _keep
+        return function
+
+    def __repr__(self) -> str:
+        session = self.session
+        state = ", closed" if session.closed else ""
+        place = f"{session.num_workers} workers of session {session.id}{state}"
+        return f"<{type(self).__name__} #{self.register} on {place}>"
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise UsageMistake(
+            "a DRef cannot be copied or pickled, nor travel inside a list or dict; "
+            "pass it as an argument of its own, or its value with .get(worker)"
+        )
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
+
+
+def _keep(_: int) -> None:
+    """The finalizer of a reference that gave its register to another one."""
+
+
+class DPackedFunc(DRef):
+    """A register that holds a function; calling it calls it on every worker."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, session: Session, register: int, name: str) -> None:
+        super().__init__(session, register)
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> DRef:
+        """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
+        return self.session.call_packed(self, *args, **kwargs)

@@ -1,0 +1,100 @@
+"""Named registers: a session as a mapping from the names its cells bound to references."""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.core.messages import DropNames, LoadName, StoreName
+from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.functions.copies import copy_of
+from disco_magic.session.calls import Calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.session.dref import DRef
+
+
+class NamedRegisters(Calls):
+    """Mixed into `Session`. Looking at names never asks a worker, except after a cell still running."""
+
+    def names(self) -> tuple[str, ...]:
+        """Names that at least one worker has bound, as the controller knows them."""
+        return self.ledger.known_names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __getitem__(self, name: str) -> DRef:
+        """A reference to the value `name` has now, on every worker that has it.
+
+        A later cell that binds the name again leaves this reference as it is. If cells are still running,
+        an unknown name waits for them.
+
+        Raises:
+            UnknownName: no worker has it.
+        """
+        if name not in self.names() and self.ledger.expecting:
+            self.sync_all()
+        known = self.names()
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=3)
+            hint = (
+                f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+            )
+            raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
+        return self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
+
+    def __setitem__(self, name: str, dref: DRef) -> None:
+        """Bind `name` to the value of a reference on every worker, as a cell's assignment would.
+
+        Raises:
+            UsageMistake: `name` is no variable name, or the value no DRef (`put` takes values).
+        """
+        _check_name(name)
+        if not hasattr(dref, "register"):
+            raise UsageMistake(
+                f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
+                f"session.put({name!r}, value) takes values"
+            )
+        register = self.own(dref)
+        self.send(lambda seq, kills: StoreName(seq, name, register, kills))
+        self.ledger.name_bound(name, self._everybody)
+
+    def __delitem__(self, name: str) -> None:
+        """Unbind a name on every worker.
+
+        Raises:
+            UnknownName: no worker has it.
+        """
+        if name not in self.names():
+            raise UnknownName(f"register {name!r} is not defined on any worker")
+        self.send(lambda seq, kills: DropNames(seq, (name,), kills))
+        self.ledger.names_dropped((name,), self._everybody)
+
+    def put(self, name: str, value: Any, only: int | None = None) -> None:
+        """Bind `name` to a copy of `value` on every worker, or on worker `only` and None on the others.
+
+        Raises:
+            UsageMistake: `name` is no variable name, or the value cannot be copied. Nothing was sent.
+        """
+        _check_name(name)
+        mine = copy_of(value)
+        self[name] = self.store(mine, None if only is None else (only,))
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageMistake(f"{name!r} is not a variable name")
+    if name.startswith("_"):
+        raise UsageMistake(
+            f"{name!r} begins with an underscore: such names are private to a worker, no registers"
+        )

@@ -1,0 +1,200 @@
+"""A cell on its way: wait for it, stop it.
+
+Stopping works in steps, because CPython cannot end a thread that sits in C code::
+
+    0.00 s   cancel an await, release waits of the plane, inject WorkerInterrupt once
+    0.35 s   inject again (the first one may have been caught)
+    0.70 s   inject again
+    1.00 s   give up the threads that are still stuck; new ones go on with the same registers
+
+Not more often: at 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
+"""
+
+from __future__ import annotations
+
+import time
+from queue import Empty
+from typing import TYPE_CHECKING, cast
+
+from disco_magic.core.ledger import Expectation
+from disco_magic.core.messages import CellDone, Lost
+from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
+from disco_magic.session.pump import INTERRUPT, sigint_into
+from disco_magic.session.results import CellResult
+
+if TYPE_CHECKING:
+    from disco_magic.functions.cells import Cell, CellScope
+    from disco_magic.session.dref import DRef
+    from disco_magic.session.pump import Inbox
+    from disco_magic.session.session import Session
+
+_STEPS_S = (0.35, 0.35, 0.30)
+_SIGINTS_TO_GIVE_UP = 3
+
+
+class PendingCell:
+    """Handle of a running cell.
+
+    Attributes:
+        seq: sequence number of its command.
+        workers: ids of the workers it was sent to.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        cell: Cell,
+        *,
+        seq: int,
+        workers: tuple[int, ...],
+        inbox: Inbox,
+        values: DRef,
+        scope: CellScope | None,
+    ) -> None:
+        self.seq = seq
+        self.workers = workers
+        self._session = session
+        self._cell = cell
+        self._inbox = inbox
+        self._values: DRef | None = values
+        self._scope = scope
+        self._ended: Expectation | None = None
+        self._outcome: CellResult | BaseException | None = None
+        self._replaced: list[int] = []
+        self._sigints = 0
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "running"
+        return f"<{self._cell.label} on workers {ranges(self.workers)}: {state}>"
+
+    def done(self) -> bool:
+        """Whether every worker has ended the cell, well or not."""
+        return self._outcome is not None or self._take(0.0)
+
+    def cancel(self) -> None:
+        """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
+
+        Also stops what was sent to the session before it.
+        """
+        if not self.done():
+            self._stop()
+
+    def wait(self, timeout: float | None = None) -> CellResult:
+        """Wait for the cell.
+
+        Args:
+            timeout: seconds; a cell that takes longer is stopped. None: as long as it takes.
+
+        Raises:
+            CellError: it failed on some worker (or a command before it did).
+            SyncTimeout: `timeout` ran out; the cell was stopped.
+            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers.
+            Each has the attribute `result`, a `CellResult` of what there is.
+        """
+        if self._outcome is None:
+            with sigint_into(self._inbox):
+                self._wait(timeout)
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return cast("CellResult", self._outcome)
+
+    def _wait(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self._ended:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            try:
+                item = self._inbox.get(timeout=left)
+            except Empty:
+                where = self._session.whereabouts()
+                self._stop()
+                sentence = f"{self._cell.label} took longer than {timeout:g} s and was stopped; it was here:"
+                self._fail(SyncTimeout(f"{sentence}\n{where}"))
+                return
+            if item is INTERRUPT:
+                self._stop()
+                self._fail(KeyboardInterrupt(self._stopped_sentence()))
+                return
+            self._accept(item)
+        self._settle()
+
+    def _stop(self) -> None:
+        """Interrupt, then replace what is stuck; returns when every worker has ended the cell."""
+        self._sigints = 1
+        for pause in _STEPS_S:
+            self._session.interrupt_through(self.seq, self.workers)
+            self._listen(time.monotonic() + pause)
+            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+                break
+        if not self._ended:
+            self._replaced = self._session.replace_stuck(self.workers)
+        while not self._ended:
+            item = self._inbox.get()
+            if item is not INTERRUPT:
+                self._accept(item)
+        if self._outcome is None:
+            self._settle()
+
+    def _listen(self, deadline: float) -> None:
+        while not self._ended and self._sigints < _SIGINTS_TO_GIVE_UP:
+            try:
+                item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                return
+            if item is INTERRUPT:
+                self._sigints += 1
+            else:
+                self._accept(item)
+
+    def _take(self, timeout_s: float) -> bool:
+        try:
+            self._accept(self._inbox.get(timeout=timeout_s))
+        except Empty:
+            return False
+        self._settle()
+        return True
+
+    def _accept(self, item: object) -> None:
+        if isinstance(item, Lost):
+            self._ended = Expectation(self.seq, set())
+            self._outcome = WorkerLost(
+                f"worker {item.worker} is gone: {item.reason}; restart the session to go on"
+            )
+        elif isinstance(item, Expectation):
+            self._ended = item
+
+    def _settle(self) -> None:
+        if self._outcome is not None or self._ended is None:
+            return
+        result = self._result()
+        failures = self._session.take_failures(result.errors.values())
+        if not failures:
+            self._outcome = result
+            return
+        error: WorkerError = (CellError if result.errors else WorkerError)(failures)
+        error.result = result  # type: ignore[attr-defined]
+        self._outcome = error
+
+    def _result(self) -> CellResult:
+        ended = cast("Expectation", self._ended)
+        replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
+        result = CellResult(self._cell.label, replies, self._values)
+        self._values = None
+        if self._scope is not None:
+            result.stdout.update(self._scope.stdout)
+        return result
+
+    def _fail(self, error: BaseException) -> None:
+        previous = self._outcome
+        result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
+        error.result = result  # type: ignore[attr-defined]
+        self._outcome = error
+
+    def _stopped_sentence(self) -> str:
+        text = f"{self._cell.label} was stopped on workers {ranges(self.workers)}; "
+        text += "registers may differ between them"
+        if self._replaced:
+            text += (
+                f". The thread of {ranges(self._replaced)} was stuck in a call that cannot be interrupted "
+                "and was replaced by a new one"
+            )
+        return text

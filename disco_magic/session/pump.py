@@ -1,0 +1,93 @@
+"""From events to whoever waits for them.
+
+::
+
+    worker thread --deliver(event)--> [lock: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
+    signal handler ------------------------------------------------ INTERRUPT -----> the same queue
+
+The ledger decides under the lock; the queue is written after it. A waiter blocks in ``SimpleQueue.get``,
+which signals and other threads can always end, and never polls.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.core.ledger import Expectation, Ledger
+    from disco_magic.core.messages import Event, Lost
+
+
+class Signal:
+    """A SIGINT that came while somebody waited."""
+
+
+INTERRUPT: Final = Signal()
+
+if TYPE_CHECKING:
+    Inbox = SimpleQueue[Expectation | Lost | Signal]
+
+
+class Pump:
+    """Feeds the ledger and wakes waiters; `deliver` may be called from any thread.
+
+    Args:
+        ledger: fed under `lock`.
+        lock: the session's.
+    """
+
+    def __init__(self, ledger: Ledger, lock: threading.Lock) -> None:
+        self._ledger = ledger
+        self._lock = lock
+        self._inboxes: dict[int, Inbox] = {}
+
+    def expect(self, seq: int, workers: tuple[int, ...]) -> Inbox:
+        """Where the replies to command `seq` will arrive. Call it under the lock, before sending."""
+        self._ledger.expect(seq, workers)
+        inbox: Inbox = SimpleQueue()
+        self._inboxes[seq] = inbox
+        return inbox
+
+    def forget(self, seq: int) -> None:
+        """Nobody waits for `seq` any more. Call it under the lock."""
+        self._ledger.forget(seq)
+        self._inboxes.pop(seq, None)
+
+    def deliver(self, event: Event) -> None:
+        """Take an event from a worker."""
+        with self._lock:
+            done = self._ledger.feed(event)
+            lost = self._ledger.lost
+            if done is not None:
+                inboxes = [self._inboxes.pop(done.seq)]
+            elif lost is not None:
+                inboxes = list(self._inboxes.values())
+            else:
+                return
+        for inbox in inboxes:
+            inbox.put(done or lost)  # type: ignore[arg-type]
+
+
+@contextmanager
+def sigint_into(inbox: Inbox) -> Iterator[None]:
+    """Turn Ctrl-C and the stop button into a message while the main thread waits.
+
+    ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, also inside of ``get``. No
+    KeyboardInterrupt can then strike between two halves of a step. In other threads this does nothing:
+    Python delivers signals to the main thread only.
+    """
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous is None:
+        yield  # None: a handler that C code installed, which could not be put back
+        return
+    signal.signal(signal.SIGINT, lambda *_: inbox.put(INTERRUPT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

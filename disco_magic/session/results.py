@@ -1,0 +1,104 @@
+"""What a cell gave, per worker: values, text, errors, seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import SessionClosed, UsageMistake, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from disco_magic.core.messages import CellDone
+    from disco_magic.errors import Failure
+    from disco_magic.session.dref import DRef
+
+
+class CellResult:
+    """The result of a cell; what `Out[n]` holds.
+
+    The rendered values are kept here. The values themselves stay on the workers, in a register that lives
+    as long as this object, until `release` or the end of the session.
+
+    Attributes:
+        label: ``Cell In[7]``.
+        workers: ids of the workers that ran it.
+        shown: worker -> MIME bundle of the last expression, or None if there is nothing to show.
+        stdout: worker -> text it wrote (stdout and stderr).
+        errors: worker -> `Failure`, of those that failed.
+        elapsed: worker -> seconds.
+    """
+
+    def __init__(self, label: str, replies: Mapping[int, CellDone], values: DRef | None) -> None:
+        self.label = label
+        self.workers = tuple(sorted(replies))
+        self.shown: dict[int, Mapping[str, Any] | None] = {w: replies[w].shown for w in self.workers}
+        self.errors: dict[int, Failure] = {}
+        self.elapsed = {w: replies[w].elapsed_s for w in self.workers}
+        self.stdout: dict[int, str] = dict.fromkeys(self.workers, "")
+        for worker in self.workers:
+            failure = replies[worker].failure
+            if failure is not None:
+                self.errors[worker] = failure
+        self._digests = {w: replies[w].digest for w in self.workers}
+        self._values = values
+
+    def __getitem__(self, worker: int) -> Any:
+        """A copy of the last expression's value on `worker`.
+
+        Raises:
+            UsageMistake: that worker did not run the cell, or the values were released.
+            SessionClosed: the session ended, and the values with it.
+        """
+        if worker not in self.workers:
+            raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {worker!r}")
+        if self._values is None:
+            raise UsageMistake(f"the values of {self.label} were released; what was shown is still here")
+        try:
+            return self._values.get(worker)
+        except SessionClosed as closed:
+            raise SessionClosed(f"the values of {self.label} went with their session: {closed}") from None
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[worker] for worker in self.workers)
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    @property
+    def values(self) -> list[Any]:
+        """Copies of the last expression's values, in worker order."""
+        return list(self)
+
+    def release(self) -> None:
+        """Let go of the values, so that the workers can free them; what was shown stays."""
+        self._values = None
+
+    def groups(
+        self, workers: tuple[int, ...] | None = None
+    ) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
+        """Workers with equal values together: ``(workers, MIME bundle)``, by first worker.
+
+        Equal means every element, not the text shown. Workers that failed have no part in it; if no worker
+        has anything to show, the list is empty.
+
+        Args:
+            workers: look at these only.
+        """
+        chosen = [w for w in self.workers if (workers is None or w in workers) and w not in self.errors]
+        if all(self.shown[w] is None for w in chosen):
+            return []
+        groups: dict[bytes, list[int]] = {}
+        for worker in chosen:
+            groups.setdefault(self._digests[worker], []).append(worker)
+        return [(tuple(ids), self.shown[ids[0]] or {"text/plain": "None"}) for ids in groups.values()]
+
+    def __repr__(self) -> str:
+        lines = []
+        for workers, bundle in self.groups():
+            prefix = f"{ranges(workers)} "
+            text = str(bundle.get("text/plain", ""))
+            # An array's rows stay under each other: continuation lines are indented by the prefix.
+            lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
+        lines += [f"{ranges((w,))} {failure.summary}" for w, failure in self.errors.items()]
+        return "\n".join(lines) or f"<{self.label} on workers {ranges(self.workers)}: no value>"

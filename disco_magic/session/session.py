@@ -1,0 +1,157 @@
+"""The session: what a user holds. Its parts: `dispatch`, `calls`, `verbs`, `names`; here life and cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, cast
+
+from disco_magic.core.messages import Run, Stop
+from disco_magic.core.snapshot import SessionSnapshot, merge
+from disco_magic.functions.cells import Cell, compile_cell
+from disco_magic.functions.describe import describe
+from disco_magic.session import current
+from disco_magic.session.dref import DRef
+from disco_magic.session.names import NamedRegisters
+from disco_magic.session.pending import PendingCell
+from disco_magic.session.verbs import ArrayVerbs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.functions.cells import CellScope
+    from disco_magic.functions.context import Topology
+    from disco_magic.session.config import Preset
+    from disco_magic.session.results import CellResult
+
+
+class Session(ArrayVerbs, NamedRegisters):
+    """A controller and its workers; use a preset such as `ThreadedSession` to make one.
+
+    Attributes:
+        id: number of the session in this process.
+        kind: ``"threads"``.
+        num_workers, num_groups, group_size: workers of group g are ``g*group_size .. (g+1)*group_size - 1``.
+        device: where the workers' arrays live, ``"cpu"``.
+        plane_name: what carries collectives, ``"threads"``.
+        closed: whether it was shut down.
+    """
+
+    def __init__(self, topology: Topology, preset: Preset) -> None:
+        super().__init__(topology)
+        self.kind = preset.kind
+        self.device = preset.device
+        self.plane_name = preset.plane_name
+        self._preset = preset
+        self.id = current.enroll(self)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.open(self._preset.launcher(self.topology, self.id))
+        current.make_current(self)
+
+    def run(
+        self,
+        code: str | Cell,
+        *,
+        workers: Sequence[int] | None = None,
+        timeout: float | None = None,
+        scope: CellScope | None = None,
+    ) -> CellResult:
+        """Execute a cell on the workers and wait for it; what ``%%disco`` does.
+
+        Args:
+            code: Python source, or a compiled `Cell`.
+            workers: ids of the workers that run it; None: all.
+            timeout: seconds after which it is stopped; None: as long as it takes.
+            scope: where a front end wants the output; None: to `sys.stdout`.
+
+        Returns:
+            CellResult: the last expression's value per worker.
+
+        Raises:
+            SyntaxError: nothing was sent.
+            CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+        """
+        return self.run_nowait(code, workers=workers, scope=scope).wait(timeout)
+
+    def run_nowait(
+        self, code: str | Cell, *, workers: Sequence[int] | None = None, scope: CellScope | None = None
+    ) -> PendingCell:
+        """Send a cell and return at once; see `run`."""
+        cell = compile_cell(code) if isinstance(code, str) else code
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        present = None if workers is None else chosen
+        contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
+        with self._lock:
+            seq, kills = self._ordinal(chosen)
+            dest = self.ledger.new_register()
+            inbox = self._pump.expect(seq, chosen)
+            for worker, context in contexts.items():
+                self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
+            self._send(Run(seq, dest, cell, kills, present), chosen)
+        values = DRef(self, dest)
+        return PendingCell(self, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
+
+    def interrupt(self, workers: Sequence[int] | None = None) -> None:
+        """Stop what the workers execute and skip what was sent to them; returns at once.
+
+        What was stopped fails with WorkerInterrupt. A worker that sits in C code ends when that returns.
+        """
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        self.interrupt_through(self.ledger.seq, chosen)
+
+    def interrupt_through(self, seq: int, workers: Sequence[int]) -> None:
+        """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed."""
+        self._launcher.interrupt(seq, workers)
+
+    def replace_stuck(self, workers: Sequence[int]) -> list[int]:
+        """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
+        return self._launcher.replace_stuck(workers)
+
+    def registers(self, *, numbered: bool = False) -> SessionSnapshot:
+        """A picture of the named registers, with `numbered` of all; also while workers are busy.
+
+        Never waits for a worker, runs no code of the values. Cost: at most a pass over 65,536 elements per
+        register and worker.
+        """
+        self.flush()
+        columns = []
+        for worker in self._launcher.workers:
+            contents = worker.registers.contents()
+            columns.append([(n, describe(v)) for n, v in contents if numbered or not n.startswith("#")])
+        return merge(self.id, columns)
+
+    def shutdown(self, timeout: float = 5.0) -> None:
+        """End all workers; what they execute is interrupted, what they have not begun is skipped. Idempotent.
+
+        Args:
+            timeout: seconds to wait for them. A thread that sits in C code for longer is left to end by
+                itself; it is a daemon and keeps nothing from exiting.
+        """
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            through = self.ledger.issue()
+            self._send(Stop(through), self._everybody)
+            for channel in self._channels:
+                channel.close()
+        self._launcher.stop(timeout, through)
+
+    def restart(self) -> None:
+        """End all workers and start new ones: same session, same numbers, empty registers."""
+        self.shutdown()
+        self._begin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+
+    def __repr__(self) -> str:
+        groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""
+        state = " · closed" if self.closed else ""
+        return (
+            f"Disco session {self.id}: {self.num_workers} workers{groups} · {self.kind} · {self.device} · "
+            f"plane {self.plane_name}{state}"
+        )

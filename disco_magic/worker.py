@@ -1,0 +1,332 @@
+"""The driver of one worker: feeds the interpreter, executes what it says, survives everything.
+
+Ordered lane: `serve` takes one command after the other from a queue. Urgent lane: `interrupt`, `abandon`,
+`position` and `contents`, called from other threads; they never run user code.
+
+Guarantees
+  * No lock is held while user code runs, and the path of an ordinary call takes no lock at all.
+  * An exception is injected only into the command it is meant for, and never inside a plane call.
+  * Whatever user code raises ends its command, not the worker.
+
+How a command and an interrupt agree without a lock on the fast path
+  1. Before executing, `serve` puts the command into `lane.running`; then it looks at `skip_through`.
+     `interrupt` raises `skip_through` first and looks at `running` second: one of them sees the other.
+  2. After executing, `serve` takes the command out with ``running.pop()``. `interrupt` takes it out with the
+     same atomic operation. Exactly one of them gets it; the other sees IndexError.
+  3. If `interrupt` got it, it may inject, and `serve`, on its IndexError, goes to `_settle`, which takes the
+     mutex, clears an injection that has not struck yet and only then changes any state.
+  4. An injection that strikes between user code and step 3 escapes from `serve`; `run` settles the command.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic import injection
+from disco_magic.core.interpreter import CALL, EXECUTE, SKIP, STOP, Interpreter
+from disco_magic.core.registers import RegisterFile
+from disco_magic.errors import DiscoError, Failure, PlaneMismatch, UsageMistake, WorkerInterrupt
+from disco_magic.functions.cells import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.context import WorkerContext, enter_worker
+from disco_magic.functions.copies import copy_of
+from disco_magic.functions.sites import runtime_file
+
+if TYPE_CHECKING:
+    import contextvars
+    import types
+    from collections.abc import Callable, Mapping
+
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.messages import Command, Event, Run
+    from disco_magic.functions.cells import CellScope, CellValue
+    from disco_magic.functions.context import Topology
+
+    Extras = Callable[[WorkerContext], Mapping[str, Any]]
+
+_NOTHING: Final = object()
+
+
+class Lane:
+    """One thread's hold on a worker; a thread that is stuck loses it to a new one."""
+
+    __slots__ = ("abandoned", "interrupted", "running", "shielded", "thread_id")
+
+    def __init__(self) -> None:
+        self.running: list[Command] = []
+        self.interrupted: Command | None = None
+        self.abandoned = False
+        self.shielded = False
+        self.thread_id = 0
+
+
+class Worker:
+    """One worker: interpreter, registers, context, and the thread that serves it.
+
+    Args:
+        worker: its id.
+        topology, plane, session_id: what its context shows.
+        deliver: takes the worker's events; called from the worker's thread.
+        extras: names the front end adds behind the namespace.
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        topology: Topology,
+        plane: Plane,
+        deliver: Callable[[Event], None],
+        *,
+        session_id: int = 0,
+        extras: Extras | None = None,
+    ) -> None:
+        self.id = worker
+        self.lane = Lane()
+        self.skip_through = 0
+        self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
+        self._mutex = threading.Lock()
+        self._plane = plane
+        self._deliver = deliver
+        self.context = WorkerContext(worker, topology, plane, self, session_id=session_id)
+        names = new_namespace(self.context, extras(self.context) if extras else {})
+        self.cells = CellRunner(self.context, names)
+        self.registers = RegisterFile(names)
+        self.interpreter = Interpreter(worker, self.registers, copy=copy_of, run=self._run_cell)
+
+    # --- ordered lane --------------------------------------------------------------------------
+
+    def run(self, lane: Lane, get: Callable[[], Command]) -> None:
+        """Serve until Stop, or until this lane is abandoned."""
+        lane.thread_id = threading.get_ident()
+        enter_worker(self.context)
+        while True:
+            try:
+                return self.serve(lane, get)
+            except WorkerInterrupt as late:
+                # Step 4. Nobody but an injection raises here: user code is caught in serve.
+                command = lane.interrupted
+                if command is not None and not self._settle(lane, command, late, _NOTHING):
+                    return None
+
+    def serve(self, lane: Lane, get: Callable[[], Command]) -> None:
+        """The loop. Names are bound first because the loop's own cost is the cost of every command."""
+        interpreter = self.interpreter
+        feed, store = interpreter.feed, interpreter.store
+        running = lane.running
+        plane, me = self._plane, self.id
+        left, waiting = plane.left, plane.waiting
+        while True:
+            command = get()
+            step = feed(command)
+            if step is CALL:
+                value: Any = _NOTHING
+                running.append(command)
+                try:
+                    if command[0] <= self.skip_through:
+                        raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
+                    value = interpreter.function(*interpreter.arguments)
+                    running.pop()
+                except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises
+                    if not self._settle(lane, command, error, value):
+                        return
+                else:
+                    store(value)
+                del value
+            elif step is not None and not self._rare(lane, command, step):
+                return
+            left[me] = command[0]
+            if waiting:
+                plane.leave(me, command[0])
+
+    def _rare(self, lane: Lane, command: Command, step: Any) -> bool:
+        """Everything that is no plain call; False ends the loop."""
+        if step is STOP:
+            self._plane.leave(self.id, command.seq)
+            return False
+        if step is SKIP:
+            for event in self.interpreter.events:
+                self._deliver(event)
+            self._plane.leave(self.id, command.seq, self.interpreter.origin)
+        elif step is EXECUTE:
+            return self._execute(lane, command)
+        else:
+            self._deliver(step)
+        return True
+
+    def _execute(self, lane: Lane, command: Command) -> bool:
+        value: Any = _NOTHING
+        lane.running.append(command)
+        try:
+            if command.seq <= self.skip_through:
+                raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
+            value = self.interpreter.function(*self.interpreter.arguments)
+            lane.running.pop()
+        except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises
+            return self._settle(lane, command, error, value)
+        self._complete(command, value)
+        return True
+
+    def _complete(self, command: Command, value: Any) -> None:
+        event = self.interpreter.finish(value)
+        self.scopes.pop(command.seq, None)
+        self._plane.leave(self.id, command.seq)
+        if event is not None:
+            self._deliver(event)
+
+    def _run_cell(self, command: Run) -> CellValue:
+        scope, context = self.scopes.get(command.seq, (None, None))
+        if context is None:
+            value = self.cells(command.cell, scope)
+        else:
+            value = context.run(self.cells, command.cell, scope)
+        unread = self._plane.unread(self.id, command.seq)
+        if unread:
+            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
+        return value
+
+    def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
+        """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
+        with self._mutex:
+            injection.clear(lane.thread_id)
+            # From here on nothing is injected: `running` is empty and `interrupted` is None.
+            interrupted = lane.interrupted is not None
+            lane.interrupted = None
+            lane.running.clear()
+            if lane.abandoned:
+                return False
+        if value is not _NOTHING and not interrupted:
+            # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
+            self._complete(command, value)
+            return True
+        if interrupted and not isinstance(error, WorkerInterrupt):
+            error = WorkerInterrupt(f"interrupted while {type(error).__name__} was on its way: {error}")
+        self._fail(command, error)
+        return True
+
+    def _fail(self, command: Command, error: BaseException) -> None:
+        failure = self._failure(command, error)
+        event = self.interpreter.fail(failure)
+        self.scopes.pop(command.seq, None)
+        self._plane.leave(self.id, command.seq, failure)
+        self._deliver(event)
+
+    def _failure(self, command: Command, error: BaseException) -> Failure:
+        error.__traceback__ = own_frames(error)
+        text = "".join(traceback.format_exception(error))
+        return Failure(self.id, command.seq, self.interpreter.describe(command), error, text)
+
+    # --- plane calls (Guard) -------------------------------------------------------------------
+
+    def enter(self) -> tuple[int, tuple[int, ...] | None]:
+        """Begin a plane call: no injection from here to `leave`; the plane's abort ends the wait instead."""
+        with self._mutex:
+            lane = self.lane
+            if threading.get_ident() != lane.thread_id:
+                raise UsageMistake(
+                    f"a collective of worker {self.id} was called in another thread than the worker's own; "
+                    "call it in the cell or function itself"
+                )
+            if lane.interrupted is not None or not lane.running:
+                raise WorkerInterrupt("interrupted before a collective")
+            lane.shielded = True
+            command = lane.running[-1]
+        return command.seq, command.workers
+
+    def leave(self) -> None:
+        """End a plane call; an interrupt that came meanwhile strikes here."""
+        with self._mutex:
+            lane = self.lane
+            lane.shielded = False
+            if lane.interrupted is None:
+                return
+        raise WorkerInterrupt("interrupted in a collective")
+
+    # --- urgent lane ---------------------------------------------------------------------------
+
+    def interrupt(self, through: int) -> bool:
+        """End what is executing if its `seq` is ``<= through``, skip what has not begun.
+
+        Returns whether something was executing; it may still be, if it is stuck in C code. Call again to
+        inject again: the first call only cancels a cell that awaits, so that its ``finally`` can await too.
+        """
+        self.skip_through = max(self.skip_through, through)
+        with self._mutex:
+            lane = self.lane
+            cancel = self.cells.cancel if lane.interrupted is None else None
+            if lane.interrupted is None:
+                if not lane.running or lane.running[-1].seq > through:
+                    return False
+                try:
+                    command = lane.running.pop()
+                except IndexError:
+                    return False
+                if command.seq > through:
+                    return False  # it moved on between the two looks; _settle lets it be
+                lane.interrupted = command
+            if cancel is not None:
+                try:
+                    cancel()
+                except RuntimeError:
+                    cancel = None  # the loop was closed in this moment: the await is over
+            if cancel is None and not lane.shielded:
+                injection.inject(lane.thread_id)
+            return True
+
+    def abandon(self) -> Lane | None:
+        """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.
+
+        The stuck thread keeps its pending exception, dies when its C call returns, and touches nothing.
+        """
+        with self._mutex:
+            lane = self.lane
+            command = lane.interrupted
+            if command is None:
+                return None
+            lane.abandoned = True
+            self.lane = Lane()
+        self.cells.cancel = None
+        scope, _ = self.scopes.get(command.seq, (None, None))
+        if scope is not None:
+            scope.abandoned(self.id)
+        stuck = WorkerInterrupt("interrupted; its thread was stuck in a call that Python cannot end")
+        self._fail(command, stuck)
+        return self.lane
+
+    def position(self) -> str:
+        """What the worker is doing now, in words."""
+        try:
+            command = self.lane.interrupted or self.lane.running[-1]
+        except IndexError:
+            return "idle"
+        at = self._plane.waiting.get(self.id)
+        where = f", waiting in {at}" if at is not None else ""
+        return f"executing {self.interpreter.describe(command)}{where}"
+
+    def dispose(self) -> None:
+        """Let go of everything; after `run` has ended."""
+        drop_namespace(self.cells.namespace)
+        self.registers.names.clear()
+        self.registers.values.clear()
+        self.registers.poisons.clear()
+
+
+def own_frames(error: BaseException) -> types.TracebackType | None:
+    """The traceback of `error` without the runtime's frames before the user's first one.
+
+    An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
+    too: the line that called the collective is what its reader wants to see.
+    """
+    trace = error.__traceback__
+    while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    if trace is None:
+        return None if isinstance(error, DiscoError | WorkerInterrupt) else error.__traceback__
+    if isinstance(error, DiscoError | WorkerInterrupt):
+        last = step = trace
+        while step is not None:
+            if not runtime_file(step.tb_frame.f_code.co_filename):
+                last = step
+            step = step.tb_next  # type: ignore[assignment]
+        last.tb_next = None
+    return trace

@@ -97,17 +97,20 @@ class Worker:
     # --- ordered lane --------------------------------------------------------------------------
 
     def run(self, lane: Lane, get: Callable[[], Command]) -> None:
-        """Serve until Stop, or until this lane is abandoned."""
+        """Serve until Stop, then let go of everything; or until this lane is abandoned."""
         lane.thread_id = threading.get_ident()
         enter_worker(self.context)
         while True:
             try:
-                return self.serve(lane, get)
+                self.serve(lane, get)
+                break
             except WorkerInterrupt as late:
                 # Step 4. Nobody but an injection raises here: user code is caught in serve.
                 command = lane.interrupted
                 if command is not None and not self._settle(lane, command, late, _NOTHING):
-                    return None
+                    break
+        if not lane.abandoned:
+            self.dispose()
 
     def serve(self, lane: Lane, get: Callable[[], Command]) -> None:
         """The loop. Names are bound first because the loop's own cost is the cost of every command."""
@@ -200,7 +203,8 @@ class Worker:
             self._complete(command, value)
             return True
         if interrupted and not isinstance(error, WorkerInterrupt):
-            error = WorkerInterrupt(f"interrupted while {type(error).__name__} was on its way: {error}")
+            # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
+            error = WorkerInterrupt("the command was interrupted").with_traceback(error.__traceback__)
         self._fail(command, error)
         return True
 
@@ -285,7 +289,8 @@ class Worker:
                 return None
             lane.abandoned = True
             self.lane = Lane()
-        self.cells.cancel = None
+        # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
+        self.cells = CellRunner(self.context, self.cells.namespace)
         scope, _ = self.scopes.get(command.seq, (None, None))
         if scope is not None:
             scope.abandoned(self.id)
@@ -304,7 +309,7 @@ class Worker:
         return f"executing {self.interpreter.describe(command)}{where}"
 
     def dispose(self) -> None:
-        """Let go of everything; after `run` has ended."""
+        """Let go of all registers and of the namespace's module."""
         drop_namespace(self.cells.namespace)
         self.registers.names.clear()
         self.registers.values.clear()

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import (
     Answer,
@@ -41,7 +41,7 @@ from disco_magic.core.registers import Poison, RegisterFile
 from disco_magic.errors import Failure, UnknownName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.messages import Command, Event
 
@@ -60,6 +60,13 @@ CALL: Final = Step("CALL")
 EXECUTE: Final = Step("EXECUTE")
 SKIP: Final = Step("SKIP")
 STOP: Final = Step("STOP")
+
+
+def _with_keywords(
+    function: Any, args: Sequence[Any], kwnames: tuple[str, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    split = len(args) - len(kwnames)
+    return partial(function, **dict(zip(kwnames, args[split:], strict=True))), tuple(args[:split])
 
 
 class Interpreter:
@@ -86,6 +93,7 @@ class Interpreter:
         self.origin: Failure | None = None
         self.events: tuple[Event, ...] = ()
         self._values = registers.values
+        self._poisons = registers.poisons
         self._command: Command = Sync(0)
         self._copy = copy
         self._run = run
@@ -111,7 +119,10 @@ class Interpreter:
         _, _, function, args, refs, kwnames, kills, _ = command
         values = self._values
         if kills:
-            self.registers.kill(kills)
+            for register in kills:
+                values.pop(register, None)
+            if self._poisons:
+                self.registers.kill(kills)
         try:
             if type(function) is int:
                 function = values[function]
@@ -122,10 +133,7 @@ class Interpreter:
         except KeyError as absent:
             return self._inherit(absent.args[0], command.dest)
         if kwnames:
-            split = len(args) - len(kwnames)
-            keywords = dict(zip(kwnames, args[split:], strict=True))
-            function = partial(cast("Callable[..., Any]", function), **keywords)
-            args = args[:split]
+            function, args = _with_keywords(function, args, kwnames)
         self.function = function  # type: ignore[assignment]
         self.arguments = args
         return CALL

@@ -80,10 +80,10 @@ class Ledger:
             return None
         if isinstance(event, CellDone):
             self.names[event.worker] = event.names
+            if event.failure is not None:  # also of a cell nobody waits for: the next wait raises it
+                self._failures.setdefault(event.worker, event.failure)
         expectation = self._expected.get(event.seq)
         if expectation is None:
-            if isinstance(event, CellDone) and event.failure is not None:
-                self._failures.setdefault(event.worker, event.failure)
             return None
         expectation.replies[event.worker] = event
         expectation.missing.discard(event.worker)

@@ -15,6 +15,7 @@ NamedTuples, not dataclasses: a frozen dataclass with six fields takes 1.0 us to
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Call(NamedTuple):
     kwnames: tuple[str, ...] = ()
     kills: tuple[int, ...] = ()
     workers: Workers = None
+
+
+# Call(*fields) without a named tuple's own __new__, which takes two thirds of the time it takes to make one.
+make_call = partial(tuple.__new__, Call)
 
 
 class Kill(NamedTuple):

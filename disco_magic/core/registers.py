@@ -10,12 +10,19 @@ a poisoned register is simply absent from `values`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
 
     from disco_magic.errors import Failure
+
+
+class Absent:
+    """What a register that does not exist holds."""
+
+
+ABSENT: Final = Absent()
 
 
 class Poison:
@@ -63,6 +70,10 @@ class RegisterFile:
     def public_names(self) -> tuple[str, ...]:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""
         return tuple(name for name in dict(self.names) if not name.startswith("_"))
+
+    def content(self, register: int) -> Any:
+        """The value or `Poison` of a numbered register, `ABSENT` if neither; safe from any thread."""
+        return self.values.get(register, self.poisons.get(register, ABSENT))
 
     def contents(self) -> list[tuple[str, Any]]:
         """``(label, value or Poison)`` of every register, names first; safe from any thread."""

@@ -139,6 +139,11 @@ def drop_namespace(namespace: Mapping[str, Any]) -> None:
     sys.modules.pop(namespace["__name__"], None)
 
 
+def text_of(value: Any) -> str:
+    """A value as a cell shows it: its repr, but a NumPy scalar as the number it is, without its type."""
+    return str(value) if isinstance(value, np.generic) else repr(value)
+
+
 class CellRunner:
     """Executes cells on one worker.
 
@@ -166,7 +171,7 @@ class CellRunner:
             self.namespace["_"] = value
             shown = None
             if value is not None:
-                shown = scope.render(value) if scope is not None else {"text/plain": repr(value)}
+                shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
             return CellValue(value, shown, fingerprint(value), time.perf_counter() - start)
         finally:
             self.started = None

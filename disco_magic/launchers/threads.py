@@ -122,24 +122,25 @@ class ThreadLauncher:
         return [worker.position() for worker in self.workers]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
-        """End all workers, after Stop was sent to them; who has not ended in time. Idempotent.
+        """End all workers, after Stop was sent to them; who has not ended. Idempotent.
 
-        What they execute as far as command `through` is interrupted, twice if need be; a thread that still
-        does not end is a daemon sitting in C code and ends by itself when that returns.
+        What was sent is executed for `timeout_s` seconds at most; then what is left of it, as far as command
+        `through`, is interrupted. A thread that does not end within a further second sits in C code; it is a
+        daemon, and ends by itself when that returns.
         """
-        deadline = time.monotonic() + timeout_s
-        alive = list(range(len(self._threads)))
-        for pause in (0.35, 0.35, timeout_s):
-            if through:
-                self.interrupt(through, alive)
-            until = min(deadline, time.monotonic() + pause)
-            for number in alive:
-                self._threads[number].join(max(0.0, until - time.monotonic()))
-            alive = [number for number in alive if self._threads[number].is_alive()]
+        alive = self._join(list(range(len(self._threads))), timeout_s)
+        for pause in (0.35, 0.35, 0.30):
             if not alive:
                 break
+            self.interrupt(through, alive)
+            alive = self._join(alive, pause)
+        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
+        alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
         self.plane.close()
-        for number, worker in enumerate(self.workers):
-            if number not in alive:
-                worker.dispose()
         return alive
+
+    def _join(self, workers: list[int], timeout_s: float) -> list[int]:
+        deadline = time.monotonic() + timeout_s
+        for number in workers:
+            self._threads[number].join(max(0.0, deadline - time.monotonic()))
+        return [number for number in workers if self._threads[number].is_alive()]

@@ -9,9 +9,10 @@ A call, from here to the registers::
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
+from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync, make_call
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
@@ -53,13 +54,14 @@ class Calls(Dispatch):
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
         """
-        target: Any = self._target(function)
+        kind = type(function)
+        target: Any = function if kind is FunctionType else self._target(function)
         # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
         # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args
         refs: tuple[int, ...] = ()
         kwnames: tuple[str, ...] = ()
-        if kwargs or not ATOMS.issuperset(map(type, args)):
+        if kwargs or (args and not ATOMS.issuperset(map(type, args))):
             target, operands, refs, kwnames = self._pack(target, args, kwargs)
         if workers is not None:
             chosen = self.check_workers(workers)
@@ -71,11 +73,11 @@ class Calls(Dispatch):
         with self._lock:
             if self.closed:
                 self._refuse()
-            kills = () if self._dead.empty() else self._drain()
             ledger = self.ledger
+            kills = () if self._dead.empty() else self._drain()
             ledger.seq = seq = ledger.seq + 1
             dest = ledger.new_register()
-            command = Call(seq, dest, target, operands, refs, kwnames, kills)
+            command = make_call((seq, dest, target, operands, refs, kwnames, kills, None))
             for send in self._sends:
                 send(command)
         return DRef(self, dest)  # type: ignore[arg-type]

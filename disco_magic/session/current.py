@@ -44,4 +44,4 @@ def session() -> Session:
 @atexit.register
 def _shut_down_all() -> None:
     for open_session in list(_alive):
-        open_session.shutdown(timeout=1.0)
+        open_session.shutdown(timeout=0.0)

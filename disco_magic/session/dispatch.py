@@ -161,8 +161,10 @@ class Dispatch:
         self._send(Kill(self.ledger.issue(), kills), self._everybody)
 
     def _drain(self) -> tuple[int, ...]:
-        get = self._dead.get_nowait
-        kills = tuple([get() for _ in range(self._dead.qsize())])
+        dead = self._dead
+        kills: tuple[int, ...] = (dead.get_nowait(),)
+        if not dead.empty():
+            kills += tuple([dead.get_nowait() for _ in range(dead.qsize())])
         self.ledger.retire(kills)
         return kills
 

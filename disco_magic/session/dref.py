@@ -36,10 +36,9 @@ class DRef:
 
     def __del__(self) -> None:
         try:
-            drop = self.drop_from
+            self.drop_from(self.register)
         except AttributeError:
             return  # __init__ was interrupted before it got that far
-        drop(self.register)
 
     def get(self, worker: int = 0, timeout: float | None = None) -> Any:
         """A copy of the value on `worker`; waits until everything before has been executed.
@@ -73,8 +72,11 @@ class DRef:
         self.set(worker, value)
 
     def info(self) -> Row:
-        """Type, shape, dtype, device, bytes and statistics on a sample, per worker; moves no data."""
-        return self.session.registers(numbered=True).row(f"#{self.register}")
+        """Type, shape, dtype, device, bytes and statistics on a sample, per worker.
+
+        As far as the workers have come: None where there is no value yet. Moves no data, waits for nobody.
+        """
+        return self.session.picture(self)
 
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, cast
 
 from disco_magic.core.messages import Run, Stop
-from disco_magic.core.snapshot import SessionSnapshot, merge
+from disco_magic.core.registers import ABSENT
+from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.describe import describe
 from disco_magic.session import current
@@ -113,6 +114,8 @@ class Session(ArrayVerbs, NamedRegisters):
         Never waits for a worker, runs no code of the values. Cost: at most a pass over 65,536 elements per
         register and worker.
         """
+        if self.closed:
+            self._refuse()
         self.flush()
         columns = []
         for worker in self._launcher.workers:
@@ -120,12 +123,19 @@ class Session(ArrayVerbs, NamedRegisters):
             columns.append([(n, describe(v)) for n, v in contents if numbered or not n.startswith("#")])
         return merge(self.id, columns)
 
+    def picture(self, dref: DRef) -> Row:
+        """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
+        register = self.own(dref)
+        held = [worker.registers.content(register) for worker in self._launcher.workers]
+        cells = tuple(None if value is ABSENT else describe(value) for value in held)
+        return Row(f"#{register}", cells)
+
     def shutdown(self, timeout: float = 5.0) -> None:
-        """End all workers; what they execute is interrupted, what they have not begun is skipped. Idempotent.
+        """End all workers. Idempotent.
 
         Args:
-            timeout: seconds to wait for them. A thread that sits in C code for longer is left to end by
-                itself; it is a daemon and keeps nothing from exiting.
+            timeout: seconds that what was sent may still take; then the rest of it is interrupted, and a
+                second later left alone. 0 interrupts at once.
         """
         with self._lock:
             if self.closed:
@@ -138,15 +148,28 @@ class Session(ArrayVerbs, NamedRegisters):
         self._launcher.stop(timeout, through)
 
     def restart(self) -> None:
-        """End all workers and start new ones: same session, same numbers, empty registers."""
-        self.shutdown()
+        """Interrupt all workers and start new ones: same session, same numbers, empty registers."""
+        self.shutdown(timeout=0.0)
         self._begin()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """After an exception shut down at once; otherwise finish what was sent, raise what failed."""
+        if kind is not None or self.closed:
+            self.shutdown(timeout=0.0)
+            return
+        try:
+            self.sync_all()
+        finally:
+            self.shutdown()
+
+    def __del__(self) -> None:
+        # Dropped without shutdown: let the threads end. A finalizer may write queues, but take no lock.
+        if not getattr(self, "closed", True):
+            for send in self._sends:
+                send(Stop(self.ledger.seq + 1))
 
     def __repr__(self) -> str:
         groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""

@@ -1,0 +1,1 @@
+"""Data planes: they move arrays between workers and know no session."""

@@ -1,0 +1,142 @@
+"""Understanding one caller's arguments: everything that can be known to be wrong before joining the others.
+
+Refusing here leaves the peers untouched: the caller has not joined, may correct itself and call again.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake, ranges
+from disco_magic.functions.sites import call_site
+from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call, people
+from disco_magic.planes.reductions import check_op, reduction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from disco_magic.core.interfaces import Seat
+
+
+def read_call(
+    kind: str,
+    seat: Seat,
+    x: object = None,
+    *,
+    op: object = None,
+    root: object = None,
+    axis: object = None,
+    out: object = None,
+) -> Call:
+    """The caller's `Call`, or UsageMistake for what is wrong whatever the others do."""
+    check_seat(kind, seat)
+    call = Call(kind, seat, call_site())
+    if root is not None:
+        call.root = check_root(kind, root, len(seat.members))
+    if x is not None or needs_array(call):
+        call.array, call.scalar = as_array(kind, x)
+    if kind in REDUCING and call.array is not None:
+        call.op = check_op(kind, op)
+        reduction(kind, call.op, call.array.dtype)
+    if axis is not None:
+        call.axis = check_axis(kind, axis, call.array)
+    if out is not None:
+        call.out = check_out(kind, out)
+    return call
+
+
+def needs_array(call: Call) -> bool:
+    """Whether this member must bring an array; a root's receivers and a barrier need none."""
+    if call.kind == "barrier":
+        return False
+    return call.kind not in FROM_ROOT or call.seat.members[call.root or 0] == call.worker
+
+
+def check_seat(kind: str, seat: Seat) -> None:
+    """Refuse a call that its own seat makes impossible."""
+    if seat.worker not in seat.members:
+        raise UsageMistake(
+            f"{kind}: worker {seat.worker} is not one of the members {ranges(seat.members)} of this"
+            f" communicator - only members may call it"
+        )
+    if seat.present is not None and not set(seat.members).issubset(seat.present):
+        absent = sorted(set(seat.members).difference(seat.present))
+        raise UsageMistake(
+            f"{kind} at {call_site()}: it needs workers {ranges(seat.members)}, but this command was sent to"
+            f" {people(list(seat.present))} only, so {people(absent)} can never join - send it to all"
+            f" workers (drop -w), or call it on a group whose members all have it"
+        )
+
+
+def as_array(kind: str, x: object) -> tuple[NDArray[Any], bool]:
+    """`x` as a C-contiguous array of native byte order, and whether it was a bare number.
+
+    An array that already is one is taken as it is; everything else is copied once.
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise UsageMistake(
+            f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+        )
+    try:
+        array = np.asarray(x)
+    except Exception as error:
+        raise UsageMistake(
+            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({error}) - pass an array, a number"
+            f" or a regular list of numbers"
+        ) from error
+    if array.dtype.hasobject:
+        what = "None" if x is None else f"{type(x).__name__} (dtype {array.dtype})"
+        raise UsageMistake(
+            f"{kind}: {what} holds Python objects, which the data plane does not carry - expected numbers;"
+            f" convert with np.asarray(x, dtype=...)"
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not array.flags.c_contiguous:
+        array = array.copy(order="C")
+    return array, isinstance(x, (bool, int, float, complex, np.generic))
+
+
+def check_root(kind: str, root: object, size: int) -> int:
+    """`root` as a rank of the communicator."""
+    rank = as_index(kind, "root", root)
+    if not 0 <= rank < size:
+        raise UsageMistake(
+            f"{kind}: root={rank} is no rank of a communicator of {size}; expected 0 to {size - 1}"
+        )
+    return rank
+
+
+def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
+    """`axis` counted from the front; as given if there is no array to count in."""
+    index = as_index(kind, "axis", axis)
+    if array is None:
+        return index
+    if array.ndim == 0 and kind not in GATHERING:
+        raise UsageMistake(
+            f"{kind}: an array of shape () has no axis that could be split - expected 1-d or more"
+        )
+    ndim = max(array.ndim, 1)  # 0-d arrays are gathered into a 1-d one
+    if not -ndim <= index < ndim:
+        raise UsageMistake(
+            f"{kind}: axis={index} is out of range for shape {array.shape}; expected {-ndim} to {ndim - 1}"
+        )
+    return index % ndim
+
+
+def check_out(kind: str, out: object) -> NDArray[Any]:
+    """`out` if results can be written to it at all."""
+    if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
+        return out
+    raise UsageMistake(f"{kind}: out must be a NumPy array, got {type(out).__name__}")
+
+
+def as_index(kind: str, name: str, value: object) -> int:
+    """`value` as an int, or UsageMistake."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # the failure is what is asked for
+    except TypeError:
+        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}") from None

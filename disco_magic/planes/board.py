@@ -1,0 +1,177 @@
+"""Who waits, who has left, and how a waiting worker is released: the plane's bookkeeping.
+
+Callers may rely on:
+  * A worker that parks is woken exactly once per park: whoever takes it out of `waiting` (or, while
+    data moves, out of a meeting's `resting`) under the lock opens its gate, nobody else.
+  * A worker parks only while everyone it needs can still come.
+  * The lock is held for bookkeeping only, never while data moves or user code runs.
+
+The race between a worker that parks and one that leaves is decided without a common lock, because the
+driver leaves without taking ours in the usual case that nobody waits:
+
+  1. The parking worker enters itself in `waiting`.           a. The driver writes ``left[worker] = scope``.
+  2. It then reads `left` of everyone it needs.               b. It then reads `waiting`; if it is not
+                                                                 empty, it calls `leave`, which looks again.
+
+Either 2 sees a, or b sees 1; never neither. This relies on item assignment and reading of CPython's
+lists and dicts being atomic and seen by all threads in one order (with the GIL they are; without it, each
+takes the object's own lock).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import PlaneAborted, PlaneMismatch
+from disco_magic.planes import circles
+from disco_magic.planes.calls import people
+from disco_magic.planes.meeting import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.core.interfaces import Seat
+    from disco_magic.errors import Failure
+    from disco_magic.planes.meeting import Wait
+
+CLOSED = "the data plane was closed"
+_FOREVER = 2**63
+_FAILURES_KEPT = 16
+
+
+class Board:
+    """The state that all waits of one plane share.
+
+    Attributes:
+        lock: guards everything here and all meetings and mailboxes.
+        left: worker -> the last scope it has left.
+        waiting: worker -> what it waits for.
+        ended: calls with a scope up to here raise.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self.lock = threading.Lock()
+        self.left = [-1] * num_workers
+        self.waiting: dict[int, Wait] = {}
+        self.ended = -1
+        self._reason = ""
+        # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
+        self._failures: list[deque[tuple[int, Failure]]] = [
+            deque(maxlen=_FAILURES_KEPT) for _ in range(num_workers)
+        ]
+
+    # --- for a worker's own thread, with the lock held -----------------------------------------------
+
+    def admit(self, kind: str, seat: Seat) -> None:
+        """Raise if `seat` can make no more calls: aborted, closed, or the worker has left this scope."""
+        if seat.scope <= self.ended:
+            raise PlaneAborted(f"{kind} on worker {seat.worker}: {self._reason}")
+        if self.left[seat.worker] >= seat.scope:
+            raise PlaneAborted(
+                f"{kind} on worker {seat.worker}: the worker has already left this command - collectives have"
+                f" to be called before the cell or function ends"
+            )
+
+    def park(self, worker: int, wait: Wait) -> None:
+        """Enter `worker` as waiting, fail `wait` if it is hopeless; the caller acquires its gate next."""
+        self.waiting[worker] = wait
+        missing = wait.missing()
+        for needed in missing:
+            if self.left[needed] >= wait.scope:
+                self.fail(wait, self.gone(needed, wait))
+                return
+        # Only if somebody waits elsewhere can it be for us; or we wait for ourselves.
+        if len(self.waiting) > len(wait.gates()) or worker in missing:
+            self._break_circle(worker)
+
+    def gone(self, worker: int, wait: Wait) -> Verdict:
+        """Why `wait` is hopeless after `worker` has left its scope."""
+        failure = next((f for scope, f in self._failures[worker] if scope == wait.scope), None)
+        return _gone(worker, wait, failure)
+
+    def fail(self, wait: Wait, verdict: Verdict) -> None:
+        """Give `wait` its verdict and wake everybody who waits for it."""
+        wait.verdict = verdict
+        self.wake(wait)
+
+    def wake(self, wait: Wait) -> None:
+        """Wake everybody who is parked in `wait`."""
+        for worker, gate in wait.gates():
+            if self.waiting.get(worker) is wait:
+                del self.waiting[worker]
+                gate.release()
+
+    def _break_circle(self, worker: int) -> None:
+        workers = circles.circle(self.waiting, worker)
+        if not workers:
+            return
+        said = circles.describe(self.waiting, workers)
+        verdict = Verdict(
+            PlaneMismatch,
+            f"{people(sorted(workers))} wait for each other in a circle, none of them can go on\n{said}\n"
+            f"  Make calls on different communicators, send and recv in the same order on all workers.",
+        )
+        for wait in _distinct(self.waiting[w] for w in workers):
+            self.fail(wait, verdict)
+
+    # --- for any thread ------------------------------------------------------------------------------
+
+    def leave(self, worker: int, scope: int, failure: Failure | None) -> None:
+        """See `Plane.leave`."""
+        with self.lock:
+            if failure is not None:
+                self._failures[worker].append((scope, failure))
+            self.left[worker] = max(self.left[worker], scope)
+            for wait in self._waits_through(scope):
+                if worker in wait.missing() or self.waiting.get(worker) is wait:
+                    self.fail(wait, _gone(worker, wait, failure) if failure else self.gone(worker, wait))
+            self._forget_failures()
+
+    def abort(self, through: int, reason: str) -> None:
+        """See `Plane.abort`."""
+        with self.lock:
+            if through > self.ended:
+                self.ended, self._reason = through, reason
+            for wait in self._waits_through(through):
+                self.fail(wait, Verdict(PlaneAborted, f"{reason} - {wait.describe()} was given up"))
+
+    def close(self) -> None:
+        """See `Plane.close`."""
+        self.abort(_FOREVER, CLOSED)
+
+    def over(self, scope: int, members: Iterable[int]) -> bool:
+        """Nobody of `members` can make another call in `scope`."""
+        return scope <= self.ended or all(self.left[member] >= scope for member in members)
+
+    @property
+    def failures_kept(self) -> int:
+        """Number of failures held for late members."""
+        return sum(map(len, self._failures))
+
+    def _waits_through(self, scope: int) -> list[Wait]:
+        waits = _distinct(self.waiting.values())
+        return [wait for wait in waits if wait.scope <= scope and not wait.complete]
+
+    def _forget_failures(self) -> None:
+        everybody_left = min(self.left)
+        for kept in self._failures:
+            while kept and kept[0][0] <= everybody_left:
+                kept.popleft()
+
+
+def _distinct(waits: Iterable[Wait]) -> list[Wait]:
+    return list({id(wait): wait for wait in waits}.values())
+
+
+def _gone(worker: int, wait: Wait, failure: Failure | None) -> Verdict:
+    if failure is not None:
+        text = f"worker {worker} failed: {failure.summary} - without it, {wait.describe()} cannot complete"
+    elif worker in wait.missing():
+        text = (
+            f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"
+        )
+    else:
+        text = f"worker {worker} left while it was in {wait.describe()}"
+    return Verdict(PlaneAborted, text, failure)

@@ -1,0 +1,204 @@
+"""Do the members' calls fit together? Pure functions over `Call`, used before any byte is moved.
+
+    calls in rank order -> kind, root, op -> dtype, dimensions, axis, shape -> even split -> `out`
+
+The first thing that is wrong gives the sentence; the table below it lists what every member called and
+where. Nothing here knows threads, so each refusal can be tested as a function of its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.planes.calls import GATHERING, SPLITTING, Call, describe_array, people, table
+from disco_magic.planes.layout import results, sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+ORDER = "members have to make the same collective calls in the same order"
+
+
+def verdict(calls: Sequence[Call]) -> str | None:
+    """What is wrong with these calls as one collective, with the table of who called what; None if nothing.
+
+    Args:
+        calls: one call per member, in rank order.
+    """
+    sentence = None
+    if not _alike(calls):  # saves small calls 5 us
+        sentence = _kinds(calls) or _arguments(calls)
+    if sentence is None and calls[0].kind in SPLITTING:
+        sentence = _split(calls)
+    if sentence is None:
+        sentence = _outs(calls)
+    return None if sentence is None else f"{sentence}\n{table(calls)}"
+
+
+def _alike(calls: Sequence[Call]) -> bool:
+    """Whether all members called exactly the same, which is the usual case."""
+    first = calls[0]
+    kind, op, root, axis, array = first.kind, first.op, first.root, first.axis, first.array
+    for call in calls:
+        if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
+            return False
+        other = call.array
+        if other is not array and (
+            other is None or array is None or other.dtype != array.dtype or other.shape != array.shape
+        ):
+            return False
+    return True
+
+
+def _groups(calls: Sequence[Call], value: Callable[[Call], Any]) -> dict[Any, list[Call]]:
+    groups: dict[Any, list[Call]] = {}
+    for call in calls:
+        groups.setdefault(value(call), []).append(call)
+    return groups
+
+
+def _workers(calls: Sequence[Call]) -> str:
+    return people([call.worker for call in calls])
+
+
+def _kinds(calls: Sequence[Call]) -> str | None:
+    kind = calls[0].kind
+    if all(call.kind == kind for call in calls):
+        return None
+    groups = sorted(_groups(calls, lambda call: call.kind).values(), key=len)
+    said = [f"{_workers(group)} called {group[0].kind} at {group[0].site}" for group in groups]
+    return f"{said[0]} while {' and '.join(said[1:])} - {ORDER}"
+
+
+def _arguments(calls: Sequence[Call]) -> str | None:
+    with_array = [call for call in calls if call.array is not None]
+    checks = [
+        ("root", _root, calls, "pass the same root everywhere"),
+        ("op", _op, calls, "pass the same op everywhere"),
+        ("dtype", _dtype, with_array, "convert with x.astype(...) first"),
+        ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
+        ("axis", _axis(calls), calls, "pass the same axis everywhere"),
+        ("shape", _shape, with_array, "make the shapes equal"),
+    ]
+    for what, value, concerned, remedy in checks:
+        sentence = _disagreement(concerned, what, value, remedy)
+        if sentence is not None:
+            return sentence
+    return None
+
+
+def _disagreement(calls: Sequence[Call], what: str, value: Callable[[Call], Any], remedy: str) -> str | None:
+    if not calls:
+        return None
+    first = value(calls[0])
+    if all(value(call) == first for call in calls):
+        return None
+    groups = sorted(_groups(calls, value).values(), key=len)
+    said = [f"{_workers(group)} gave {_shown(what, group[0], value)}" for group in groups]
+    return f"{calls[0].kind}: the members disagree on {what}: {', '.join(said)} - {remedy}"
+
+
+def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
+    if what == "shape" and call.array is not None:
+        free = f" (only axis {call.axis} may differ)" if call.kind in GATHERING else ""
+        return f"{call.array.shape}{free}"
+    return f"{what}={value(call)}"
+
+
+def _root(call: Call) -> int | None:
+    return call.root
+
+
+def _op(call: Call) -> str | None:
+    return call.op
+
+
+def _dtype(call: Call) -> np.dtype[Any] | None:
+    return None if call.array is None else call.array.dtype
+
+
+def _ndim(call: Call) -> int:
+    return 0 if call.array is None else call.array.ndim
+
+
+def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
+    """Axis counted from the front: a scatter's non-root gave no array, the root's tells the dimensions."""
+    ndim = max((_ndim(call) for call in calls), default=0)
+
+    def axis(call: Call) -> int | None:
+        if call.axis is None or call.array is not None or not -ndim <= call.axis < ndim:
+            return call.axis
+        return call.axis % ndim
+
+    return axis
+
+
+def _shape(call: Call) -> tuple[int | None, ...]:
+    if call.array is None:
+        return ()
+    shape = call.array.shape
+    if call.kind not in GATHERING or call.axis is None or not shape:
+        return shape
+    return (*shape[: call.axis], None, *shape[call.axis + 1 :])
+
+
+def _split(calls: Sequence[Call]) -> str | None:
+    kind, size = calls[0].kind, len(calls)
+    array = sample(calls)
+    axis = next(call.axis for call in calls if call.array is array)
+    length = array.shape[axis or 0]
+    if length % size == 0:
+        return None
+    return (
+        f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
+        f" {-(-length // size) * size}, or split another axis"
+    )
+
+
+def _outs(calls: Sequence[Call]) -> str | None:
+    if all(call.out is None for call in calls):
+        return None
+    kept: list[tuple[Call, NDArray[Any]]] = []
+    for call, expected in zip(calls, results(calls), strict=True):
+        if call.out is None or expected is None:
+            continue  # the out of a member that gets no result is not looked at
+        sentence = check_out_fits(call.kind, call.worker, call.out, expected.shape, expected.dtype)
+        if sentence is not None:
+            return sentence
+        for other, out in kept:
+            if _share(call.out, out):
+                return (
+                    f"{call.kind}: out of workers {other.worker} and {call.worker} share memory"
+                    f" - every member needs an out of its own"
+                )
+        kept.append((call, call.out))
+    return None
+
+
+def check_out_fits(
+    kind: str, worker: int, out: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> str | None:
+    """A sentence if a result of `shape` and `dtype` cannot be written to `out`, else None."""
+    if out.shape != shape or out.dtype != dtype:
+        return (
+            f"{kind}: out of worker {worker} is {describe_array(out)}, the result is {dtype} {shape}"
+            f" - pass np.empty({shape}, {str(dtype)!r}), or no out"
+        )
+    if not out.flags.writeable:
+        return f"{kind}: out of worker {worker} is read-only - pass a writeable array, or no out"
+    return None
+
+
+def _share(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        # Interleaved views (columns of one matrix) are fine and quickly told apart; whatever cannot be told
+        # within this much work is taken to be apart as well.
+        return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
+    except np.exceptions.TooHardError:
+        return False

@@ -1,0 +1,97 @@
+"""Point-to-point messages: buffered by the sender, first in, first out per (source, receiver, scope)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import PlaneAborted
+from disco_magic.planes.meeting import Message, Receive
+
+if TYPE_CHECKING:
+    from disco_magic.planes.board import Board
+    from disco_magic.planes.calls import Call
+
+
+class Mailbox:
+    """The messages of one plane that wait for their receivers, and the receivers that wait for messages.
+
+    Args:
+        board: the bookkeeping of the plane.
+        num_workers: number of workers.
+    """
+
+    def __init__(self, board: Board, num_workers: int) -> None:
+        self._board = board
+        # receiver -> (source, scope) -> messages
+        self._boxes: list[dict[tuple[int, int], deque[Message]]] = [{} for _ in range(num_workers)]
+
+    @property
+    def held(self) -> int:
+        """Number of messages that nobody has received yet."""
+        return sum(len(box) for boxes in self._boxes for box in boxes.values())
+
+    def post(self, call: Call, message: Message, to: int) -> None:
+        """Give `message` to worker `to`: into its hands if it waits for it, else into its box.
+
+        Raises:
+            PlaneAborted: `to` has left the scope and will never receive it.
+        """
+        board, scope = self._board, call.seat.scope
+        with board.lock:
+            board.admit(call.kind, call.seat)
+            if board.left[to] >= scope:
+                raise PlaneAborted(
+                    f"worker {to} has finished without receiving the {message.array.dtype}"
+                    f" {message.array.shape} that worker {call.worker} sends it at {call.site}"
+                )
+            wait = board.waiting.get(to)
+            if isinstance(wait, Receive) and wait.source == call.worker and wait.scope == scope:
+                wait.message = message
+                board.wake(wait)
+                return
+            self.forget(to)
+            self._boxes[to].setdefault((call.worker, scope), deque()).append(message)
+
+    def take(self, call: Call, source: int) -> Message:
+        """The next message of `source` for the caller; waits for it.
+
+        Raises:
+            PlaneAborted: `source` left without sending.
+            PlaneMismatch: `source` itself waits for the caller.
+        """
+        board = self._board
+        key = (source, call.seat.scope)
+        wait = Receive(call, source)
+        with board.lock:
+            board.admit(call.kind, call.seat)
+            boxes = self._boxes[call.worker]
+            if key in boxes:
+                message = boxes[key].popleft()
+                if not boxes[key]:
+                    del boxes[key]
+                return message
+            board.park(call.worker, wait)
+        call.gate.acquire()
+        if wait.message is not None:
+            return wait.message
+        if wait.verdict is None:
+            raise AssertionError("woken without a message and without a verdict")
+        raise wait.verdict.error()
+
+    def unread(self, worker: int, scope: int) -> list[str]:
+        """The messages of `scope` that `worker` has not received, in words."""
+        if not self._boxes[worker]:
+            return []
+        with self._board.lock:
+            boxes = [box for (_, sent_in), box in self._boxes[worker].items() if sent_in == scope]
+            return [message.describe() for box in boxes for message in box]
+
+    def forget(self, worker: int) -> None:
+        """Drop messages to `worker` of scopes it has left; with the board's lock held."""
+        boxes = self._boxes[worker]
+        if not boxes:
+            return
+        over = max(self._board.left[worker], self._board.ended)
+        for key in [key for key in boxes if key[1] <= over]:
+            del boxes[key]

@@ -1,0 +1,181 @@
+"""What a worker can wait for: the other members of a collective, or a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from disco_magic.errors import PlaneAborted, PlaneError
+from disco_magic.planes.calls import Call, describe_array, grouped, people
+
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections import deque
+
+    from numpy.typing import NDArray
+
+    from disco_magic.errors import Failure
+    from disco_magic.functions.sites import Site
+    from disco_magic.planes.blocks import Fold
+    from disco_magic.planes.plans import Plan
+
+
+class Verdict(NamedTuple):
+    """Why a call fails; every caller concerned raises an exception object of its own."""
+
+    kind: type[PlaneError]
+    text: str
+    failure: Failure | None = None
+    cause: BaseException | None = None
+
+    def error(self) -> PlaneError:
+        """A new exception."""
+        error = self.kind(self.text)
+        if isinstance(error, PlaneAborted):
+            error.failure = self.failure
+        error.__cause__ = self.cause
+        return error
+
+
+class Wait(Protocol):
+    """Something that workers wait for; all attributes are guarded by the board's lock."""
+
+    scope: int
+    verdict: Verdict | None
+
+    @property
+    def complete(self) -> bool:
+        """Nobody is missing: those who wait will be woken by the one who completed it."""
+
+    def missing(self) -> list[int]:
+        """Workers that have to come before those who wait can go on."""
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """(worker, gate) of those who came."""
+
+    def describe(self) -> str:
+        """What is waited for, who waits, where."""
+
+    def seen_by(self, worker: int) -> str:
+        """What `worker` waits for, and its own line."""
+
+
+class Meeting:
+    """One collective call of one communicator, from the first member's arrival to the last one's departure.
+
+    Every collective gets a fresh one, so nothing of an earlier call can be seen by a later one.
+
+    Attributes:
+        members: worker ids, ascending.
+        scope: the command the call is part of.
+        calls: worker -> its call, for those who have arrived.
+        verdict: why the call fails, for those who have arrived and those still to come.
+        plan: what is moved; set by the last member to arrive.
+        pieces: what is still to be moved, when several members share the work. Members take from it with
+            `deque.popleft`, which is documented to be thread-safe; no lock is held while data moves.
+        busy: number of members that are moving pieces.
+        resting: members that found no more piece and wait for the busy ones.
+        moved: everything was moved.
+    """
+
+    __slots__ = ("busy", "calls", "members", "moved", "pieces", "plan", "resting", "scope", "verdict")
+
+    def __init__(self, members: tuple[int, ...], scope: int) -> None:
+        self.members = members
+        self.scope = scope
+        self.calls: dict[int, Call] = {}
+        self.verdict: Verdict | None = None
+        self.plan: Plan | None = None
+        self.pieces: deque[Fold] | None = None
+        self.busy = 0
+        self.resting: list[Call] = []
+        self.moved = False
+
+    @property
+    def complete(self) -> bool:
+        """All members have arrived."""
+        return len(self.calls) == len(self.members)
+
+    def missing(self) -> list[int]:
+        """Members that have not arrived."""
+        return [member for member in self.members if member not in self.calls]
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """(worker, gate) of the members that have arrived."""
+        return [(worker, call.gate) for worker, call in self.calls.items()]
+
+    def in_rank_order(self) -> list[Call]:
+        """The calls of a complete meeting."""
+        return [self.calls[member] for member in self.members]
+
+    def describe(self) -> str:
+        """``allreduce(float32 (3,), op=sum) that workers [0-1] wait in at Cell In[3], line 4``."""
+        return " and ".join(
+            f"{text} that {people(workers)} {'waits' if len(workers) == 1 else 'wait'} in at {site}"
+            for (text, site), workers in grouped(self.calls.values()).items()
+        )
+
+    def seen_by(self, worker: int) -> str:
+        """``allreduce(float32 (3,), op=sum) of workers [0-3] at Cell In[3], line 4``."""
+        call = self.calls[worker]
+        return f"{call.describe()} of {people(list(self.members))} at {call.site}"
+
+    def __str__(self) -> str:
+        missing = f" (for {people(self.missing())})" if not self.complete else ""
+        return f"{self.seen_by(next(iter(self.calls)))}{missing}"
+
+
+class Message(NamedTuple):
+    """An array on its way: the sender's copy, which becomes the receiver's own."""
+
+    array: NDArray[Any]
+    scalar: bool
+    source: int
+    site: Site
+
+    def describe(self) -> str:
+        """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""
+        return f"{describe_array(self.array)} from worker {self.source}, sent at {self.site}"
+
+
+class Receive:
+    """A worker that waits for a message.
+
+    Attributes:
+        call: the caller's ``recv``.
+        source: worker the message has to come from.
+        message: set by the sender.
+        verdict: why there will be none.
+    """
+
+    __slots__ = ("call", "message", "scope", "source", "verdict")
+
+    def __init__(self, call: Call, source: int) -> None:
+        self.call = call
+        self.source = source
+        self.scope = call.seat.scope
+        self.message: Message | None = None
+        self.verdict: Verdict | None = None
+
+    @property
+    def complete(self) -> bool:
+        """The message is there."""
+        return self.message is not None
+
+    def missing(self) -> list[int]:
+        """The sender, until it has sent."""
+        return [] if self.complete else [self.source]
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """The receiver."""
+        return [(self.call.worker, self.call.gate)]
+
+    def describe(self) -> str:
+        """``recv from worker 0 that worker 1 waits in at Cell In[3], line 4``."""
+        return f"recv from worker {self.source} that worker {self.call.worker} waits in at {self.call.site}"
+
+    def seen_by(self, worker: int) -> str:  # noqa: ARG002 - a Wait's signature; only the receiver waits here
+        """``recv from worker 0 at Cell In[3], line 4``."""
+        return f"recv from worker {self.source} at {self.call.site}"
+
+    def __str__(self) -> str:
+        return self.seen_by(self.call.worker)

@@ -1,0 +1,189 @@
+"""What has to be moved for one collective whose calls fit together.
+
+Every verb comes down to folds: these sources, reduced or one of them copied, to these targets.
+
+    allreduce, reduce   one fold: all arrays -> all results, or the root's
+    reduce_scatter      one fold per rank: part r of all arrays -> result r
+    broadcast           one fold: the root's array -> all results
+    allgather, gather   one fold per rank: array r -> section r of all results, or of the root's
+    scatter             one fold per rank: part r of the root's array -> result r
+    alltoall            one fold per pair: part j of array i -> section i of result j
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, Mover, fold
+from disco_magic.planes.calls import REDUCING
+from disco_magic.planes.layout import lengths, part, results, sample, split
+from disco_magic.planes.reductions import Reduction, reduction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from disco_magic.planes.calls import Call
+
+    Arrays = Sequence[NDArray[Any]]
+    Targets = list[NDArray[Any] | None]
+
+# A source may be the very memory of a target here: it is read no later than the element is written.
+_IN_PLACE = frozenset({"allreduce", "reduce", "broadcast"})
+
+
+class Plan:
+    """Folds and targets of one collective.
+
+    Results are allocated here, by the last member to arrive, because some shapes are known only now. That
+    maps memory and does not touch it: the pages are faulted in by whoever writes them first.
+
+    Args:
+        calls: the members' calls in rank order; `checks.verdict` found nothing wrong with them.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self.kind = calls[0].kind
+        self.reduction = _reduction(calls[0])
+        self.targets = _targets(calls)
+        folds = _FOLDS.get(self.kind)  # a barrier moves nothing
+        made = folds(calls, self.targets) if folds is not None else []
+        self.folds = [whole for whole in made if whole.targets and whole.sources[0].size]
+        self.nbytes = sum(f.nbytes for f in self.folds)
+
+    def run(self) -> None:
+        """Move everything on the calling thread."""
+        mover = Mover(self.reduction)
+        for whole in self.folds:
+            mover.move(whole)
+
+    def pieces(self, wanted: int) -> Iterator[Fold]:
+        """The folds in parts, about `wanted` of each, that can be moved in any order by any thread."""
+        for whole in self.folds:
+            even = whole.sources[0].nbytes // wanted
+            yield from whole.cut(min(PIECE_NBYTES, max(LEAST_NBYTES, even)))
+
+    def result(self, rank: int) -> Any:
+        """What the member of `rank` gets; to be called by that member, after everything was moved."""
+        target, call = self.targets[rank], self.calls[rank]
+        if target is None:
+            return None
+        if call.out is None:
+            giver = self.calls[call.root or 0] if self.kind == "broadcast" else call
+            return target[()] if giver.scalar and target.ndim == 0 else target
+        if target is not call.out:
+            np.copyto(call.out, target)
+        return call.out
+
+
+def _reduction(call: Call) -> Reduction | None:
+    if call.kind not in REDUCING or call.op is None or call.array is None:
+        return None
+    return reduction(call.kind, call.op, call.array.dtype)
+
+
+def _targets(calls: Sequence[Call]) -> Targets:
+    targets: Targets = []
+    for call, expected in zip(calls, results(calls), strict=True):
+        if expected is None:
+            targets.append(None)
+        elif call.out is not None and _usable(call.out, calls):
+            targets.append(call.out)
+        else:
+            targets.append(np.empty(expected.shape, expected.dtype))
+    return targets
+
+
+def _usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
+    """Whether results may be written straight to `out`; otherwise they go through memory of our own.
+
+    It has to be contiguous and must not overlap what some member still reads, except in place. Bounds of
+    memory decide: an interleaved neighbour costs a copy, never a wrong result.
+    """
+    if not out.flags.c_contiguous:
+        return False
+    in_place = calls[0].kind in _IN_PLACE
+    return not any(
+        call.array is not None
+        and np.may_share_memory(out, call.array)
+        and not (in_place and _same_memory(out, call.array))
+        for call in calls
+    )
+
+
+def _same_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    if a is b:
+        return True
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    address: int = a.__array_interface__["data"][0]
+    return bool(address == b.__array_interface__["data"][0])
+
+
+def _arrays(calls: Sequence[Call]) -> Arrays:
+    return [call.array for call in calls if call.array is not None]
+
+
+def _given(targets: Targets) -> Arrays:
+    return [target for target in targets if target is not None]
+
+
+def _axis(calls: Sequence[Call]) -> int:
+    """The axis in the terms of the array that is split or joined."""
+    array = sample(calls)
+    return (calls[0].axis or 0) % max(1, array.ndim)
+
+
+def _reduce(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    return [fold(_arrays(calls), _given(targets))]
+
+
+def _reduce_scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    parts = [split(array, _axis(calls), len(calls)) for array in _arrays(calls)]
+    return [fold([mine[rank] for mine in parts], [target]) for rank, target in enumerate(_given(targets))]
+
+
+def _broadcast(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    source = sample(calls)
+    return [fold([source], [target for target in _given(targets) if not _same_memory(target, source)])]
+
+
+def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    axis, ends = _axis(calls), lengths(calls)
+    folds = []
+    for rank, array in enumerate(_arrays(calls)):
+        start = ends[rank - 1] if rank else 0
+        sections = [part(target, axis, start, ends[rank]) for target in _given(targets)]
+        folds.append(fold([array if array.ndim else array.reshape(1)], sections))
+    return folds
+
+
+def _scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    parts = split(sample(calls), _axis(calls), len(calls))
+    return [fold([parts[rank]], [target]) for rank, target in enumerate(_given(targets))]
+
+
+def _alltoall(calls: Sequence[Call], targets: Targets) -> list[Fold]:
+    axis, size = _axis(calls), len(calls)
+    sections = [split(target, axis, size) for target in _given(targets)]
+    return [
+        fold([source], [sections[to][rank]])
+        for rank, array in enumerate(_arrays(calls))
+        for to, source in enumerate(split(array, axis, size))
+    ]
+
+
+_FOLDS: dict[str, Callable[[Sequence[Call], Targets], list[Fold]]] = {
+    "allreduce": _reduce,
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "broadcast": _broadcast,
+    "allgather": _gather,
+    "gather": _gather,
+    "scatter": _scatter,
+    "alltoall": _alltoall,
+}

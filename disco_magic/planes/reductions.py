@@ -1,0 +1,136 @@
+"""Reductions over NumPy arrays: which dtypes, in which precision, and the arithmetic of one block.
+
+Every element is accumulated in rank order by one worker, so all members get the same bits whatever
+the number of threads that shared the work.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+OPS: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "avg": np.add,
+}
+_NEAR = {"mean": "avg", "average": "avg", "add": "sum", "+": "sum", "mul": "prod", "product": "prod"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How arrays of one dtype are reduced with one operation.
+
+    Attributes:
+        ufunc: combines the running value with the next rank's.
+        source: dtype of the members' arrays.
+        accumulator: dtype of the running value.
+        result: dtype of the result.
+        average: divide by the number of members at the end.
+    """
+
+    ufunc: np.ufunc
+    source: np.dtype[Any]
+    accumulator: np.dtype[Any]
+    result: np.dtype[Any]
+    average: bool
+
+    @property
+    def plain(self) -> bool:
+        """No conversion is needed: the sources can be combined straight into a target."""
+        return self.source == self.accumulator == self.result
+
+    def fold(
+        self, sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], scratch: NDArray[Any]
+    ) -> None:
+        """Reduce `sources` in rank order and write the result to all `targets`.
+
+        A target may be the very memory of a source: all sources are read before the operation that writes
+        the first target, or by it, element by element.
+
+        Several targets are copied from `scratch`, the first one too: NumPy's arithmetic reads a target's
+        memory before it writes it, a copy does not (4 arrays of 64 MiB, 2 cores: 26 ms instead of 28).
+
+        Args:
+            sources: one array per member, each of shape ``block`` and dtype `source`.
+            targets: at least one array of shape ``block`` and dtype `result`.
+            scratch: memory of shape ``(1, *block)`` if `plain`, else ``(2, *block)``; dtype `accumulator`.
+        """
+        if self.plain:
+            value = self._combine(sources, scratch[0], targets[0] if len(targets) == 1 else scratch[0])
+        else:
+            value = targets[0]
+            np.copyto(value, self._convert(sources, scratch[0], scratch[1]), casting="unsafe")
+        for target in targets:
+            if target is not value:
+                np.copyto(target, value)
+
+    def _combine(
+        self, sources: Sequence[NDArray[Any]], running: NDArray[Any], last: NDArray[Any]
+    ) -> NDArray[Any]:
+        value = sources[0]
+        for rank, source in enumerate(sources[1:], start=2):
+            value = self.ufunc(value, source, out=last if rank == len(sources) else running)
+        return self._averaged(value, len(sources), last)
+
+    def _convert(
+        self, sources: Sequence[NDArray[Any]], running: NDArray[Any], converted: NDArray[Any]
+    ) -> NDArray[Any]:
+        np.copyto(running, sources[0], casting="unsafe")
+        for source in sources[1:]:
+            np.copyto(converted, source, casting="unsafe")
+            self.ufunc(running, converted, out=running)
+        return self._averaged(running, len(sources), running)
+
+    def _averaged(self, total: NDArray[Any], count: int, out: NDArray[Any]) -> NDArray[Any]:
+        if not self.average or count == 1:
+            return total
+        averaged: NDArray[Any] = np.divide(total, self.accumulator.type(count), out=out)
+        return averaged
+
+
+def check_op(verb: str, op: object) -> str:
+    """`op` if it names a reduction, else UsageMistake with the names there are."""
+    if isinstance(op, str) and op in OPS:
+        return op
+    text = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
+    close = difflib.get_close_matches(str(text), OPS, n=1)
+    guess = _NEAR.get(str(text)) or (close[0] if close else None)
+    hint = f" - did you mean {guess!r}?" if guess else ""
+    raise UsageMistake(f"{verb}: there is no reduction {op!r}; op is one of {', '.join(OPS)}{hint}")
+
+
+@lru_cache(maxsize=256)
+def reduction(verb: str, op: str, dtype: np.dtype[Any]) -> Reduction:
+    """The reduction `op` for arrays of `dtype`, or UsageMistake if such arrays cannot be reduced.
+
+    * float16 and bfloat16 are accumulated in float32 and rounded once, at the end.
+    * The average of bool and integer arrays is a float64, as `numpy.mean` has it.
+    * Otherwise the dtype is kept: integers wrap around, the sum of bools is *or*, their product *and*.
+    * min and max hand on NaN; complex numbers are ordered as in NumPy (real part first).
+    """
+    accumulator = result = dtype
+    # bfloat16 is known by its name: ml_dtypes is optional, and whoever has such an array has imported it.
+    if dtype == np.float16 or (dtype.kind == "V" and dtype.name == "bfloat16"):
+        accumulator = np.dtype(np.float32)
+    elif dtype.kind not in "biufc":
+        raise UsageMistake(
+            f"{verb}: arrays of dtype {dtype} cannot be reduced - expected bool, integer, float or complex;"
+            f" convert first, e.g. x.astype('float32') or x.view('int64')"
+        )
+    elif op == "avg" and dtype.kind in "biu":
+        accumulator = result = np.dtype(np.float64)
+    return Reduction(OPS[op], dtype, accumulator, result, op == "avg")

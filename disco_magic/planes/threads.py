@@ -1,0 +1,190 @@
+"""The data plane between threads of one process: NumPy arrays through shared memory.
+
+    arguments.read_call --> rendezvous.join --> checks.verdict --> plans.Plan --> blocks.Mover
+       (one caller)           (who waits)        (do they fit)     (what goes where)  (bytes)
+
+                        board (left, waiting, abort)   mailbox (send, recv)
+
+What limits it, measured on 2 cores: waking a parked thread (20-40 us each) for small arrays, memory
+bandwidth for big ones.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import PlaneMismatch, UsageMistake, ranges
+from disco_magic.functions.sites import call_site
+from disco_magic.planes.arguments import as_array, as_index, check_out, check_seat, read_call
+from disco_magic.planes.board import Board
+from disco_magic.planes.calls import Call
+from disco_magic.planes.checks import check_out_fits
+from disco_magic.planes.mailbox import Mailbox
+from disco_magic.planes.meeting import Message
+from disco_magic.planes.rendezvous import Rendezvous
+
+if TYPE_CHECKING:
+    from disco_magic.core.interfaces import Seat
+    from disco_magic.errors import Failure
+
+
+class ThreadPlane:
+    """Moves arrays between the threads of one process; implements `disco_magic.core.interfaces.Plane`.
+
+    Arrays may have any strides and any dtype without Python objects. Results are fresh arrays of native
+    byte order, owned by the caller; a number gives a NumPy scalar. With `out`, which needs the result's
+    exact shape and dtype, the result is written there and `out` is returned; it may be the input itself,
+    and costs one more copy if it is not contiguous or partly overlaps some member's input.
+
+    Reductions accumulate every element in rank order: all members get the same bits in every run.
+    See `disco_magic.planes.reductions` for precision.
+
+    Attributes:
+        name: ``"threads"``.
+        num_workers: number of workers.
+        left, waiting: see `Plane.leave`.
+    """
+
+    name = "threads"
+
+    def __init__(self, num_workers: int) -> None:
+        if operator.index(num_workers) < 1:
+            raise UsageMistake(f"a plane needs at least 1 worker, got {num_workers}")
+        self.num_workers = num_workers
+        self._board = Board(num_workers)
+        self._rendezvous = Rendezvous(self._board, num_workers)
+        self._mailbox = Mailbox(self._board, num_workers)
+        self.left: list[int] = self._board.left
+        self.waiting: dict[int, Any] = self._board.waiting
+
+    # --- coming and going ----------------------------------------------------------------------------
+
+    def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
+        """`worker` makes no further call in `scope` or an earlier one; who needs it there is released.
+
+        A failure has to be reported here, not by writing `left` first: the reason and the departure must
+        become visible together.
+        """
+        self._board.leave(worker, scope, failure)
+        with self._board.lock:
+            self._mailbox.forget(worker)
+            self._rendezvous.forget()
+
+    def unread(self, worker: int, scope: int) -> list[str]:
+        """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`."""
+        return self._mailbox.unread(worker, scope)
+
+    def abort(self, through: int, reason: str) -> None:
+        """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come.
+
+        A collective that all members have joined is finished: it ends by itself, and soon.
+        """
+        self._board.abort(through, reason)
+
+    def close(self) -> None:
+        """Release everybody and refuse further calls. Idempotent."""
+        self._board.close()
+
+    def statistics(self) -> dict[str, int]:
+        """How much the plane holds: parked workers, open meetings, unread messages, remembered failures."""
+        with self._board.lock:
+            return {
+                "waiting": len(self.waiting),
+                "meetings": self._rendezvous.open,
+                "messages": self._mailbox.held,
+                "failures": self._board.failures_kept,
+            }
+
+    # --- collectives ---------------------------------------------------------------------------------
+
+    def allreduce(self, seat: Seat, x: Any, op: str, out: Any | None) -> Any:
+        """Reduce `x` of shape ``s`` over the members; every member gets the result, shape ``s``.
+
+        Cost: each element is read once and written once per member.
+        """
+        return self._collective(read_call("allreduce", seat, x, op=op, out=out))
+
+    def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
+        """As `allreduce`, for rank `root` only; the others get None and their `out` is not looked at."""
+        return self._collective(read_call("reduce", seat, x, op=op, root=root, out=out))
+
+    def allgather(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
+        """Concatenate along `axis` in rank order; shapes may differ there. 0-d arrays give shape ``(n,)``."""
+        return self._collective(read_call("allgather", seat, x, axis=axis, out=out))
+
+    def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
+        """As `allgather`, for rank `root` only; the others get None and their `out` is not looked at."""
+        return self._collective(read_call("gather", seat, x, root=root, axis=axis, out=out))
+
+    def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
+        """Reduce, then split `axis` of length ``n * k`` evenly; rank r gets part r, of length ``k``."""
+        return self._collective(read_call("reduce_scatter", seat, x, op=op, axis=axis, out=out))
+
+    def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
+        """Copy the array of rank `root` to every member, the root included unless its `out` is that array.
+
+        The others pass None, or an array of the root's shape and dtype, which is only compared.
+        """
+        return self._collective(read_call("broadcast", seat, x, root=root, out=out))
+
+    def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
+        """Split the array of rank `root` evenly along `axis`; rank r gets part r.
+
+        The others pass None, or an array of the root's shape and dtype, which is only compared.
+        """
+        return self._collective(read_call("scatter", seat, x, root=root, axis=axis, out=out))
+
+    def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
+        """Split `axis` of length ``n * k`` evenly; part j goes to rank j; joined in rank order."""
+        return self._collective(read_call("alltoall", seat, x, axis=axis, out=out))
+
+    def barrier(self, seat: Seat) -> None:
+        """Return when every member has called it."""
+        self._collective(read_call("barrier", seat))
+
+    def _collective(self, call: Call) -> Any:
+        join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
+        plan = join(call).plan
+        return None if plan is None else plan.result(call.seat.rank)
+
+    # --- point to point ------------------------------------------------------------------------------
+
+    def send(self, seat: Seat, x: Any, to: int) -> None:
+        """Hand a copy of `x` to worker `to` (an id, possibly the caller's own); does not wait for it."""
+        receiver = self._peer("send", seat, "to", to)
+        array, scalar = as_array("send", x)
+        call = Call("send", seat, call_site())
+        fresh = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)  # as_array copied it
+        copy = array if fresh else array.copy()
+        self._mailbox.post(call, Message(copy, scalar, seat.worker, call.site), receiver)
+
+    def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
+        """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""
+        sender = self._peer("recv", seat, "source", source)
+        target = None if out is None else check_out("recv", out)
+        message = self._mailbox.take(Call("recv", seat, call_site()), sender)
+        array = message.array
+        if target is None:
+            return array[()] if message.scalar else array
+        wrong = check_out_fits("recv", seat.worker, target, array.shape, array.dtype)
+        if wrong is not None:
+            raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")
+        np.copyto(target, array)
+        return out
+
+    def _peer(self, kind: str, seat: Seat, name: str, worker: object) -> int:
+        check_seat(kind, seat._replace(members=(seat.worker,)))
+        peer = as_index(kind, name, worker)
+        if not 0 <= peer < self.num_workers:
+            raise UsageMistake(
+                f"{kind}: {name}={peer} is no worker; expected a worker id from 0 to {self.num_workers - 1}"
+            )
+        if seat.present is not None and peer not in seat.present:
+            raise UsageMistake(
+                f"{kind}: {name}={peer}, but this command was sent to workers {ranges(seat.present)} only, so"
+                f" worker {peer} can never answer - send the command to all workers (drop -w)"
+            )
+        return peer

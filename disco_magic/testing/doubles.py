@@ -1,0 +1,208 @@
+"""Stand-ins that force an order of events: gated, scripted and lying ones. Tests need no sleeps with them."""
+
+from __future__ import annotations
+
+import itertools
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, cast
+
+from disco_magic.core.messages import CellDone, Lost, Run
+from disco_magic.errors import SessionClosed
+from disco_magic.functions.context import Topology
+from disco_magic.session.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.messages import Command, Event
+    from disco_magic.errors import Failure
+    from disco_magic.session.config import Preset
+
+DEADLINE_S = 60.0
+
+
+class Gate:
+    """Stops whoever calls it until it is opened, and says who got there; calling an open one does nothing.
+
+    The caller sits in a C call meanwhile, so that an interrupt cannot end it: a thread at a gate is what a
+    thread stuck in foreign code is. A gate is a handle: a copy of it is the gate itself, so that it can be
+    an argument of `call_packed`.
+    """
+
+    def __init__(self) -> None:
+        self._arrivals: SimpleQueue[object] = SimpleQueue()
+        self._tickets: list[SimpleQueue[None]] = []
+        self._is_open = False
+
+    def __call__(self, point: object = None) -> None:
+        """Say that `point` was reached; return when the gate is open.
+
+        Raises:
+            TimeoutError: nobody opened it within `DEADLINE_S`.
+        """
+        # The ticket is written before `_is_open` is read, `open` writes and reads them the other way round.
+        ticket: SimpleQueue[None] = SimpleQueue()
+        self._tickets.append(ticket)
+        self._arrivals.put(point)
+        if self._is_open:
+            return
+        try:
+            ticket.get(timeout=DEADLINE_S)
+        except Empty:
+            raise TimeoutError(f"nobody opened the gate at {point!r} within {DEADLINE_S:g} s") from None
+
+    def arrived(self, count: int = 1) -> list[object]:
+        """The points that the next `count` callers reached, in order of arrival; waits for them.
+
+        Raises:
+            TimeoutError: fewer came within `DEADLINE_S`.
+        """
+        points: list[object] = []
+        try:
+            for _ in range(count):
+                points.append(self._arrivals.get(timeout=DEADLINE_S))  # noqa: PERF401 - a partial list is the message
+        except Empty:
+            raise TimeoutError(f"{len(points)} of {count} came to the gate: {points}") from None
+        return points
+
+    def open(self) -> None:
+        """Let everybody through from now on. Idempotent."""
+        self._is_open = True
+        for ticket in list(self._tickets):
+            ticket.put(None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Gate:
+        return self
+
+
+class ScriptedChannel:
+    """Keeps every command it is given; implements `disco_magic.core.interfaces.Channel`."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.closed = False
+
+    def send(self, command: Command) -> None:
+        """Keep `command`."""
+        if self.closed:
+            raise SessionClosed(f"{type(command).__name__} cannot be sent: the channel is closed")
+        self.commands.append(command)
+
+    def close(self) -> None:
+        """Refuse further commands."""
+        self.closed = True
+
+
+class ScriptedLauncher:
+    """A launcher without workers: keeps what the session asks of it; the test says what the workers answer.
+
+    Answers that are due while the session waits are given in `on_interrupt` and `on_replace`, which the
+    session calls without holding its lock; all others with `deliver` beforehand.
+
+    Attributes:
+        channels: one per worker, by id.
+        interrupts: ``(through, workers)`` of every interrupt.
+        replaced: workers of every call of `replace_stuck`.
+        stops: ``(timeout_s, through)`` of every call of `stop`.
+        whereabouts: what `positions` says.
+        on_interrupt: called as ``on_interrupt(through, workers)`` after an interrupt was noted.
+        on_replace: called as ``on_replace(workers)``; returns who was replaced.
+    """
+
+    def __init__(self, num_workers: int) -> None:
+        self.channels = [ScriptedChannel() for _ in range(num_workers)]
+        self.interrupts: list[tuple[int, tuple[int, ...]]] = []
+        self.replaced: list[tuple[int, ...]] = []
+        self.prepared: list[tuple[int, int]] = []
+        self.stops: list[tuple[float, int]] = []
+        self.whereabouts = ["at a place the test made up"] * num_workers
+        self.on_interrupt: Callable[[int, tuple[int, ...]], object] | None = None
+        self.on_replace: Callable[[tuple[int, ...]], list[int]] | None = None
+        self.workers: list[Any] = []
+        self._deliver: Callable[[Event], None] | None = None
+
+    @property
+    def commands(self) -> list[Command]:
+        """What worker 0 was sent so far."""
+        return self.channels[0].commands
+
+    def start(self, deliver: Callable[[Event], None]) -> Sequence[ScriptedChannel]:
+        """Note where events go."""
+        self._deliver = deliver
+        return self.channels
+
+    def deliver(self, *events: Event) -> None:
+        """Tell the session `events`, as workers would."""
+        for event in events:
+            cast("Callable[[Event], None]", self._deliver)(event)
+
+    def cell_done(self, failure: Failure | None = None, workers: Sequence[int] | None = None) -> None:
+        """Tell the session that its last cell has ended on `workers`, None: on all it was sent to."""
+        for worker, channel in enumerate(self.channels):
+            cells = [command for command in channel.commands if isinstance(command, Run)]
+            if cells and (workers is None or worker in workers):
+                self.deliver(CellDone(worker, cells[-1].seq, 0.0, (), failure=failure))
+
+    def lose(self, worker: int, reason: str) -> None:
+        """Pretend that `worker` is gone."""
+        self.deliver(Lost(worker, 0, reason))
+
+    def prepare(self, worker: int, seq: int, scope: object, context: object) -> None:  # noqa: ARG002 - the contract
+        """Note that worker `worker` runs cell `seq` in a scope."""
+        self.prepared.append((worker, seq))
+
+    def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
+        """Note it, then do what the script says."""
+        self.interrupts.append((through, tuple(workers)))
+        if self.on_interrupt is not None:
+            self.on_interrupt(through, tuple(workers))
+        return list(workers)
+
+    def replace_stuck(self, workers: Sequence[int]) -> list[int]:
+        """Note it, then do what the script says; without a script nobody is stuck."""
+        self.replaced.append(tuple(workers))
+        return [] if self.on_replace is None else self.on_replace(tuple(workers))
+
+    def positions(self) -> list[str]:
+        """`whereabouts`."""
+        return list(self.whereabouts)
+
+    def stop(self, timeout_s: float, through: int = 0) -> list[int]:
+        """Note it; everybody has ended."""
+        self.stops.append((timeout_s, through))
+        return []
+
+
+class ScriptedPreset:
+    """A row of the presets' table whose launchers are scripted; keeps the one it made last."""
+
+    kind = "scripted"
+    device = "cpu"
+    plane_name = "none"
+
+    def __init__(self) -> None:
+        self.made: list[ScriptedLauncher] = []
+
+    def launcher(self, topology: Topology, session_id: int) -> ScriptedLauncher:  # noqa: ARG002 - the presets' signature
+        """A new scripted launcher."""
+        self.made.append(ScriptedLauncher(topology.num_workers))
+        return self.made[-1]
+
+
+def scripted_session(num_workers: int, num_groups: int = 1) -> tuple[Session, ScriptedLauncher]:
+    """A real session on a scripted launcher: its logic without a thread."""
+    preset = ScriptedPreset()
+    session = Session(Topology(num_workers, num_groups), cast("Preset", preset))
+    return session, preset.made[0]
+
+
+class JumpingClock:
+    """Stands in for the module `time`: pretends that `step_s` seconds went by between any two looks."""
+
+    def __init__(self, step_s: float) -> None:
+        self._looks = itertools.count()
+        self._step_s = step_s
+
+    def monotonic(self) -> float:
+        """Seconds since the first look, which never was as long ago as this says."""
+        return next(self._looks) * self._step_s

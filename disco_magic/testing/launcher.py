@@ -1,0 +1,181 @@
+"""`check_launcher`: what every implementation of `disco_magic.core.interfaces.Launcher` has to do."""
+
+from __future__ import annotations
+
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.core.messages import Answer, Call, CellDone, Failed, Fetch, Reached, Run, Stop, Sync
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.cells import compile_cell
+from disco_magic.testing.stage import expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from disco_magic.core.interfaces import Launcher
+    from disco_magic.core.messages import Command, Event
+
+    Make = Callable[[int], Launcher]
+    Check = Callable[["Crew"], None]
+
+DEADLINE_S = 60.0
+
+
+class Crew:
+    """The workers of a launcher, and a controller as simple as can be."""
+
+    def __init__(self, launcher: Launcher, size: int) -> None:
+        self.launcher = launcher
+        self.size = size
+        self.seq = 0
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        self.channels = launcher.start(self._events.put)
+
+    def send(self, make: Callable[[int], Command]) -> int:
+        """Send ``make(seq)`` to all workers; the number."""
+        self.seq += 1
+        for channel in self.channels:
+            channel.send(make(self.seq))
+        return self.seq
+
+    def events(self, count: int) -> list[Event]:
+        """The next `count` events."""
+        try:
+            return [self._events.get(timeout=DEADLINE_S) for _ in range(count)]
+        except Empty:
+            raise AssertionError(f"fewer than {count} events came within {DEADLINE_S:g} s") from None
+
+    def one_each(self) -> list[Any]:
+        """The next event of every worker, by worker; none may come twice."""
+        events = sorted(self.events(self.size), key=lambda event: event.worker)
+        expect([event.worker for event in events] == list(range(self.size)), f"one event each, got {events}")
+        return events
+
+    def ask(self, register: int) -> list[Any]:
+        """The workers' values of a register."""
+        self.send(lambda seq: Fetch(seq, register))
+        answers = self.one_each()
+        expect(all(isinstance(a, Answer) and a.failure is None for a in answers), f"got {answers}")
+        return [answer.value for answer in answers]
+
+    def run(self, source: str) -> list[CellDone]:
+        """How a cell ended on each worker; its value is in register 1."""
+        cell = compile_cell(source)
+        self.send(lambda seq: Run(seq, 1, cell))
+        done = self.one_each()
+        expect(all(isinstance(event, CellDone) for event in done), f"expected CellDone, got {done}")
+        return done
+
+    def stop(self) -> None:
+        """As a session does it."""
+        through = self.send(Stop)
+        for channel in self.channels:
+            channel.close()
+        self.launcher.stop(DEADLINE_S, through)
+
+
+def every_worker_answers(crew: Crew) -> None:
+    """There is a channel per worker, and each worker says that it reached the marker."""
+    expect(len(crew.channels) == crew.size, f"{len(crew.channels)} channels for {crew.size} workers")
+    seq = crew.send(Sync)
+    expected = [Reached(worker, seq) for worker in range(crew.size)]
+    expect(crew.one_each() == expected, "not every worker reached the marker")
+
+
+def commands_are_executed_in_order(crew: Crew) -> None:
+    """A register holds what the last of many commands left there."""
+    crew.send(lambda seq: Call(seq, 1, int, ()))
+    for _ in range(200):
+        crew.send(lambda seq: Call(seq, 1, max, (1, seq), (0,)))
+    last = crew.seq
+    expect(crew.ask(1) == [last] * crew.size, "a command was lost or executed out of order")
+
+
+def workers_know_who_they_are(crew: Crew) -> None:
+    """Worker i is number i of the size it was started with."""
+    crew.run("(worker_id, num_workers)")
+    expect(crew.ask(1) == [(w, crew.size) for w in range(crew.size)], f"got {crew.ask(1)}")
+
+
+def a_failure_is_reported_at_once_and_the_worker_goes_on(crew: Crew) -> None:
+    """Failed comes without being asked for; the next command is executed."""
+    seq = crew.send(lambda seq: Call(seq, 1, int, ("no number",)))
+    for event in crew.one_each():
+        expect(isinstance(event, Failed) and event.seq == seq, f"expected Failed of {seq}, got {event}")
+        expect(isinstance(event.failure.exception, ValueError), f"another error came: {event.failure}")
+    crew.send(lambda seq: Call(seq, 2, int, ("5",)))
+    expect(crew.ask(2) == [5] * crew.size, "the worker did not go on after a failure")
+
+
+def an_interrupt_ends_what_runs_and_skips_what_was_sent(crew: Crew) -> None:
+    """An endless loop and what comes after it up to the given number end; later commands are executed."""
+    endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
+    crew.send(lambda seq: Run(seq, 1, endless))
+    through = crew.send(lambda seq: Call(seq, 2, int, ()))
+    crew.launcher.interrupt(through, range(crew.size))
+    crew.send(lambda seq: Call(seq, 3, int, ("7",)))
+    for event in crew.events(2 * crew.size):
+        expect(isinstance(event, CellDone | Failed), f"got {event}")
+        failure: Any = event.failure  # type: ignore[union-attr]
+        expect(isinstance(failure.exception, WorkerInterrupt), f"expected WorkerInterrupt, got {failure}")
+    expect(crew.ask(3) == [7] * crew.size, "a command sent after the interrupt was not executed")
+
+
+def an_interrupt_of_an_idle_worker_does_nothing(crew: Crew) -> None:
+    """It is not kept for the next command."""
+    crew.launcher.interrupt(crew.seq, range(crew.size))
+    crew.send(lambda seq: Call(seq, 1, int, ("3",)))
+    expect(crew.ask(1) == [3] * crew.size, "an interrupt struck a command that came after it")
+
+
+def positions_say_what_every_worker_does(crew: Crew) -> None:
+    """One text per worker, also while nothing runs."""
+    positions = crew.launcher.positions()
+    expect(len(positions) == crew.size and all(positions), f"expected {crew.size} texts, got {positions}")
+
+
+def stopping_twice_is_no_error(crew: Crew) -> None:
+    """The second stop finds nothing to do; also while an endless loop runs."""
+    endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
+    crew.send(lambda seq: Run(seq, 1, endless))
+    crew.stop()
+    crew.launcher.stop(DEADLINE_S, crew.seq)
+
+
+LAUNCHER_CHECKS: tuple[Check, ...] = (
+    every_worker_answers,
+    commands_are_executed_in_order,
+    workers_know_who_they_are,
+    a_failure_is_reported_at_once_and_the_worker_goes_on,
+    an_interrupt_ends_what_runs_and_skips_what_was_sent,
+    an_interrupt_of_an_idle_worker_does_nothing,
+    positions_say_what_every_worker_does,
+    stopping_twice_is_no_error,
+)
+
+
+def check_launcher(
+    make: Make, *, sizes: Iterable[int] = (1, 2, 3), checks: Iterable[Check] = LAUNCHER_CHECKS
+) -> None:
+    """Run a launcher through all checks; the first thing it does wrong raises AssertionError.
+
+    Args:
+        make: gives a new launcher, not started, of that many workers.
+        sizes: numbers of workers to try.
+        checks: what to check; each is called with a `Crew` that has just started.
+    """
+    for check in checks:
+        for size in sizes:
+            threads = threading.active_count()
+            crew = Crew(make(size), size)
+            try:
+                check(crew)
+            except AssertionError as error:
+                error.add_note(f"{check.__name__}, {size} workers: {check.__doc__}")
+                raise
+            finally:
+                if check is not stopping_twice_is_no_error:
+                    crew.stop()
+            expect(threading.active_count() <= threads, f"threads are left: {threading.enumerate()}")

@@ -1,0 +1,47 @@
+"""`check_plane`: what every implementation of `disco_magic.core.interfaces.Plane` has to do.
+
+The checks come in two files: `plane_values` (the right numbers in the right place) and `plane_conduct`
+(who is refused, who is released, what is left behind).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.testing.plane_conduct import CONDUCT_CHECKS
+from disco_magic.testing.plane_values import VALUE_CHECKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.testing.stage import Run
+
+PLANE_CHECKS = (*VALUE_CHECKS, *CONDUCT_CHECKS)
+
+
+def check_plane(
+    make_plane: Callable[[int], Plane],
+    run: Run,
+    *,
+    sizes: Iterable[int] = (1, 2, 3, 4),
+    checks: Iterable[Callable[[Plane, int, Run], None]] = PLANE_CHECKS,
+) -> None:
+    """Run a plane through all checks; the first thing it does wrong raises AssertionError.
+
+    Args:
+        make_plane: gives a new plane for that many workers; it is closed after each check.
+        run: executes a program on all workers, see `disco_magic.testing.stage.Run`.
+        sizes: numbers of workers to try. 3 finds errors that 2 hides.
+        checks: what to check; each is called with a plane, its number of workers and `run`.
+    """
+    for check in checks:
+        for size in sizes:
+            plane = make_plane(size)
+            try:
+                check(plane, size, run)
+            except AssertionError as error:
+                error.add_note(f"{check.__name__}, {size} workers: {check.__doc__}")
+                raise
+            finally:
+                plane.close()

@@ -1,0 +1,95 @@
+"""A crew of threads for plane tests: started together, joined with a deadline, never left hanging."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+
+import pytest
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import Failure
+from disco_magic.planes.threads import ThreadPlane
+
+DEADLINE_S = 60
+
+
+def stacks(threads):
+    frames = sys._current_frames()
+    return "\n".join(
+        f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
+        for thread in threads
+        if thread.ident in frames
+    )
+
+
+def run(plane, program, scope, workers=None):
+    """`disco_magic.testing.stage.Run` with one thread per worker."""
+    count = len(plane.left)
+    outcomes = [None] * count
+
+    def work(worker):
+        failure = None
+        try:
+            outcomes[worker] = program(plane, Seat(worker, tuple(range(count)), scope))
+        except BaseException as error:  # noqa: BLE001 - every outcome is the test's to judge
+            outcomes[worker] = error
+            failure = Failure(worker, scope, f"scope {scope}", error, "")
+        plane.leave(worker, scope, failure)
+
+    threads = [
+        threading.Thread(target=work, args=(w,), name=f"worker {w}", daemon=True)
+        for w in (range(count) if workers is None else workers)
+    ]
+    for thread in threads:
+        thread.start()
+    finish(plane, threads)
+    return outcomes
+
+
+def finish(plane, threads):
+    """Join `threads`, or fail with their stacks after releasing them."""
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    stuck = [thread for thread in threads if thread.is_alive()]
+    if stuck:
+        text = stacks(stuck)
+        plane.close()
+        pytest.fail(f"{[thread.name for thread in stuck]} hang:\n{text}")
+
+
+def until_parked(plane, count):
+    """Return when `count` workers are parked."""
+    pause = threading.Event()
+    for _ in range(20_000):
+        if len(plane.waiting) >= count:
+            return
+        pause.wait(0.001)
+    pytest.fail(f"expected {count} parked workers, got {plane.waiting}")
+
+
+@pytest.fixture(name="run")
+def _run():
+    return run
+
+
+@pytest.fixture(name="until_parked")
+def _until_parked():
+    return until_parked
+
+
+@pytest.fixture
+def make():
+    """Makes planes that are closed and must be empty of waiting workers when the test ends."""
+    made = []
+
+    def new(count):
+        made.append(ThreadPlane(count))
+        return made[-1]
+
+    yield new
+    for plane in made:
+        waiting = dict(plane.waiting)
+        plane.close()
+        assert not waiting

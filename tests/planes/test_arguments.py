@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import UsageMistake
+from disco_magic.planes.arguments import as_array, read_call
+from disco_magic.planes.threads import ThreadPlane
+
+SEAT = Seat(0, (0, 1), 1)
+
+
+def test_an_array_is_taken_as_it_is():
+    x = np.arange(6.0).reshape(2, 3)
+    array, scalar = as_array("allreduce", x)
+    assert array is x
+    assert not scalar
+
+
+@pytest.mark.parametrize("x", [True, 3, 2.5, 1j, np.float16(1), np.array(7)[()]])
+def test_numbers_are_known_as_such(x):
+    array, scalar = as_array("allreduce", x)
+    assert array.shape == ()
+    assert scalar
+
+
+@pytest.mark.parametrize("x", [np.arange(12.0).reshape(3, 4).T, np.arange(10)[::3], np.arange(3)[::-1]])
+def test_arrays_with_gaps_are_copied_once_into_c_order(x):
+    array, _ = as_array("allreduce", x)
+    assert array.flags.c_contiguous
+    assert not np.may_share_memory(array, x)
+    np.testing.assert_array_equal(array, x, strict=True)
+
+
+def test_a_zero_dimensional_array_stays_one():
+    array, scalar = as_array("allreduce", np.array(3.0))
+    assert array.shape == ()
+    assert not scalar
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (None, "None holds Python objects"),
+        ([1, None], r"list \(dtype object\) holds Python objects"),
+        (2**80, r"int \(dtype object\)"),
+        ([[1, 2], [3]], "list cannot be read as a NumPy array"),
+        (np.ma.array([1, 2], mask=[0, 1]), "masked arrays are not carried"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
+    with pytest.raises(UsageMistake, match=text):
+        as_array("allreduce", x)
+
+
+@pytest.mark.parametrize("root", [-1, 2, 2.0, "0", None])
+def test_a_root_that_is_no_rank_is_refused(root):
+    expected = "root=" if isinstance(root, int) else "root must be an integer|None holds"
+    with pytest.raises(UsageMistake, match=expected):
+        read_call("reduce", SEAT, None if root is None else 1.0, op="sum", root=root)
+
+
+@pytest.mark.parametrize("axis", [-1, 1, np.int64(1)])
+def test_an_axis_is_counted_from_the_front(axis):
+    assert read_call("alltoall", SEAT, np.zeros((3, 2)), axis=axis).axis == 1
+
+
+def test_an_axis_that_is_not_there_names_the_range():
+    with pytest.raises(UsageMistake, match=r"axis=2 is out of range for shape \(3, 2\); expected -2 to 1"):
+        read_call("alltoall", SEAT, np.zeros((3, 2)), axis=2)
+
+
+def test_a_number_cannot_be_split():
+    with pytest.raises(UsageMistake, match=r"array of shape \(\) has no axis that could be split"):
+        read_call("scatter", SEAT, 3.0, root=0, axis=0)
+
+
+def test_a_caller_that_is_no_member_is_refused():
+    with pytest.raises(UsageMistake, match=r"worker 5 is not one of the members \[0-1\]"):
+        read_call("barrier", Seat(5, (0, 1), 1))
+
+
+def test_a_command_sent_to_a_subset_says_what_to_do():
+    with pytest.raises(UsageMistake) as raised:
+        read_call("barrier", Seat(0, (0, 1, 2, 3), 1, present=(0, 1)))
+    assert "needs workers [0-3], but this command was sent to workers [0-1] only" in str(raised.value)
+    assert "so workers [2-3] can never join - send it to all workers (drop -w)" in str(raised.value)
+
+
+def test_a_group_inside_the_subset_is_fine():
+    assert read_call("barrier", Seat(0, (0, 1), 1, present=(0, 1))).kind == "barrier"
+
+
+def test_the_root_of_a_broadcast_has_to_bring_something():
+    with pytest.raises(UsageMistake, match="None holds Python objects"):
+        read_call("broadcast", SEAT, None, root=0)
+    assert read_call("broadcast", SEAT, None, root=1).array is None
+
+
+def test_a_plane_needs_a_worker():
+    with pytest.raises(UsageMistake, match="at least 1 worker, got 0"):
+        ThreadPlane(0)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.functions import sites
+from disco_magic.functions.sites import Site
+from disco_magic.planes.calls import Call
+from disco_magic.planes.checks import verdict
+
+sites.label("<cell 7>", "Cell In[7]")
+X = np.zeros((4, 6), "f4")
+
+
+def calls(*each, line=4):
+    members = tuple(range(len(each)))
+    return [
+        Call(kind, Seat(worker, members, 1), Site("<cell 7>", line + worker), **facts)
+        for worker, (kind, facts) in enumerate(each)
+    ]
+
+
+def alike(size, kind, **facts):
+    return [(kind, dict(facts)) for _ in range(size)]
+
+
+def sentence(*each):
+    text = verdict(calls(*each))
+    return None if text is None else text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        ("barrier", {}),
+        ("allreduce", {"array": X, "op": "sum"}),
+        ("reduce", {"array": X, "op": "sum", "root": 1}),
+        ("allgather", {"array": X, "axis": 1}),
+        ("gather", {"array": X, "axis": 0, "root": 0}),
+        ("reduce_scatter", {"array": X, "op": "avg", "axis": 0}),
+        ("broadcast", {"array": X, "root": 1}),
+        ("scatter", {"array": X, "root": 0, "axis": 1}),
+        ("alltoall", {"array": X, "axis": 0}),
+    ],
+)
+def test_equal_calls_fit(kind, facts):
+    assert sentence(*alike(2, kind, **facts)) is None
+
+
+def test_different_verbs_name_workers_and_places_of_both():
+    allreduce = ("allreduce", {"array": X, "op": "sum"})
+    assert sentence(allreduce, allreduce, ("allgather", {"array": X, "axis": 0}), allreduce) == (
+        "worker 2 called allgather at Cell In[7], line 6 while workers [0-1,3] called allreduce at"
+        " Cell In[7], line 4 - members have to make the same collective calls in the same order"
+    )
+
+
+def test_the_table_lists_every_call_and_groups_equal_ones():
+    each = [("allreduce", {"array": X, "op": "sum"}), ("allreduce", {"array": X, "op": "max"})]
+    text = verdict(calls(*each))
+    assert text.splitlines()[1:] == [
+        "  [0] allreduce(float32 (4, 6), op=sum) at Cell In[7], line 4",
+        "  [1] allreduce(float32 (4, 6), op=max) at Cell In[7], line 5",
+    ]
+    same_line = calls(*alike(3, "allreduce", array=X, op="sum"), ("barrier", {}))
+    for call in same_line:
+        call.site = Site("<cell 7>", 9)
+    assert "  [0-2] allreduce(float32 (4, 6), op=sum) at Cell In[7], line 9" in verdict(same_line)
+
+
+@pytest.mark.parametrize(
+    ("kind", "common", "one", "other", "expected"),
+    [
+        ("allreduce", {"array": X}, {"op": "max"}, {"op": "sum"}, "disagree on op: worker 2 gave op=max"),
+        ("broadcast", {"array": X}, {"root": 2}, {"root": 0}, "disagree on root: worker 2 gave root=2"),
+        ("alltoall", {"array": X}, {"axis": 1}, {"axis": 0}, "disagree on axis: worker 2 gave axis=1"),
+        (
+            "allreduce",
+            {"op": "sum"},
+            {"array": X.astype("f8")},
+            {"array": X},
+            "disagree on dtype: worker 2 gave dtype=float64, workers [0-1] gave dtype=float32",
+        ),
+        (
+            "allreduce",
+            {"op": "sum"},
+            {"array": X[1:]},
+            {"array": X},
+            "disagree on shape: worker 2 gave (3, 6), workers [0-1] gave (4, 6)",
+        ),
+        (
+            "allgather",
+            {"axis": 0},
+            {"array": X[:, 1:]},
+            {"array": X},
+            "worker 2 gave (4, 5) (only axis 0 may differ)",
+        ),
+        ("allgather", {"axis": 0}, {"array": X[0]}, {"array": X}, "need the same number of dimensions"),
+    ],
+)
+def test_the_odd_one_out_is_named(kind, common, one, other, expected):
+    each = [(kind, {**common, **other})] * 2 + [(kind, {**common, **one})]
+    assert expected in sentence(*each)
+
+
+def test_gathered_arrays_may_differ_along_the_axis():
+    assert (
+        sentence(("allgather", {"array": X, "axis": 0}), ("allgather", {"array": X[1:], "axis": 0})) is None
+    )
+
+
+def test_a_receiver_of_a_broadcast_may_bring_nothing_or_what_fits():
+    root = ("broadcast", {"array": X, "root": 0})
+    assert sentence(root, ("broadcast", {"root": 0}), ("broadcast", {"array": X, "root": 0})) is None
+    assert "disagree on shape" in sentence(root, ("broadcast", {"array": X[0], "root": 0}))
+
+
+def test_a_scatters_negative_axis_means_the_roots_axis():
+    root = ("scatter", {"array": X, "root": 0, "axis": 1})
+    assert sentence(root, ("scatter", {"root": 0, "axis": -1})) is None
+    assert "disagree on axis" in sentence(root, ("scatter", {"root": 0, "axis": -2}))
+    assert "disagree on axis" in sentence(root, ("scatter", {"root": 0, "axis": 5}))
+
+
+@pytest.mark.parametrize("kind", ["reduce_scatter", "alltoall", "scatter"])
+def test_an_uneven_split_names_length_members_and_a_way_out(kind):
+    facts = {"array": X, "axis": 0}
+    if kind == "reduce_scatter":
+        facts["op"] = "sum"
+    if kind == "scatter":
+        facts["root"] = 0
+    assert sentence(*alike(3, kind, **facts)) == (
+        f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
+        " or split another axis"
+    )
+
+
+def with_outs(*outs, kind="allreduce", array=X, **facts):
+    if kind in {"allreduce", "reduce"}:
+        facts.setdefault("op", "sum")
+    return sentence(*[(kind, {"array": array, "out": out, **facts}) for out in outs])
+
+
+def test_an_out_that_does_not_fit_names_both_shapes_and_the_remedy():
+    assert with_outs(np.empty((4, 6), "f4"), np.empty((4, 6), "i4")) == (
+        "allreduce: out of worker 1 is int32 (4, 6), the result is float32 (4, 6)"
+        " - pass np.empty((4, 6), 'float32'), or no out"
+    )
+
+
+def test_the_average_of_integers_needs_a_float64_out():
+    array = np.zeros(3, "i4")
+    assert "the result is float64 (3,)" in with_outs(array, None, array=array, op="avg")
+    assert with_outs(np.empty(3), None, array=array, op="avg") is None
+
+
+def test_a_read_only_out_is_refused():
+    frozen = np.empty((4, 6), "f4")
+    frozen.flags.writeable = False
+    assert "out of worker 1 is read-only" in with_outs(None, frozen)
+
+
+def test_outs_of_two_members_may_not_share_memory():
+    out = np.empty((4, 6), "f4")
+    assert "out of workers 0 and 1 share memory" in with_outs(out, out)
+
+
+def test_interleaved_outs_are_told_apart():
+    both = np.empty((4, 12), "f4")
+    assert with_outs(both[:, ::2], both[:, 1::2]) is None
+
+
+def test_an_out_where_there_is_no_result_is_not_looked_at():
+    assert with_outs(None, np.empty(1), kind="reduce", root=0) is None
+    assert "out of worker 1" in with_outs(None, np.empty(1), kind="reduce", root=1)
+
+
+def test_a_gathered_out_has_the_joined_length():
+    outs = [np.empty((4, 12), "f4"), np.empty((4, 12), "f4")]
+    assert with_outs(*outs, kind="allgather", axis=1) is None
+    assert "the result is float32 (8, 6)" in with_outs(*outs, kind="allgather", axis=0)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
+
+
+def seat(worker, scope=1, count=3, present=None):
+    return Seat(worker, tuple(range(count)), scope, present)
+
+
+def test_messages_of_different_senders_are_kept_apart(make):
+    plane = make(3)
+    plane.send(seat(1), 11, 0)
+    plane.send(seat(2), 22, 0)
+    assert plane.recv(seat(0), 2, None) == 22
+    assert plane.recv(seat(0), 1, None) == 11
+
+
+def test_messages_of_different_scopes_never_meet(make):
+    plane = make(3)
+    plane.send(seat(1, scope=2), "later", 0)
+    plane.send(seat(1, scope=1), "now", 0)
+    assert plane.recv(seat(0, scope=1), 1, None) == "now"
+    plane.leave(0, 1)
+    assert plane.recv(seat(0, scope=2), 1, None) == "later"
+
+
+def test_a_message_outlives_its_senders_departure(make):
+    plane = make(3)
+    plane.send(seat(1), 5, 0)
+    plane.leave(1, 1)
+    assert plane.recv(seat(0), 1, None) == 5
+    with pytest.raises(PlaneAborted, match="worker 1 finished without joining recv from worker 1"):
+        plane.recv(seat(0), 1, None)
+
+
+def test_sending_to_a_worker_that_has_finished_names_both(make):
+    plane = make(3)
+    plane.leave(2, 1)
+    text = r"worker 2 has finished without receiving the int64 \(3,\) that worker 0 sends it at .*, line \d+"
+    with pytest.raises(PlaneAborted, match=text):
+        plane.send(seat(0), np.arange(3), 2)
+
+
+def test_a_received_array_is_the_receivers_own(make):
+    plane = make(3)
+    for x in (np.arange(6.0), np.arange(6.0)[::2], np.arange(6.0).reshape(2, 3).T):
+        plane.send(seat(0), x, 0)
+        got = plane.recv(seat(0), 0, None)
+        assert not np.may_share_memory(got, x)
+        got += 1
+        np.testing.assert_array_equal(got, x + 1)
+
+
+def test_an_object_that_lends_its_own_array_is_copied(make):
+    class Lender:
+        array = np.zeros(3)
+
+        def __array__(self, dtype=None, copy=None):
+            return self.array
+
+    plane = make(3)
+    plane.send(seat(0), Lender(), 1)
+    Lender.array += 1
+    assert plane.recv(seat(1), 0, None).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("out", [np.empty(4), np.empty(3, "f4"), np.frombuffer(bytes(24))])
+def test_an_out_that_does_not_fit_names_what_came_and_from_where(make, out):
+    plane = make(3)
+    plane.send(seat(1), np.zeros(3), 0)
+    with pytest.raises(
+        PlaneMismatch, match=r"(?s)recv: out of worker 0 .*received: float64 \(3,\) from worker 1, sent"
+    ):
+        plane.recv(seat(0), 1, out)
+
+
+def test_unread_names_the_messages_of_that_scope_only(make):
+    plane = make(3)
+    plane.send(seat(1, scope=1), np.zeros(3), 0)
+    plane.send(seat(1, scope=2), 1, 0)
+    [text] = plane.unread(0, 1)
+    assert text.startswith("float64 (3,) from worker 1, sent at File")
+    plane.leave(0, 1)
+    assert plane.unread(0, 1) == []
+    assert len(plane.unread(0, 2)) == 1
+
+
+def test_a_worker_that_did_not_get_the_command_cannot_be_written_to(make):
+    plane = make(3)
+    with pytest.raises(UsageMistake, match=r"to=2, but this command was sent to workers \[0-1\] only"):
+        plane.send(seat(0, present=(0, 1)), 1, 2)
+    with pytest.raises(UsageMistake, match="source=2"):
+        plane.recv(seat(0, present=(0, 1)), 2, None)

@@ -1,0 +1,1 @@
+"""The notebook front end: magics, output routing, rendering. Only here are IPython and traitlets imported."""

@@ -1,0 +1,72 @@
+"""In which order output that was kept until the end of a cell is shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class Item:
+    """A piece of kept output: consecutive lines of one channel, or one display.
+
+    Attributes:
+        kind: ``"stdout"``, ``"stderr"`` or ``"display"``.
+        lines: without their newlines.
+        publish, data, kwargs: the display call, with its MIME bundle.
+    """
+
+    kind: str
+    lines: list[str] = field(default_factory=list)
+    publish: Callable[..., Any] | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for output that reads the same; digits and addresses are compared as they stand."""
+        return self.kind, tuple(self.lines), tuple((mime, str(self.data[mime])) for mime in sorted(self.data))
+
+
+Kept = dict[int, list[Item]]
+Shown = list[tuple[tuple[int, ...], Item]]
+
+
+def by_worker(kept: Kept) -> Shown:
+    """All of worker 0, then all of worker 1, ...: ``--output ordered``, ``--group-outputs engine``."""
+    return [((worker,), item) for worker in sorted(kept) for item in kept[worker]]
+
+
+def by_type(kept: Kept) -> Shown:
+    """Everybody's stdout, then everybody's stderr, then the displays: ``--group-outputs type``."""
+    order = ("stdout", "stderr", "display")
+    return sorted(by_worker(kept), key=lambda shown: order.index(shown[1].kind))
+
+
+def by_order(kept: Kept) -> Shown:
+    """Lines as in `by_type`, then all first displays, then all second ones: ``--group-outputs order``."""
+    lines = [shown for shown in by_type(kept) if shown[1].kind != "display"]
+    displays = ([((worker,), i) for i in kept[worker] if i.kind == "display"] for worker in sorted(kept))
+    rounds = zip_longest(*displays)
+    return lines + [shown for turn in rounds for shown in turn if shown is not None]
+
+
+def by_equality(kept: Kept) -> Shown:
+    """Workers whose whole output is equal together, each text once: ``--output grouped``."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for worker in sorted(kept):
+        groups.setdefault(tuple(item.key for item in kept[worker]), []).append(worker)
+    return [(tuple(workers), item) for workers in groups.values() for item in kept[workers[0]]]
+
+
+ARRANGEMENTS: Final[dict[str, Callable[[Kept], Shown]]] = {
+    "ordered": by_worker,
+    "engine": by_worker,
+    "type": by_type,
+    "order": by_order,
+    "grouped": by_equality,
+}

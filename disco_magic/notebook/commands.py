@@ -1,0 +1,191 @@
+"""The ``%disco`` subcommands: each reads its options, asks the session for one thing, and shows it."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import UnknownName, UsageMistake, ranges
+from disco_magic.notebook.options import command_parsers, overview
+from disco_magic.notebook.reprs import human_bytes
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from disco_magic.core.snapshot import SessionSnapshot
+    from disco_magic.notebook.front import Front
+    from disco_magic.session.session import Session
+
+
+def perform(front: Front, line: str) -> Any:
+    """Carry out ``%disco line``; what becomes ``Out[n]``.
+
+    Raises:
+        UsageMistake, UsageError: the line is wrong; nothing was done.
+    """
+    name, _, rest = line.strip().partition(" ")
+    if name in ("", "-h", "--help"):
+        print(overview())
+        return None
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(COMMANDS)}"
+        raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
+    return COMMANDS[name](front, command_parsers()[name].read(rest))
+
+
+def _start(front: Front, options: Namespace) -> None:
+    running = front.sessions.find()
+    if running is None:
+        front.sessions.start(front.settings, options.workers, options.groups, options.ccl)
+    else:
+        front.sessions.say(
+            f"{running!r} is running already, with its registers; %disco restart gives it new workers and "
+            "empties them, %disco stop ends it so that another one can be started"
+        )
+
+
+def _stop(front: Front, _: Namespace) -> None:
+    session = front.sessions.require()
+    session.shutdown()
+    front.sessions.say(f"Disco session {session.id} is stopped")
+
+
+def _restart(front: Front, _: Namespace) -> None:
+    session = front.sessions.require()
+    session.restart()
+    session.sync_all()
+    front.sessions.say(f"{session!r} \u00b7 restarted, registers are empty")
+
+
+def _status(front: Front, _: Namespace) -> None:
+    session = front.sessions.find()
+    if session is None:
+        front.sessions.say(
+            f"no session is running; %disco start makes one of {front.settings.workers} workers"
+        )
+        return
+    snapshot = session.registers()
+    totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
+    print(f"{session!r}\n{session.whereabouts()}\n  {len(snapshot.rows)} registers: {totals}")
+
+
+def _registers(front: Front, _: Namespace) -> SessionSnapshot:
+    return front.sessions.require().registers()
+
+
+def _put(front: Front, options: Namespace) -> None:
+    _send(front, options, only=0)
+
+
+def _broadcast(front: Front, options: Namespace) -> None:
+    _send(front, options, only=None)
+
+
+def _send(front: Front, options: Namespace, only: int | None) -> None:
+    from disco_magic.notebook.execution import put
+
+    values = front.variables(options.names)
+    session = front.sessions.ensure(front.settings)
+    for name, value in values.items():
+        put(session, name, value, only)
+
+
+def _get(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    registers = {name: session[name] for name in options.names}
+    front.bind({name: register.get(0) for name, register in registers.items()})
+
+
+def _scatter(front: Front, options: Namespace) -> None:
+    values = front.variables(options.names)
+    session = front.sessions.ensure(front.settings)
+    parts = {name: _split(name, value, options.axis, session) for name, value in values.items()}
+    for name, pieces in parts.items():
+        register = session.store(None)
+        for worker, piece in enumerate(pieces):
+            register.set(worker, piece)
+        session[name] = register
+
+
+def _split(name: str, value: Any, axis: int, session: Session) -> list[Any]:
+    import numpy as np
+
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise UsageMistake(f"scatter: {name!r} is a {type(value).__name__}, expected an array of numbers")
+    if not -array.ndim <= axis < array.ndim:
+        raise UsageMistake(f"scatter: {name!r} has shape {array.shape}, which has no axis {axis}")
+    length, count = array.shape[axis], session.num_workers
+    if length % count:
+        raise UsageMistake(
+            f"scatter: axis {axis} of {name!r} has length {length}, which {count} workers cannot share "
+            f"evenly; expected a multiple of {count} (shape {array.shape}); pad or cut it"
+        )
+    return np.split(array, count, axis)
+
+
+def _gather(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    registers = {name: session[name] for name in options.names}
+    joined = {name: _join(name, ref.get_all(), options.axis) for name, ref in registers.items()}
+    front.bind(joined)
+
+
+def _join(name: str, values: list[Any], axis: int) -> Any:
+    import numpy as np
+
+    arrays = [np.atleast_1d(np.asarray(value)) for value in values]
+    wrong = [worker for worker, array in enumerate(arrays) if array.dtype.hasobject]
+    if wrong:
+        kind = type(values[wrong[0]]).__name__
+        raise UsageMistake(
+            f"gather: {name!r} is a {kind} on workers {ranges(wrong)}, expected arrays of numbers"
+        )
+    try:
+        return np.concatenate(arrays, axis)
+    except ValueError as reason:
+        shapes = ", ".join(f"{ranges((worker,))} {array.shape}" for worker, array in enumerate(arrays))
+        raise UsageMistake(
+            f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
+        ) from None
+
+
+def _rm(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    known = session.names()
+    for name in options.names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3)
+            hint = (
+                f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+            )
+            raise UnknownName(f"register {name!r} is not defined on any worker; {hint}; nothing was removed")
+    for name in dict.fromkeys(options.names):
+        del session[name]
+
+
+def _sync(front: Front, _: Namespace) -> None:
+    front.sessions.require().sync_all()
+
+
+def _interrupt(front: Front, _: Namespace) -> None:
+    front.sessions.require().interrupt()
+
+
+COMMANDS: Final[dict[str, Callable[[Front, Namespace], Any]]] = {
+    "start": _start,
+    "stop": _stop,
+    "restart": _restart,
+    "status": _status,
+    "registers": _registers,
+    "put": _put,
+    "get": _get,
+    "broadcast": _broadcast,
+    "scatter": _scatter,
+    "gather": _gather,
+    "rm": _rm,
+    "sync": _sync,
+    "interrupt": _interrupt,
+}

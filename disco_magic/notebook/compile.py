@@ -1,0 +1,85 @@
+"""The code of a ``%%disco`` cell, compiled once, with the line numbers of the whole cell."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING, NamedTuple
+
+from disco_magic.functions.cells import cell_from_tree
+from disco_magic.notebook.tracebacks import syntax_error
+
+if TYPE_CHECKING:
+    from disco_magic.functions.cells import Cell
+    from disco_magic.notebook.shell import Shell
+
+
+class Place(NamedTuple):
+    """Where a cell's body stands.
+
+    Attributes:
+        number: n of ``In[n]``.
+        raw: the whole cell as the user typed it, magic lines included.
+        skipped: lines of `raw` before the first line that is compiled.
+    """
+
+    number: int
+    raw: str
+    skipped: int
+
+
+def compile_notebook_cell(shell: Shell, line: str, body: str) -> Cell:
+    """Compile the body of a cell magic so that tracebacks say ``Cell In[8], line 7`` and mean it.
+
+    Only IPython's static transforms are applied (``!cmd``, ``%magic``, ``?``). The dynamic ones (automagic,
+    autocall) look at the notebook's own namespace and would take a one-line cell `hist` for ``%hist``
+    although the workers have a register of that name.
+
+    The name of the code is the one that IPython gave to the surrounding cell, and its `linecache` entry is
+    completed with the magic lines: who looks the cell up, in a debugger or a traceback, finds what was typed.
+
+    Raises:
+        CellSyntaxError: with the line of the whole cell; nothing was sent.
+    """
+    try:
+        return _compiled(shell, _place(shell, line, body), body)
+    except SyntaxError as error:
+        raise syntax_error(shell, error) from None
+
+
+def _compiled(shell: Shell, place: Place, body: str) -> Cell:
+    source = "\n" * place.skipped + shell.input_transformer_manager.transform_cell(body)
+    filename = shell.compile.cache(source, place.number, raw_code=place.raw)
+    _complete_listing(filename, place)
+    tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
+    return cell_from_tree(
+        tree,
+        source=body,
+        filename=filename,
+        label=f"Cell In[{place.number}]",
+        flags=shell.compile.flags,
+        show_last=shell.ast_node_interactivity != "none"
+        and not shell.displayhook.semicolon_at_end_of_expression(body),
+    )
+
+
+def _place(shell: Shell, line: str, body: str) -> Place:
+    running = getattr(shell.displayhook, "exec_result", None)
+    raw = running.info.raw_cell if running is not None else None
+    number = getattr(running, "execution_count", None) or shell.execution_count
+    stripped = body.strip("\n")
+    if raw is None or stripped not in raw:  # the magic was called by a program, or built by another magic
+        raw = f"%%disco {line}\n{body}"
+    before = raw[: raw.rindex(stripped)]
+    # The transforms drop leading blank lines, so they count as skipped.
+    return Place(number, raw, before.count("\n") + _blank_lines(stripped))
+
+
+def _blank_lines(text: str) -> int:
+    """How many lines at the top of `text` hold only blanks."""
+    return text[: len(text) - len(text.lstrip())].count("\n")
+
+
+def _complete_listing(filename: str, place: Place) -> None:
+    size, stamp, lines, name = linecache.cache[filename]  # type: ignore[misc]  # the entry is loaded
+    typed = [f"{text}\n" for text in place.raw.split("\n")[: place.skipped]]
+    linecache.cache[filename] = (size, stamp, [*typed, *lines[place.skipped :]], name)

@@ -1,0 +1,51 @@
+"""Tab completion on ``%disco`` lines: subcommands, their options, and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from disco_magic.notebook.commands import COMMANDS
+from disco_magic.notebook.options import command_parsers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from disco_magic.notebook.front import Front
+
+_OF_NOTEBOOK: Final = ("put", "broadcast", "scatter")
+_OF_WORKERS: Final = ("get", "gather", "rm")
+
+
+def make_matcher(front: Front) -> Callable[[Any], Any]:
+    """A matcher for IPython's completer."""
+
+    def match(context: Any) -> Any:
+        words = context.text_until_cursor.rpartition("\n")[2].lstrip()
+        if not words.startswith("%disco "):
+            return {"completions": [], "suppress": False}
+        typed = words.split(" ")[1:]
+        found = sorted(name for name in candidates(front, typed[:-1]) if name.startswith(context.token))
+        completions = [SimpleCompletion(text=name, type="disco") for name in found]
+        return {"completions": completions, "suppress": bool(found)}
+
+    matcher: Callable[[Any], Any] = context_matcher(identifier="disco_magic", priority=1000)(match)
+    return matcher
+
+
+def candidates(front: Front, before: list[str]) -> Iterable[str]:
+    """What may come after the words `before` on a ``%disco`` line. Asks no worker."""
+    if not before:
+        return COMMANDS
+    if before[0] not in COMMANDS:
+        return ()
+    options = {o for action in command_parsers()[before[0]]._actions for o in action.option_strings}  # noqa: SLF001 - argparse has no public list
+    return options | set(_names(front, before[0]))
+
+
+def _names(front: Front, command: str) -> Iterable[str]:
+    if command in _OF_NOTEBOOK:
+        return [name for name in front.shell.user_ns if not name.startswith("_")]
+    session = front.sessions.find() if command in _OF_WORKERS else None
+    return session.names() if session is not None else ()

@@ -1,0 +1,109 @@
+"""``%%disco``: one cell from its text to its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake, ranges
+from disco_magic.notebook.compile import compile_notebook_cell
+from disco_magic.notebook.handle import CellHandle
+from disco_magic.notebook.options import cell_parser
+from disco_magic.notebook.output import NotebookScope
+from disco_magic.notebook.results import is_empty, show_only
+from disco_magic.notebook.targets import parse_workers, workers_of_group
+from disco_magic.session.dref import DRef
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
+
+
+def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | None:
+    """Run a cell as the options in `line` say; what becomes ``Out[n]``, None if there is nothing to show.
+
+    Raises:
+        CellSyntaxError, UsageMistake, UsageError: nothing was sent.
+        CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+    """
+    options = cell_parser().read(line)
+    _check(options)
+    cell = compile_notebook_cell(front.shell, line, body)
+    pushed = front.variables(options.push)
+    session = front.sessions.ensure(front.settings)
+    workers = _chosen(options, session)
+    show = parse_workers(options.show, session.num_workers)
+    for name, value in pushed.items():
+        put(session, name, value)
+    mode = options.group_outputs or options.output or front.settings.output
+    scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
+    with front.console.cell(scope):
+        pending = session.run_nowait(cell, workers=workers, scope=scope)
+        scope.handle = handle = CellHandle(front.shell, pending, scope)
+        if options.nowait:
+            return _sent(front, options, handle)
+        return _finished(front, options, handle, session, show)
+
+
+def _check(options: Namespace) -> None:
+    if options.nowait and options.block:
+        raise UsageMistake("--nowait and --block exclude each other; leave one out")
+    for name, given in (("--timeout", options.timeout), ("--pull", options.pull), ("--time", options.time)):
+        if options.nowait and given:
+            raise UsageMistake(
+                f"{name} needs the end of the cell, which --nowait does not wait for; leave one out"
+            )
+    if options.output and options.group_outputs:
+        raise UsageMistake("--output and --group-outputs both say how output is shown; leave one out")
+
+
+def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
+    """The workers that run the cell; None: all, which lets the cell use collectives."""
+    if options.workers is not None and options.group is not None:
+        raise UsageMistake("--workers and --group both say who runs the cell; leave one out")
+    if options.group is not None:
+        return workers_of_group(options.group, session.num_workers, session.num_groups)
+    chosen = parse_workers(options.workers, session.num_workers)
+    return None if chosen is not None and len(chosen) == session.num_workers else chosen
+
+
+def put(session: Session, name: str, value: Any, only: int | None = None) -> None:
+    """Bind a register to a copy of a notebook variable; a DRef gives its registers a name instead."""
+    if isinstance(value, DRef):
+        session[name] = value
+    else:
+        session.put(name, value, only)
+
+
+def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
+    if options.out:
+        front.bind({options.out: handle})
+    return handle
+
+
+def _finished(
+    front: Front, options: Namespace, handle: CellHandle, session: Session, show: tuple[int, ...] | None
+) -> CellResult | None:
+    try:
+        result = handle.wait(options.timeout)
+    except BaseException as error:
+        _bind_result(front, options, getattr(error, "result", None))
+        raise
+    _bind_result(front, options, result)
+    show_only(result, show)
+    front.bind({name: session[name].get(handle.pending.workers[0]) for name in options.pull})
+    if options.time:
+        times = "  ".join(f"{ranges((worker,))} {_duration(s)}" for worker, s in result.elapsed.items())
+        print(f"time {times}")
+    return None if is_empty(result) else result
+
+
+def _bind_result(front: Front, options: Namespace, result: CellResult | None) -> None:
+    if options.out and result is not None:
+        front.bind({options.out: result})
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

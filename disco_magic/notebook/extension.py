@@ -1,0 +1,132 @@
+"""``%load_ext`` and ``%unload_ext``: everything that is put into IPython, and how it is taken out again."""
+
+from __future__ import annotations
+
+import sys
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from IPython.core.extensions import ExtensionManager
+from traitlets import TraitError
+from traitlets.config import Config
+
+from disco_magic.notebook.completion import make_matcher
+from disco_magic.notebook.console import Console
+from disco_magic.notebook.front import Front
+from disco_magic.notebook.keeper import SessionKeeper
+from disco_magic.notebook.magics import DiscoMagics
+from disco_magic.notebook.reprs import dref_bundle, row_bundle, snapshot_bundle
+from disco_magic.notebook.results import result_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.notebook.shell import Shell
+
+# By name: the types' modules need NumPy, which %load_ext need not wait for.
+_BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
+    ("disco_magic.session.results", "CellResult"): result_bundle,
+    ("disco_magic.session.dref", "DRef"): dref_bundle,
+    ("disco_magic.core.snapshot", "SessionSnapshot"): snapshot_bundle,
+    ("disco_magic.core.snapshot", "Row"): row_bundle,
+}
+
+
+class Extension:
+    """What one shell has got from this package, from `__init__` to `remove`."""
+
+    def __init__(self, shell: Shell, front: Front | None) -> None:
+        self._shell = shell
+        magics = _make_magics(shell)
+        self.front = front or Front(shell, Console(shell), SessionKeeper(shell), magics)
+        self.front.settings = magics
+        magics.front = self.front
+        self._matcher = make_matcher(self.front)
+        shell.register_magics(magics)
+        for (module, name), bundle in _BUNDLES.items():
+            shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
+        shell.Completer.custom_matchers.append(self._matcher)
+        shell.events.register("post_run_cell", self.front.console.settle)
+
+    def remove(self, *, keep_session: bool) -> None:
+        """Take everything out again; workers are stopped unless the extension is being reloaded."""
+        if not keep_session:
+            self.front.sessions.close()
+            self.front.console.close()
+        shell = self._shell
+        shell.events.unregister("post_run_cell", self.front.console.settle)
+        shell.Completer.custom_matchers.remove(self._matcher)
+        _remove_bundles(shell.display_formatter.mimebundle_formatter)
+        _remove_magics(shell, self.front.settings)
+
+
+_loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Shell, Front] = WeakKeyDictionary()
+
+
+def load(shell: Shell) -> None:
+    """Add the magics to `shell`. Starts no worker, imports neither NumPy nor ipywidgets."""
+    if shell not in _loaded:
+        _loaded[shell] = Extension(shell, _kept.pop(shell, None))
+
+
+def unload(shell: Shell) -> None:
+    """Take everything out of `shell` again; ``%reload_ext`` keeps the session, ``%unload_ext`` stops it."""
+    extension = _loaded.pop(shell, None)
+    if extension is None:
+        return
+    reloading = _is_reloading()
+    extension.remove(keep_session=reloading)
+    if reloading:
+        _kept[shell] = extension.front
+
+
+def _is_reloading() -> bool:
+    """Whether IPython unloads this only to load it again.
+
+    `reload_extension` calls the unload function without saying so, and nothing else tells the two apart at
+    this moment: one could stop the workers later, but ``%unload_ext`` promises that they are gone.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - see above
+    while frame is not None:
+        if frame.f_code is ExtensionManager.reload_extension.__code__:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _make_magics(shell: Shell) -> DiscoMagics:
+    """The magics as configured; with the defaults if the configuration holds an impossible value.
+
+    ``%config`` only logs such a value but keeps it in ``shell.config``, where it would make every later
+    ``%load_ext`` in this kernel fail.
+    """
+    before = list(shell.configurables)
+    try:
+        return DiscoMagics(shell=shell, parent=shell)
+    except TraitError as reason:
+        shell.configurables[:] = before
+        print(f"disco_magic: configured values are ignored: {reason}", file=sys.stderr)
+        return DiscoMagics(shell=shell, parent=shell, config=Config())
+
+
+def _remove_magics(shell: Shell, magics: DiscoMagics) -> None:
+    manager = shell.magics_manager
+    for table in manager.magics.values():
+        for name, function in list(table.items()):
+            # The test for the type comes first: looking at an attribute of one of IPython's lazy magics loads it.
+            if isinstance(function, MethodType) and function.__self__ is magics:
+                del table[name]
+    if manager.registry.get(type(magics).__name__) is magics:
+        del manager.registry[type(magics).__name__]
+    if magics in shell.configurables:
+        shell.configurables.remove(magics)
+
+
+def _remove_bundles(formatter: Any) -> None:
+    """IPython moves a printer from the deferred ones to the others when it is first used."""
+    for key, bundle in _BUNDLES.items():
+        formatter.deferred_printers.pop(key, None)
+        for kind in [kind for kind, printer in formatter.type_printers.items() if printer is bundle]:
+            del formatter.type_printers[kind]

@@ -1,0 +1,100 @@
+"""What `get_ipython()` is inside a cell on a worker: ``!cmd`` works there, magics say that they do not."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from disco_magic.functions.context import WorkerContext
+
+
+class WorkerShell:
+    """Stands for IPython's shell in the namespace of one worker.
+
+    The real one is not usable there: its magics read and write the notebook's namespace (``%timeit`` even
+    merges locals into it, from four threads at once), and IPython removes its own `get_ipython` from the
+    builtins when a cell ends, while an asynchronous cell still runs. Libraries that ask
+    `IPython.get_ipython()` still get the real shell.
+    """
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+
+    @property
+    def user_ns(self) -> dict[str, Any]:
+        """The registers of the worker, as the calling cell sees them."""
+        return _caller_names()[0]
+
+    def system(self, command: str) -> None:
+        """``!command``: run it in a shell and print its output line by line, under the worker's prefix.
+
+        ``{expression}`` and ``$name`` are replaced by values of the worker. The exit status goes to
+        `_exit_code` in the worker's namespace, as IPython does it.
+        """
+        from IPython.utils.process import system  # type: ignore[attr-defined]  # made per platform
+
+        names, local = _caller_names()
+        status = system(_expanded(command, names, local))
+        names["_exit_code"] = status
+
+    def getoutput(self, command: str, split: bool = True) -> Any:  # noqa: FBT001, FBT002 - theirs
+        """``name = !command``: the output as a list of lines."""
+        from IPython.utils.process import getoutput  # type: ignore[attr-defined]  # see `system`
+        from IPython.utils.text import LSString, SList
+
+        text = getoutput(_expanded(command, *_caller_names()))
+        return SList(text.splitlines()) if split else LSString(text)
+
+    def run_line_magic(self, name: str, line: str, *_: object, **__: object) -> NoReturn:
+        """``%name``: refused."""
+        raise UsageMistake(
+            f"%{name} cannot run on workers: magics belong to the notebook; put "
+            + f"%{name} {line}".rstrip()
+            + " into a cell without %%disco (!commands work here)"
+        )
+
+    def run_cell_magic(self, name: str, *_: object, **__: object) -> NoReturn:
+        """``%%name`` below ``%%disco``: refused."""
+        raise UsageMistake(
+            f"%%{name} cannot run on workers: put %%{name} above %%disco, where it applies to "
+            "the whole cell, or leave it out"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"get_ipython() on a worker has no {name!r}: it offers !commands only; "
+            "use IPython.get_ipython() for the notebook's own shell"
+        )
+
+    def __repr__(self) -> str:
+        return f"<get_ipython() of worker {self._worker}>"
+
+
+def cell_extras(context: WorkerContext) -> dict[str, object]:
+    """The names that a notebook adds behind a worker's namespace."""
+    shell = WorkerShell(context.id)
+    return {"get_ipython": lambda: shell}
+
+
+def _caller_names() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Globals and locals of the innermost frame outside this file: the cell, or a function it defined."""
+    frame = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_globals, dict(frame.f_locals)
+
+
+def _expanded(command: str, names: dict[str, Any], local: dict[str, Any]) -> str:
+    """`command` with its ``{expression}`` and ``$name`` replaced; as it stands where that is impossible.
+
+    The second half is IPython's own rule: braces belong to the shell's language, too (``awk '{print $1}'``).
+    """
+    from IPython.utils.text import DollarFormatter
+
+    try:
+        return DollarFormatter().vformat(command, args=[], kwargs={**names["__builtins__"], **names, **local})
+    except Exception:  # noqa: BLE001 - evaluates the user's expressions, which may raise anything
+        return command

@@ -1,0 +1,58 @@
+"""Everything that the magics share in one notebook."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.notebook.console import Console
+    from disco_magic.notebook.keeper import SessionKeeper
+    from disco_magic.notebook.magics import DiscoMagics
+    from disco_magic.notebook.shell import Shell
+
+
+@dataclass(slots=True)
+class Front:
+    """The notebook's side of the runtime; survives ``%reload_ext`` except for `settings`.
+
+    Attributes:
+        shell: IPython's.
+        console: routes output.
+        sessions: finds and starts sessions.
+        settings: the magics, which hold what is configured.
+    """
+
+    shell: Shell
+    console: Console
+    sessions: SessionKeeper
+    settings: DiscoMagics
+
+    def variables(self, names: Iterable[str]) -> dict[str, Any]:
+        """Notebook variables by name.
+
+        Raises:
+            UsageMistake: one of them does not exist; near misses are named.
+        """
+        found = {}
+        for name in names:
+            if name not in self.shell.user_ns:
+                visible = [known for known in self.shell.user_ns if not known.startswith("_")]
+                near = difflib.get_close_matches(name, visible, n=3)
+                hint = (
+                    f"did you mean {' or '.join(near)}?"
+                    if near
+                    else "define it first, in a cell without %%disco"
+                )
+                raise UsageMistake(f"the notebook has no variable {name!r}; {hint}")
+            found[name] = self.shell.user_ns[name]
+        return found
+
+    def bind(self, values: dict[str, Any]) -> None:
+        """Bind notebook variables."""
+        self.shell.push(values)

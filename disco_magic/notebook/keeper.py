@@ -1,0 +1,89 @@
+"""The notebook's session: started when it is needed, found again, stopped."""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook.facade import cell_extras
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.magics import DiscoMagics
+    from disco_magic.notebook.shell import Shell
+    from disco_magic.session.session import Session
+
+
+class SessionKeeper:
+    """Holds the session that the magics started; the current one may also come from Python code."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._own: Session | None = None
+
+    def find(self) -> Session | None:
+        """The current session (`disco_magic.session()`), or None."""
+        from disco_magic.session.current import make_current, session
+
+        try:
+            return session()
+        except UsageMistake:
+            if self._own is None or self._own.closed:
+                return None
+        # A session of the user's own was current meanwhile (``with ThreadedSession(2)``) and has ended.
+        make_current(self._own)
+        return self._own
+
+    def require(self) -> Session:
+        """The current session.
+
+        Raises:
+            UsageMistake: there is none.
+        """
+        session = self.find()
+        if session is None:
+            raise UsageMistake("no session is running; start one with %disco start")
+        return session
+
+    def ensure(self, settings: DiscoMagics) -> Session:
+        """The current session, or a new one with the configured numbers."""
+        session = self.find()
+        return self.start(settings) if session is None else session  # one without registers is falsy
+
+    def start(
+        self,
+        settings: DiscoMagics,
+        workers: int | None = None,
+        groups: int | None = None,
+        ccl: str | None = None,
+    ) -> Session:
+        """Start a session and say so in one line, once every worker has answered.
+
+        Raises:
+            UsageMistake: the numbers are impossible; nothing was started.
+        """
+        began = time.perf_counter()
+        from disco_magic.session.config import ThreadedSession
+
+        session = ThreadedSession(
+            settings.workers if workers is None else workers,
+            settings.groups if groups is None else groups,
+            ccl=ccl or settings.ccl,
+            extras=cell_extras,
+        )
+        self._own = session
+        session.sync_all()
+        self.say(f"{session!r} \u00b7 {time.perf_counter() - began:.2f} s")
+        return session
+
+    def close(self) -> None:
+        """Stop the session that the magics started, if it is alive. One that user code made is the user's."""
+        session, self._own = self._own, None
+        if session is not None:
+            session.shutdown(timeout=0.0)
+
+    def say(self, text: str) -> None:
+        """Show a line: HTML in a notebook, text in a terminal."""
+        html = f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(text)}</div>'
+        self._shell.display_pub.publish({"text/plain": text, "text/html": html})

@@ -1,0 +1,48 @@
+"""``%disco`` and ``%%disco``, and what can be configured about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Enum, Int
+
+from disco_magic.errors import DiscoError
+from disco_magic.notebook.commands import perform
+from disco_magic.notebook.options import HelpAskedFor, cell_parser, overview
+from disco_magic.notebook.page import MODES
+from disco_magic.notebook.tracebacks import dress
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.front import Front
+
+
+@magics_class
+class DiscoMagics(Magics):
+    """SPMD cells: ``%config DiscoMagics.workers = 8``, or in ipython_config.py."""
+
+    workers = Int(4, min=1, help="Workers of the session that the first %%disco starts.").tag(config=True)
+    groups = Int(1, min=1, help="Groups of equal size that they form.").tag(config=True)
+    kind = Enum(["threads"], "threads", help="What the workers are.").tag(config=True)
+    ccl = Enum(["auto", "threads"], "auto", help="What carries collectives.").tag(config=True)
+    output = Enum(MODES, "live", help="How cells show output, as --output does.").tag(config=True)
+
+    front: Front
+
+    @no_var_expand
+    @line_cell_magic
+    def disco(self, line: str, cell: str | None = None) -> Any:
+        """Replaced by the options' help below."""
+        try:
+            if cell is None:
+                return perform(self.front, line)
+            from disco_magic.notebook.execution import execute  # brings NumPy; loading the extension does not
+
+            return execute(self.front, line, cell)
+        except HelpAskedFor as text:
+            print(text)
+        except (DiscoError, KeyboardInterrupt) as error:
+            raise dress(self.shell, error)  # noqa: B904 - the same exception, made presentable
+
+
+DiscoMagics.disco.__doc__ = f"{cell_parser().format_help()}\n{overview()}\n"

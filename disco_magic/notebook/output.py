@@ -1,0 +1,125 @@
+"""What the notebook adds to one cell on the workers: where output goes and how the last value is rendered."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.notebook.arrange import ARRANGEMENTS
+from disco_magic.notebook.page import KeptPage, Page
+from disco_magic.notebook.sink import Sink
+from disco_magic.notebook.streams import current_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextvars import Context
+
+    from disco_magic.notebook.handle import CellHandle
+    from disco_magic.notebook.shell import Shell
+
+
+class NotebookScope:
+    """A `CellScope` (functions/cells.py) for one cell in IPython.
+
+    Args:
+        shell: formats values.
+        workers: those that run the cell.
+        mode: one of `page.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
+        show: display filter; None shows all of `workers`.
+
+    Attributes:
+        handle: the cell on its way, as soon as it was sent.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        workers: Sequence[int],
+        mode: str = "live",
+        show: Iterable[int] | None = None,
+    ) -> None:
+        self._formatter = shell.display_formatter
+        self.workers = tuple(workers)
+        self.page = _page(self.workers, mode, show)
+        self.handle: CellHandle | None = None
+        self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
+        self._contexts: dict[int, weakref.ref[Context]] = {}
+        self._ghosts: list[weakref.ref[Context]] = []
+
+    def running(self) -> bool:
+        """Whether a worker has not ended the cell; one that was told to skip it never begins it."""
+        return self.page.running and not (self.handle is not None and self.handle.done())
+
+    def context(self, worker: int) -> Context:
+        """The submitting cell's context with this worker's sink in it.
+
+        A copy of the cell's own context pins what the worker prints and displays, also after the cell has
+        ended, to this cell: ipykernel keeps each message's parent in context variables. A copy per worker,
+        because two threads cannot enter one context.
+        """
+        context = contextvars.copy_context()
+        context.run(current_sink.set, self._sinks[worker])
+        self._contexts[worker] = weakref.ref(context)
+        return context
+
+    def render(self, value: Any) -> dict[str, Any]:
+        """MIME bundle of the last value, made on the worker.
+
+        Raises whatever the value's own ``__repr__`` raises, so that the cell fails on that worker with a
+        traceback: IPython's formatter would print it from here, to whichever cell runs now. A value that
+        displays itself (``_ipython_display_``) does so and gives an empty text.
+        """
+        if self._formatter.ipython_display_formatter(value):
+            return {"text/plain": ""}
+        data: dict[str, Any] = {"text/plain": _plain(self._formatter.formatters["text/plain"], value)}
+        rich, _ = self._formatter.format(value, exclude=("text/plain",))
+        return {**data, **rich}
+
+    def ended(self, worker: int) -> None:
+        """The cell has ended on `worker`; called on the worker, inside its context."""
+        self._sinks[worker].finish()
+
+    def abandoned(self, worker: int) -> None:
+        """`worker` is stuck and was replaced; what its old thread still writes is dropped."""
+        self._sinks[worker].abandon()
+        self._ghosts.append(self._contexts[worker])
+
+    def haunted(self) -> bool:
+        """Whether a thread that was given up is still alive: what it prints must not reach the real streams.
+
+        Its context tells: nothing but the call that is stuck still refers to it.
+        """
+        self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
+        return bool(self._ghosts)
+
+    def close(self) -> None:
+        """No worker executes the cell any more, whatever they said."""
+        self.page.close()
+        if self.handle is not None:
+            self.handle.report()
+
+    @property
+    def stdout(self) -> Mapping[int, str]:
+        """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
+        return {worker: sink.text for worker, sink in self._sinks.items()}
+
+
+def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None) -> Page:
+    shown = workers if show is None else tuple(show)
+    if mode in ARRANGEMENTS:
+        return KeptPage(workers, shown, ARRANGEMENTS[mode])
+    if mode == "worker0":
+        shown = tuple(worker for worker in shown if worker == min(workers))
+    return Page(workers, () if mode == "none" else shown)
+
+
+def _plain(formatter: Any, value: Any) -> str:
+    """Text of `value`; a NumPy number as NumPy prints it, not as it is constructed (``36.0``)."""
+    call = type(formatter).__call__
+    text: str = getattr(call, "__wrapped__", call)(formatter, value)  # unwrapped: errors come through
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)) and text.startswith("np."):
+        return str(value)
+    return text

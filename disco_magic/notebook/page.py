@@ -1,0 +1,174 @@
+"""How the output of one cell is put on screen: at once, or at the end in an order.
+
+::
+
+    worker 0: print -> Sink -- lines -->  Page  -- one write -->  Outlet -> the cell's own stream
+    worker 1: print -> Sink -- lines -->  (one lock)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.notebook.arrange import Item
+from disco_magic.notebook.outlet import Outlet
+from disco_magic.notebook.transcript import LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from disco_magic.notebook.arrange import Kept, Shown
+
+MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
+
+
+class Page:
+    """Shows lines at once, each whole, in the order in which the workers wrote them.
+
+    Args:
+        workers: the workers that run the cell.
+        shown: those whose output is shown; the others' is only recorded.
+
+    What callers may rely on: `lock` is held around everything, so a line, or a label with its display, is
+    never torn; `finish` may come more than once per worker.
+    """
+
+    def __init__(self, workers: Sequence[int], shown: Iterable[int]) -> None:
+        self.lock = threading.RLock()
+        self._shown = frozenset(shown)
+        self._outlets = {"stdout": Outlet(sys.stdout), "stderr": Outlet(sys.stderr)}
+        self._running = set(workers)
+        # What the controller shows for this cell comes from a thread that runs another cell by then.
+        self._context = copy_context()
+
+    @property
+    def running(self) -> bool:
+        """Whether a worker has not finished."""
+        return bool(self._running)
+
+    def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        """Whole lines of one worker."""
+        if worker in self._shown:
+            self._outlets[channel].lines((worker,), lines)
+
+    def frame(self, worker: int, channel: str, text: str) -> None:
+        """An unfinished line of one worker; the next frame or line of anybody takes its place."""
+        if worker in self._shown:
+            self._outlets[channel].frame(worker, text)
+
+    def display(
+        self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
+    ) -> None:
+        """Rich data of one worker, under a line that names it; an update stays in its place."""
+        if worker in self._shown:
+            self._publish((worker,), publish, data, kwargs)
+
+    def _publish(
+        self,
+        workers: Sequence[int],
+        publish: Callable[..., Any],
+        data: dict[str, Any],
+        kwargs: dict[str, Any],
+    ) -> None:
+        if not kwargs.get("update"):
+            self._outlets["stdout"].write(self._outlets["stdout"].prefix(workers).rstrip() + "\n")
+        for outlet in self._outlets.values():
+            outlet.flush()
+        marked = {**(kwargs.get("metadata") or {}), "disco": {"workers": list(workers)}}
+        publish(data, **{**kwargs, "metadata": marked})
+
+    def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:
+        """Clear the cell's output if it shows this worker alone; no worker wipes the others' lines."""
+        if self._shown == {worker}:
+            clear(wait=wait)
+
+    def finish(self, worker: int) -> None:
+        """`worker` will write no more, except from threads that it left behind."""
+        self._running.discard(worker)
+
+    def note(self, workers: Sequence[int], lines: Sequence[str]) -> None:
+        """Add lines of the controller's own about `workers` to the cell's stderr."""
+        with self.lock:
+            self._context.run(self._outlets["stderr"].lines, workers, lines)
+
+    def close(self) -> None:
+        """Nobody will write any more, whether or not every worker said so."""
+        with self.lock:
+            for worker in sorted(self._running):
+                self.finish(worker)
+
+
+class KeptPage(Page):
+    """Shows everything when the last worker has finished, in an order that does not depend on timing.
+
+    Args:
+        arrange: takes worker -> items, returns what to show, in order, with the workers it came from.
+
+    At most `transcript.LIMIT` characters of lines are kept per worker; a line says how many were left out.
+    Lines of threads that outlive the cell are shown as they come.
+    """
+
+    def __init__(
+        self, workers: Sequence[int], shown: Iterable[int], arrange: Callable[[Kept], Shown]
+    ) -> None:
+        super().__init__(workers, shown)
+        self._arrange = arrange
+        self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
+        self._sizes = dict.fromkeys(workers, 0)
+        self._left_out = dict.fromkeys(workers, 0)
+
+    def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        """See `Page.lines`."""
+        if not self.running:
+            super().lines(worker, channel, lines)
+        elif worker in self._shown:
+            self._keep(worker, channel, lines)
+
+    def _keep(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        if self._sizes[worker] > LIMIT:
+            self._left_out[worker] += len(lines)
+            return
+        self._sizes[worker] += sum(map(len, lines)) + len(lines)
+        items = self._kept[worker]
+        if items and items[-1].kind == channel:
+            items[-1].lines.extend(lines)
+        else:
+            items.append(Item(channel, list(lines)))
+
+    def frame(self, worker: int, channel: str, text: str) -> None:
+        """An unfinished line is not shown: nothing is, before the end."""
+
+    def display(
+        self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
+    ) -> None:
+        """See `Page.display`."""
+        if not self.running:
+            super().display(worker, publish, data, kwargs)
+        elif worker in self._shown:
+            self._kept[worker].append(Item("display", [], publish, data, kwargs))
+
+    def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`
+        """Forget what this worker has written so far."""
+        if worker in self._kept:
+            self._kept[worker].clear()
+
+    def finish(self, worker: int) -> None:
+        """Show everything once the last worker has finished."""
+        was_running = self.running
+        super().finish(worker)
+        if was_running and not self.running:
+            self._context.run(self._show)
+
+    def _show(self) -> None:
+        for worker, count in self._left_out.items():
+            if count:
+                self._kept[worker].append(Item("stdout", [f"... {count:,} more lines left out ..."]))
+        for workers, item in self._arrange(self._kept):
+            if item.publish is not None:
+                self._publish(workers, item.publish, item.data, item.kwargs)
+            else:
+                self._outlets[item.kind].lines(workers, item.lines)
+        self._kept.clear()

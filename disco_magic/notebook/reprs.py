@@ -1,0 +1,159 @@
+"""Registers as tables: HTML for light and dark themes, text for terminals. Never talks to workers."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+    from disco_magic.session.dref import DRef
+
+_STYLE: Final = """<style>
+.disco-registers{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
+.disco-registers caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
+.disco-registers th,.disco-registers td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
+padding:3px 8px;text-align:left;vertical-align:top;color:inherit;
+background:var(--jp-layout-color1,transparent)}
+.disco-registers thead th,.disco-registers tfoot td,.disco-registers tfoot th{
+background:var(--jp-layout-color2,rgba(128,128,128,.12))}
+.disco-registers .odd{border:2px dashed var(--jp-warn-color0,#b35900)}
+.disco-registers .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}
+.disco-registers .dim{color:var(--jp-ui-font-color2,inherit)}
+.disco-registers code{background:transparent;color:inherit}
+</style>"""
+
+_MARK: Final = "\u2260"  # "not equal to"
+
+
+def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
+    """MIME bundle of all registers of a session."""
+    return {"text/plain": snapshot_text(snapshot), "text/html": snapshot_html(snapshot)}
+
+
+def row_bundle(row: Row, **_: object) -> dict[str, str]:
+    """MIME bundle of one register, what `DRef.info` returns."""
+    return {"text/plain": _table_text([row], len(row.cells)), "text/html": _table_html("", [row], "")}
+
+
+def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
+    """MIME bundle of a reference: what the controller itself knows; `.info()` looks at the registers."""
+    text = repr(dref)
+    hint = (
+        '<span style="opacity:.7">.info() for its type and shape per worker, .get(worker) for a copy</span>'
+    )
+    return {"text/plain": text, "text/html": f"<code>{escape(text)}</code> {hint}"}
+
+
+# --- HTML ------------------------------------------------------------------------------------------
+
+
+def snapshot_html(snapshot: SessionSnapshot) -> str:
+    """The table of all registers; cells that differ from the others are marked, not by colour alone."""
+    caption = f"<caption>{escape(_caption(snapshot))}</caption>"
+    totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
+    foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'
+    return _table_html(caption, list(snapshot.rows), foot, snapshot.num_workers)
+
+
+def _table_html(caption: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:
+    count = num_workers if num_workers is not None else len(rows[0].cells)
+    heads = "".join(f'<th scope="col">worker {worker}</th>' for worker in range(count))
+    body = "".join(map(_row_html, rows))
+    return (
+        f'{_STYLE}<table class="disco-registers">{caption}<thead><tr><th scope="col">register</th>{heads}'
+        f"</tr></thead><tbody>{body}</tbody>{foot}</table>"
+    )
+
+
+def _row_html(row: Row) -> str:
+    mark = f' <span class="mark" title="differs between workers">{_MARK}</span>' if row.differs else ""
+    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    cells = "".join(_cell_html(info, odd=strange) for info, strange in zip(row.cells, odd, strict=True))
+    return f'<tr><th scope="row"><code>{escape(row.name)}</code>{mark}</th>{cells}</tr>'
+
+
+def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
+    opening = '<td class="odd" title="differs from the other workers">' if odd else "<td>"
+    mark = f'<span class="mark">{_MARK}</span> ' if odd else ""
+    if info is None:
+        return f'{opening}{mark}<span class="dim">not defined</span></td>'
+    where = escape(_where(info))
+    dim = f'<span class="dim">{where}</span>' if where else ""
+    lines = [escape(_kind(info)), dim, escape(_content(info))]
+    return f"{opening}{mark}{'<br>'.join(line for line in lines if line)}</td>"
+
+
+# --- text ------------------------------------------------------------------------------------------
+
+
+def snapshot_text(snapshot: SessionSnapshot) -> str:
+    """The same table in text."""
+    totals = ", ".join(f"[{worker}] {human_bytes(total)}" for worker, total in enumerate(snapshot.nbytes))
+    table = _table_text(list(snapshot.rows), snapshot.num_workers)
+    return "\n".join(part for part in (_caption(snapshot), table, f"total {totals}") if part)
+
+
+def _table_text(rows: list[Row], num_workers: int) -> str:
+    """A line per register where all workers agree, else a line per worker, the odd ones marked."""
+    width = max((len(row.name) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        if not row.differs:
+            everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
+            lines.append(f"  {row.name:<{width}}  {everybody} {_line(row.cells[0])}")
+            continue
+        for worker, (info, odd) in enumerate(zip(row.cells, row.odd(), strict=True)):
+            name = row.name if worker == 0 else ""
+            lines.append(f"{_MARK if odd else ' '} {name:<{width}}  [{worker}] {_line(info)}")
+    return "\n".join(lines)
+
+
+def _line(info: RegisterInfo | None) -> str:
+    if info is None:
+        return "not defined"
+    return " \u00b7 ".join(part for part in (_kind(info), _where(info), _content(info)) if part)
+
+
+# --- parts of both ---------------------------------------------------------------------------------
+
+
+def _caption(snapshot: SessionSnapshot) -> str:
+    count = len(snapshot.rows)
+    differing = sum(row.differs for row in snapshot.rows)
+    text = f"Disco session {snapshot.session_id}: {count} register{'' if count == 1 else 's'}"
+    return text + (
+        f", {differing} differ{'s' if differing == 1 else ''} between workers ({_MARK})" if differing else ""
+    )
+
+
+def _kind(info: RegisterInfo) -> str:
+    """``float32 (2, 3)`` for arrays, else the type's name."""
+    if info.dtype is None or info.shape is None:
+        return info.type
+    shape = "\u00d7".join(map(str, info.shape)) if info.shape else "0-d"
+    return f"{info.dtype} {shape}" if info.type == "ndarray" else f"{info.type} {info.dtype} {shape}"
+
+
+def _where(info: RegisterInfo) -> str:
+    parts = [info.device or "", human_bytes(info.nbytes) if info.nbytes else ""]
+    return " \u00b7 ".join(part for part in parts if part)
+
+
+def _content(info: RegisterInfo) -> str:
+    """Statistics of an array (on a sample where it is large), else the value or what it is."""
+    if info.minimum is None or info.mean is None or info.maximum is None:
+        return info.text
+    about = " (sample)" if info.sampled else ""
+    statistics = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
+    return info.text if info.shape in ((), (1,)) and info.text else statistics
+
+
+def human_bytes(count: int) -> str:
+    """``24 B``, ``1.5 KiB``, ``64 MiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if unit != "B" else f"{count} B"
+        size /= 1024
+    return f"{size:.3g} TiB"

@@ -1,0 +1,88 @@
+"""How a `CellResult` looks: equal values once, under the workers that have them."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from disco_magic.errors import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from disco_magic.session.results import CellResult
+
+_filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
+_TEXT = {"text/plain"}
+
+
+def show_only(result: CellResult, workers: tuple[int, ...] | None) -> None:
+    """Display only these workers' values of `result` from now on; it still holds all of them."""
+    if workers is not None:
+        _filters[result] = workers
+
+
+def is_empty(result: CellResult) -> bool:
+    """Whether there is nothing to display: None everywhere, or values that displayed themselves."""
+    return not any(_has_content(data) for _, data in _groups(result))
+
+
+def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
+    """MIME bundle of a result: text always, HTML if any value has a richer form than text.
+
+    Never talks to workers: values were rendered on them when the cell ended.
+    """
+    groups = _groups(result)
+    bundle = {"text/plain": result_text(result)}
+    if any(set(data) - _TEXT for _, data in groups):
+        sections = "".join(_section(workers, data) for workers, data in groups if _has_content(data))
+        bundle["text/html"] = f'<div class="disco-result">{sections}</div>'
+    return bundle
+
+
+def result_text(result: CellResult) -> str:
+    """``[0-3] 36.0``; the rows of an array stay under each other."""
+    lines = []
+    for workers, data in filter(lambda group: _has_content(group[1]), _groups(result)):
+        prefix = f"{ranges(workers)} "
+        lines.append(prefix + str(data.get("text/plain", "")).replace("\n", "\n" + " " * len(prefix)))
+    lines += [f"{ranges((worker,))} {failure.summary}" for worker, failure in result.errors.items()]
+    return "\n".join(lines) or f"<{result.label} on workers {ranges(result.workers)}: no value>"
+
+
+def _groups(result: CellResult) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
+    return result.groups(_filters.get(result))
+
+
+def _has_content(data: Mapping[str, Any]) -> bool:
+    """Whether there is something to show; a value that displayed itself left an empty text."""
+    return any(data.values())
+
+
+def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:
+    label = f'<div style="font-family:monospace;opacity:.7">{ranges(workers)}</div>'
+    return f'<div style="margin:.25em 0">{label}{_body(data)}</div>'
+
+
+def _body(data: Mapping[str, Any]) -> str:
+    """The richest form that fits into HTML. LaTeX stays as it is: notebooks typeset it inside HTML."""
+    for mime in ("text/html", "image/svg+xml"):
+        if mime in data:
+            return str(data[mime])
+    for mime in ("image/png", "image/jpeg"):
+        if mime in data:
+            return f'<img src="data:{mime};base64,{_base64(data[mime])}" alt="{escape(_text(data))}">'
+    if "text/latex" in data:
+        return f"<div>{escape(str(data['text/latex']))}</div>"
+    return f"<pre>{escape(_text(data))}</pre>"
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    return str(data.get("text/plain", ""))
+
+
+def _base64(image: bytes | str) -> str:
+    """IPython's formatters give bytes or, already encoded, text."""
+    return base64.b64encode(image).decode() if isinstance(image, bytes) else image.strip()

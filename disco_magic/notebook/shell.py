@@ -1,0 +1,12 @@
+"""The type under which this package handles IPython's shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Shell = Any
+"""An `IPython.core.interactiveshell.InteractiveShell`.
+
+Any for the type checker: which of its attributes are annotated, and as what, changes with every IPython
+release; the tests run against a real shell and a real kernel instead.
+"""

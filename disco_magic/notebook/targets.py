@@ -1,0 +1,107 @@
+"""Which workers a line names: ``0``, ``1,2``, ``1:3``, ``::2``, ``0-2``, ``all``. Parsed, never evaluated."""
+
+from __future__ import annotations
+
+import re
+
+from disco_magic.errors import UsageMistake
+
+_NUMBER = re.compile(r"-?\d+")
+_SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+
+
+def parse_workers(text: str | None, num_workers: int) -> tuple[int, ...] | None:
+    """The workers that `text` names, ascending and each once; None when it names no choice.
+
+    Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
+    (``0-2``), a Python slice (``1:3``, ``::2``: the end is left out) or ``all``.
+
+    Args:
+        text: what the user typed, or None.
+        num_workers: how many workers the session has.
+
+    Raises:
+        UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
+    """
+    if text is None or text.strip().lower() == "all":
+        return None
+    chosen: set[int] = set()
+    for part in text.split(","):
+        chosen.update(_part(part.strip(), text, num_workers))
+    return tuple(sorted(chosen))
+
+
+def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tuple[int, ...] | None:
+    """The workers of one group, or None when `group` is None.
+
+    Raises:
+        UsageMistake: there is no such group.
+    """
+    if group is None:
+        return None
+    if not 0 <= group < num_groups:
+        raise UsageMistake(
+            f"there is no group {group}: this session has {num_groups} group{'s' if num_groups > 1 else ''} "
+            f"({_span(num_groups)}); choose one of them"
+        )
+    size = num_workers // num_groups
+    return tuple(range(group * size, (group + 1) * size))
+
+
+def _part(part: str, text: str, num_workers: int) -> range:
+    if part.lower() == "all":
+        return range(num_workers)
+    if _NUMBER.fullmatch(part):
+        return _single(int(part), text, num_workers)
+    if found := _RANGE.fullmatch(part):
+        return _inclusive(int(found[1]), int(found[2]), text, num_workers)
+    if found := _SLICE.fullmatch(part):
+        return _sliced(found, text, num_workers)
+    raise UsageMistake(
+        f"{text!r} names no workers: write numbers and ranges like 0, 1,2, 1:3, 0-2, ::2 or all "
+        f"(this session has workers {_span(num_workers)})"
+    )
+
+
+def _single(number: int, text: str, num_workers: int) -> range:
+    worker = number + num_workers if number < 0 else number
+    if not 0 <= worker < num_workers:
+        raise _absent(number, text, num_workers)
+    return range(worker, worker + 1)
+
+
+def _inclusive(first: int, last: int, text: str, num_workers: int) -> range:
+    if last < first:
+        raise UsageMistake(f"{first}-{last} in {text!r} runs backwards: write {last}-{first}")
+    if last >= num_workers:
+        raise _absent(last, text, num_workers)
+    return range(first, last + 1)
+
+
+def _sliced(found: re.Match[str], text: str, num_workers: int) -> range:
+    """A slice's ends are checked, unlike Python's own: ``2:9`` on 4 workers is a mistake, not ``2:4``."""
+    start, stop, step = (int(value) if value else None for value in found.groups())
+    if step == 0:
+        raise UsageMistake(f"a step of 0 in {text!r} names no workers: write 1 or more")
+    if start is not None and not -num_workers <= start < num_workers:
+        raise _absent(start, text, num_workers)
+    if stop is not None and not -num_workers <= stop <= num_workers:
+        raise _absent(stop - 1, text, num_workers)
+    workers = range(num_workers)[slice(start, stop, step)]
+    if not workers:
+        raise UsageMistake(
+            f"{text!r} names no worker of {_span(num_workers)}; the end of a slice is left out"
+        )
+    return workers
+
+
+def _absent(number: int, text: str, num_workers: int) -> UsageMistake:
+    return UsageMistake(
+        f"there is no worker {number} (asked for by {text!r}): this session has {num_workers} "
+        f"worker{'s' if num_workers > 1 else ''}, {_span(num_workers)}"
+    )
+
+
+def _span(count: int) -> str:
+    return "0" if count == 1 else f"0-{count - 1}"

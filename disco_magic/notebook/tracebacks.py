@@ -1,0 +1,93 @@
+"""How errors look in a notebook: one exception, the first failing worker's own lines, one line per group."""
+
+from __future__ import annotations
+
+import traceback
+import types
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake, WorkerError, grouped, ranges
+from disco_magic.functions.sites import runtime_file
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.shell import Shell
+
+
+def dress(shell: Shell, error: BaseException) -> BaseException:
+    """Make `error` look right when IPython shows it; raise what this returns.
+
+    IPython asks the exception for `_render_traceback_`, so the output of the cell, the reply to the front end
+    and tools that execute notebooks all see the same text. (An ExceptionGroup would be printed to stderr with
+    no error output at all.) A `WorkerError` carries the first failing worker's traceback as its own, so that
+    ``%debug`` lands in that worker's frame.
+    """
+    error.__context__ = None  # how the runtime came to raise it tells the user nothing
+    if isinstance(error, WorkerError):
+        error._render_traceback_ = partial(worker_lines, shell, error)  # type: ignore[attr-defined]  # IPython's protocol
+        return error.with_traceback(user_frames(shell, error.origin.exception))
+    if not hasattr(error, "_render_traceback_"):
+        error._render_traceback_ = partial(plain_lines, shell, error)  # type: ignore[attr-defined]  # IPython's protocol
+    return error
+
+
+class CellSyntaxError(UsageMistake):
+    """The cell is no Python; nothing was sent.
+
+    Not a SyntaxError: IPython shows those of running code with every frame that led to them, which are this
+    package's and its own. It carries the name, because front ends show that of the class.
+    """
+
+
+CellSyntaxError.__name__ = "SyntaxError"
+
+
+def syntax_error(shell: Shell, error: SyntaxError) -> CellSyntaxError:
+    """`error` as IPython shows the syntax errors of its own cells: the line, and where in it."""
+    shown = CellSyntaxError(str(error))
+    shown._render_traceback_ = partial(shell.SyntaxTB.structured_traceback, type(error), error, [])  # type: ignore[attr-defined]  # IPython's protocol
+    return shown
+
+
+def plain_lines(shell: Shell, error: BaseException) -> list[str]:
+    """The error's name and message: where in this package it was raised is of no use to the user."""
+    return [line.rstrip("\n") for line in shell.InteractiveTB.get_exception_only(type(error), error)]
+
+
+def worker_lines(shell: Shell, error: WorkerError) -> list[str]:
+    """The origin's traceback, then every distinct failure with the workers it happened on."""
+    origin = error.origin
+    others = len(error.failures) - 1
+    also = f" and on {others} other{'s' if others > 1 else ''}" if others else ""
+    summary = [f"{ranges(workers)} {text}" for text, workers in grouped(error.failures).items()]
+    head = f"{origin.command} failed on worker {origin.worker}{also}"
+    return [head, *_structured(shell, origin.exception), "", *summary]
+
+
+def _structured(shell: Shell, error: BaseException) -> list[str]:
+    trace = user_frames(shell, error)
+    if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
+        return "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
+    return lines
+
+
+def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:
+    """The traceback of `error` from the first line of a cell on, without the runtime's frames."""
+    frames = list(_steps(error.__traceback__))
+    first = next((i for i, step in enumerate(frames) if _in_cell(shell, step)), 0)
+    kept = [step for step in frames[first:] if not runtime_file(step.tb_frame.f_code.co_filename)]
+    result: types.TracebackType | None = None
+    for step in reversed(kept):
+        result = types.TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return result
+
+
+def _steps(trace: types.TracebackType | None) -> Any:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _in_cell(shell: Shell, step: types.TracebackType) -> bool:
+    return shell.compile.format_code_name(step.tb_frame.f_code.co_filename) is not None

@@ -1,0 +1,124 @@
+"""Loading is cheap, reloading keeps the session, unloading leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+SNAPSHOT = """
+import sys, threading
+def snapshot():
+    ip = get_ipython()
+    formatter = ip.display_formatter.mimebundle_formatter
+    return {
+        "magics": {kind: sorted(table) for kind, table in ip.magics_manager.magics.items()},
+        "registry": sorted(ip.magics_manager.registry),
+        "configurables": [type(each).__name__ for each in ip.configurables],
+        "streams": (sys.stdout, sys.stderr, sys.displayhook),
+        "publisher": (ip.display_pub, sorted(vars(ip.display_pub))),
+        "interval": sys.getswitchinterval(),
+        "events": {name: list(found) for name, found in ip.events.callbacks.items()},
+        "matchers": list(ip.Completer.custom_matchers),
+        "printers": (list(formatter.type_printers), list(formatter.deferred_printers)),
+        "threads": {thread for thread in threading.enumerate() if thread.name.startswith("disco")},
+        "modules": {name for name in sys.modules if name.startswith("__disco")},
+        "names": set(ip.user_ns),
+    }
+"""
+USE = (
+    "%disco start -n 2",
+    "%%disco\nprint(worker_id)\nnp.ones(2)",
+    "%disco registers",
+    "%%disco\n1 / 0",
+    "%%disco --nowait\nwhile True:\n    i = 1\n    i += 1",
+    "%disco status",
+)
+
+
+def use(shell):
+    for code in USE:
+        shell.ip.run_cell(code)
+
+
+def test_unloading_restores_the_state_before_loading(bare):
+    bare.ip.push({"get_ipython": lambda: bare.ip})
+    bare.ip.run_cell(SNAPSHOT)
+    snapshot = bare.ip.user_ns["snapshot"]
+    bare.ip.run_line_magic("lsmagic", "")
+    bare.ip.run_cell("%unload_ext disco_magic")  # IPython itself loads its magics when they are first used
+    before = snapshot()
+    bare.run("%load_ext disco_magic")
+    use(bare)
+    bare.run("%unload_ext disco_magic")
+    after = snapshot()
+    out = {"_", "__", "___", *(name for name in after["names"] if name.startswith("_"))}
+    after["names"] -= out
+    before["names"] -= out
+    assert after == before
+
+
+def test_loading_again_after_unloading_works(bare):
+    for _ in range(2):
+        bare.run("%load_ext disco_magic")
+        bare.run("%disco start -n 1")
+        bare.run("%%disco\n5")
+        assert bare.lines[-1].endswith("[0] 5")
+        bare.run("%unload_ext disco_magic")
+
+
+def test_loading_twice_changes_nothing(shell):
+    before = list(shell.ip.configurables)
+    shell.run("%load_ext disco_magic")
+    import disco_magic
+
+    disco_magic.load_ipython_extension(shell.ip)
+    assert shell.ip.configurables == before
+
+
+def test_reloading_keeps_the_session_and_its_registers(crew):
+    crew.run("%%disco\nx = worker_id")
+    crew.run("%reload_ext disco_magic")
+    assert crew.run("%%disco\nx").values == list(range(crew.n))
+    assert [type(each).__name__ for each in crew.ip.configurables].count("DiscoMagics") == 1
+    crew.run("%unload_ext disco_magic")
+    assert not [t for t in threading.enumerate() if t.name.startswith("disco") and t.is_alive()]
+
+
+def test_unloading_what_is_not_loaded_is_no_error(bare):
+    import disco_magic
+
+    disco_magic.unload_ipython_extension(bare.ip)
+    assert "disco" not in bare.ip.magics_manager.magics["line"]
+
+
+def test_a_configuration_that_makes_no_sense_is_ignored_and_named(bare):
+    bare.ip.config.DiscoMagics.workers = "many"
+    bare.run("%load_ext disco_magic")
+    assert "configured values are ignored" in bare.err
+    bare.run("%disco status")
+    assert "makes one of 4 workers" in bare.out
+    assert [type(each).__name__ for each in bare.ip.configurables].count("DiscoMagics") == 1
+
+
+def test_a_configured_number_reaches_the_magics(bare):
+    bare.ip.config.DiscoMagics.workers = 3
+    bare.run("%load_ext disco_magic")
+    bare.run("%%disco\nnum_workers")
+    assert bare.lines[-1].endswith("[0-2] 3")
+
+
+def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets():
+    program = (
+        "import sys, threading\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "from traitlets.config import Config\n"
+        "config = Config()\nconfig.HistoryManager.enabled = False\n"
+        "ip = InteractiveShell(config=config)\n"
+        "before = threading.active_count()\n"
+        "ip.run_line_magic('load_ext', 'disco_magic')\n"
+        "assert threading.active_count() == before\n"
+        "found = {'numpy', 'ipywidgets', 'pandas', 'matplotlib', 'cupy', 'mpi4py'} & set(sys.modules)\n"
+        "assert not found, found\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program

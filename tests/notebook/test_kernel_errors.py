@@ -1,0 +1,88 @@
+"""What a failing cell looks like in a real kernel, and that it stops "Run all"."""
+
+from __future__ import annotations
+
+
+def test_the_failing_line_is_shown_with_the_cell_s_own_number(fresh):
+    ran = fresh.run("%%disco\n\ndef f(a):\n    return 1 / a\n\nif worker_id == 1:\n    f(0)\n")
+    number = fresh.ok("len(In) - 2").value
+    assert (ran.status, ran.error["ename"]) == ("error", "CellError")
+    assert f"Cell In[{number}], line 7" in ran.traceback
+    assert f"Cell In[{number}], line 4, in f(a)" in ran.traceback
+    assert "----> 7     f(0)" in ran.traceback
+    assert "disco_magic" not in ran.traceback
+    assert ran.traceback.endswith("[1] ZeroDivisionError: division by zero")
+
+
+def test_lines_count_from_the_top_of_the_whole_cell(fresh):
+    ran = fresh.run("%%time\n%%disco\nx = 1\nraise ValueError('here')")
+    assert "line 4" in ran.traceback
+    assert "----> 4 raise ValueError('here')" in ran.traceback
+
+
+def test_workers_with_the_same_error_are_grouped_and_released_ones_come_after_the_origin(fresh):
+    ran = fresh.run("%%disco\nif worker_id:\n    raise ValueError('bad')\nallreduce(np.ones(2))")
+    summary = ran.traceback.split("\n\n")[-1].splitlines()
+    assert summary[0] == "[1-3] ValueError: bad"
+    assert summary[1].startswith("[0] PlaneAborted: ")
+
+
+def test_a_failing_cell_aborts_the_cells_sent_after_it(fresh):
+    first, second = fresh.send("%%disco\n1 / 0"), fresh.send("not_run = 1")
+    assert fresh.finish(first).status == "error"
+    assert fresh.finish(second).status == "aborted"
+
+
+def test_a_syntax_error_shows_its_line_and_sends_nothing(fresh):
+    ran = fresh.run("%%disco\nsent = 1\nx = (1\n")
+    assert (ran.status, ran.error["ename"]) == ("error", "SyntaxError")
+    assert "line 3" in ran.traceback
+    assert ".py" not in ran.traceback
+    assert "registers" in fresh.ok("%disco registers").value
+    assert "sent" not in fresh.ok("%disco registers").value
+
+
+def test_debug_lands_in_the_frame_of_the_first_failing_worker(fresh):
+    fresh.run("%%disco\ndef f(local):\n    return 1 / local\nif worker_id == 2:\n    f(0 * worker_id)")
+    cell = fresh.client.execute("%debug", allow_stdin=True)
+    fresh.answer("p ('seen', local, worker_id)")
+    fresh.answer("q")
+    assert "('seen', 0, 2)" in fresh.finish(cell).text()
+
+
+def test_an_exception_group_is_shown_as_an_error_of_the_cell(fresh):
+    ran = fresh.run("%%disco\nraise ExceptionGroup('many', [ValueError(1)])")
+    assert ran.error["ename"] == "CellError"
+    assert "ExceptionGroup: many (1 sub-exception)" in ran.traceback
+    assert [m for m in ran.messages if m["msg_type"] == "error"]
+
+
+def test_a_repr_that_fails_is_an_error_of_the_cell_on_that_worker(fresh):
+    ran = fresh.run("%%disco\nclass A:\n    def __repr__(self):\n        raise ValueError('no text')\nA()")
+    assert "line 4, in A.__repr__(self)" in ran.traceback
+    assert ran.traceback.endswith("[0-3] ValueError: no text")
+
+
+def test_a_time_out_says_who_is_where_and_stops_the_cell(fresh):
+    ran = fresh.run(
+        "%%disco --timeout 0.1\nif worker_id == 1:\n    barrier()\nwhile True:\n    i = 1\n    i += 1"
+    )
+    assert ran.error["ename"] == "SyncTimeout"
+    assert "waiting in barrier() of workers [0-3]" in ran.traceback
+    assert fresh.ok("%%disco\nworker_id").value == "\n".join(f"[{worker}] {worker}" for worker in range(4))
+
+
+def test_a_mistake_on_the_line_is_one_line_and_stops_run_all(fresh):
+    ran = fresh.run("%%disco --shw 0\nx = 1")
+    assert ran.status == "error"
+    assert len(ran.text("stderr").splitlines()) == 1
+    assert "unrecognized arguments: --shw 0" in ran.text("stderr")
+    ran = fresh.run("%%disco -w 7\nx = 1")
+    assert ran.error["ename"] == "UsageMistake"
+    assert len(ran.traceback.splitlines()) == 1
+
+
+def test_an_error_in_an_awaiting_cell_shows_no_frame_of_the_event_loop(fresh):
+    ran = fresh.run("%%disco\nimport asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert "line 4" in ran.traceback
+    assert "asyncio/" not in ran.traceback

@@ -1,0 +1,135 @@
+"""Where output goes in a real kernel: to the cell it comes from, whole, with the worker's prefix."""
+
+from __future__ import annotations
+
+GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
+WAITING = "%%disco --nowait -o handle\nimport builtins, sys\nbuiltins.gate.wait(20)\n"
+
+
+def test_every_line_carries_its_worker_and_is_whole(fresh):
+    ran = fresh.ok("%%disco\nfor i in range(500):\n    print('line', i, 'x' * 50)")
+    assert sorted(ran.lines) == sorted(f"[{w}] line {i} {'x' * 50}" for w in range(4) for i in range(500))
+
+
+def test_stderr_stays_stderr(fresh):
+    ran = fresh.ok("%%disco -w 1\nimport sys\nprint('out')\nprint('err', file=sys.stderr)")
+    assert (ran.text("stdout"), ran.text("stderr")) == ("[1] out\n", "[1] err\n")
+
+
+def test_late_output_goes_to_the_cell_that_was_started_without_waiting(fresh):
+    fresh.ok(GATE)
+    started = fresh.send(f"{WAITING}print('late')\nprint('late', file=sys.stderr)")
+    fresh.finish(started)
+    second = fresh.ok("builtins.gate.set()\nhandle.wait()\nprint('done')")
+    assert second.lines == ["done"]
+    texts = [m["content"] for m in second.late if m["parent_header"]["msg_id"] == started]
+    assert len(texts) == len(second.late)
+    for name in ("stdout", "stderr"):
+        text = "".join(content["text"] for content in texts if content.get("name") == name)
+        assert sorted(text.splitlines()) == [f"[{worker}] late" for worker in range(4)]
+
+
+def test_late_displays_go_to_their_own_cell(fresh):
+    fresh.ok(GATE)
+    started = fresh.send(
+        f"{WAITING}from IPython.display import HTML, display\ndisplay(HTML(f'<b>{{worker_id}}</b>'))"
+    )
+    fresh.finish(started)
+    second = fresh.ok("builtins.gate.set()\nhandle.wait()\nprint('done')")
+    late = [m for m in second.late if m["msg_type"] == "display_data"]
+    assert {m["parent_header"]["msg_id"] for m in late} == {started}
+    assert sorted(m["content"]["data"]["text/html"] for m in late) == [
+        f"<b>{worker}</b>" for worker in range(4)
+    ]
+
+
+def test_a_background_cell_that_fails_says_so_in_its_own_output(fresh):
+    fresh.ok(GATE)
+    started = fresh.send(f"{WAITING}1 / 0")
+    fresh.finish(started)
+    second = fresh.ok("builtins.gate.set()\nwhile not handle.done(): pass")
+    third = fresh.ok("print('next')")
+    text = "".join(m["content"]["text"] for m in [*second.late, *third.late] if m["msg_type"] == "stream")
+    assert text.splitlines()[0] == "[0-3] ZeroDivisionError: division by zero"
+    assert {m["parent_header"]["msg_id"] for m in [*second.late, *third.late]} == {started}
+
+
+def test_a_display_names_its_worker_and_carries_it_as_metadata(fresh):
+    ran = fresh.ok("%%disco -w 2\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))")
+    assert ran.text() == "[2]\n"
+    assert ran.displays[0]["metadata"]["disco"] == {"workers": [2]}
+
+
+def test_a_plain_display_is_a_line_of_its_worker(fresh):
+    ran = fresh.ok("%%disco -w 2\nfrom IPython.display import display\ndisplay(41, 'a')")
+    assert ran.lines == ["[2] 41", "[2] 'a'"]
+
+
+def test_an_updated_display_keeps_its_place_and_gets_no_second_label(fresh):
+    ran = fresh.ok(
+        "%%disco -w 3\nfrom IPython.display import HTML, display\nh = display(HTML('1'), display_id=True)\n"
+        "h.update(HTML('2'))"
+    )
+    updates = [m for m in ran.messages if m["msg_type"] == "update_display_data"]
+    assert (ran.text(), len(ran.displays), len(updates)) == ("[3]\n", 1, 1)
+    assert updates[0]["content"]["transient"] == ran.displays[0]["transient"]
+
+
+def test_clear_output_of_one_worker_does_not_wipe_the_others(fresh):
+    source = "from IPython.display import clear_output\nclear_output()"
+    assert not [m for m in fresh.ok(f"%%disco\n{source}").messages if m["msg_type"] == "clear_output"]
+    assert [m for m in fresh.ok(f"%%disco --show 1\n{source}").messages if m["msg_type"] == "clear_output"]
+
+
+def test_capture_takes_the_lines_with_their_prefix(fresh):
+    fresh.ok("%%capture caught\n%%disco --output ordered\nprint('a')\nprint('b')")
+    assert fresh.ok("caught.stdout").value == repr("".join(f"[{w}] {c}\n" for w in range(4) for c in "ab"))
+
+
+def test_capture_takes_displays_and_leaves_the_publisher_alone(fresh):
+    fresh.ok(
+        "%%capture caught\n%%disco -w 1\nfrom IPython.display import HTML, display\ndisplay(HTML('<i>1</i>'))"
+    )
+    assert fresh.ok("caught.outputs[0].data['text/html'], caught.stdout").value == "('<i>1</i>', '[1]\\n')"
+    assert "'publish'" not in fresh.ok("list(vars(get_ipython().display_pub))").value
+
+
+def test_redirection_left_behind_by_workers_does_not_silence_the_notebook(fresh):
+    # Four interleaved exits of a process-global redirect leave a StringIO and a capturing publisher behind.
+    fresh.ok(
+        "%%disco\nfrom IPython.utils.capture import capture_output\ncm = capture_output()\ncm.__enter__()\nbarrier()"
+    )
+    ran = fresh.ok("from IPython.display import HTML, display\ndisplay(HTML('x'))\nprint('heard')")
+    assert (ran.lines, len(ran.displays)) == (["heard"], 1)
+
+
+def test_the_next_cell_prints_into_itself(fresh):
+    fresh.ok("%%disco\nprint('mine')")
+    ran = fresh.ok("print('yours')")
+    assert (ran.lines, ran.late) == (["yours"], [])
+
+
+def test_shell_commands_print_line_by_line_with_the_worker_s_values(fresh):
+    ran = fresh.ok("%%disco --output ordered\nname = f'w{worker_id}'\n!echo {name} $worker_id && echo second")
+    assert ran.lines == [line for w in range(4) for line in (f"[{w}] w{w} {w}", f"[{w}] second")]
+
+
+def test_a_figure_on_one_worker_becomes_html_under_its_label(fresh):
+    ran = fresh.ok(
+        "%%disco\nclass Pixel:\n    def _repr_png_(self): return b'\\x89PNG' + bytes([worker_id])\nPixel()"
+    )
+    html = next(m for m in ran.messages if m["msg_type"] == "execute_result")["content"]["data"]["text/html"]
+    assert (
+        html.count("data:image/png;base64,") == html.count("[0]") + html.count("[1]") + html.count("[2]") + 1
+    )
+
+
+def test_output_of_a_thousand_lines_costs_little_more_than_its_text(fresh):
+    ran = fresh.ok(
+        "%%disco\nfor i in range(1000):\n    print('a line of ordinary length, neither long nor short', i)"
+    )
+    messages = [m for m in ran.messages if m["msg_type"] == "stream"]
+    assert len(messages) < 40
+    assert sum(len(m["content"]["text"]) for m in messages) < 1.2 * 4 * sum(
+        len(f"a line of ordinary length, neither long nor short {i}\n") for i in range(1000)
+    )

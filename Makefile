@@ -1,0 +1,62 @@
+# Everything runs in .venv, which these targets make and fill; nothing else is needed but Python >= 3.11 and make.
+#   make tour PYTHON=python3.13      chooses the interpreter .venv is made from (make clean first if there is one)
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+# The first interpreter that runs and is new enough; an interpreter named by the caller is taken as it is.
+PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
+	"$$name" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$name"; break; }; done)
+
+.PHONY: help tour lab test bench lint types clean
+
+help:  ## say what there is (this is the default)
+	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
+	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  %-7s%s\n", $$1, $$2 }' Makefile
+
+tour: $(VENV)/.has-lab  ## run notebooks/01_quickstart.ipynb in a real kernel and print its results
+	@$(BIN)/python notebooks/tour.py
+
+lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab
+	@$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+test: $(VENV)/.has-test  ## run all tests; at least 95 % of the branches covered, all of core/
+	@$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95 $(ARGS)
+	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
+		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
+
+bench: $(VENV)/.has-bench  ## measure disco_magic and the peers side by side
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lint: $(VENV)/.has-dev  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.has-dev  ## mypy, strict
+	@$(BIN)/mypy
+
+clean:  ## remove .venv, caches and what a build leaves
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache
+	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+# One stamp per extra: installed again only when pyproject.toml changed.
+# --no-compile: only what is imported gets compiled, when it is; the tour starts in half the time.
+$(VENV)/.has-%: pyproject.toml | $(BIN)/python
+	@echo "Installing disco-magic[$*] into $(VENV) (once; up to a minute or two)"
+	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "No Python >= 3.11 found. Install one, or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; fi
+	@"$(PYTHON)" -c 'import sys' 2>/dev/null || { \
+		echo "PYTHON=$(PYTHON) does not run. Name another: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { \
+		echo "Python >= 3.11 is needed; PYTHON=$(PYTHON) is `"$(PYTHON)" --version 2>&1`." >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }

@@ -1,0 +1,184 @@
+"""Data plane, ours: collectives between thread workers and copies to and from worker 0, 64 MiB of float32.
+
+``python -m benchmarks.data EFFORT``
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.clock import Effort, Span, batches, spans, widths
+from benchmarks.floor import NBYTES, array
+from benchmarks.row import Bound, Row
+from benchmarks.side import Side, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic import ThreadedSession
+
+SMALL_COUNT = 500
+
+SIDES = (
+    Side("ours", "disco_magic", "benchmarks.data"),
+    Side("floor", "bare copies", "benchmarks.floor", part="data"),
+    Side(
+        "mpi",
+        "MPICH",
+        "benchmarks.peer_mpi",
+        imports=("mpi4py",),
+        install="pip install mpi4py mpich",
+        launcher=("mpiexec", "-n", "{workers}"),
+    ),
+    Side("tvm", "TVM", "benchmarks.peer_tvm", ("tvm",), "pip install apache-tvm", part="data"),
+)
+
+ROWS = (
+    Row(
+        "allreduce 64 MiB, into `out`",
+        "Every worker sums 64 MiB float32 into an array that exists; first start to last end. Floor: as many "
+        "threads each copy 64 MiB, the same 2·n·bytes of memory traffic.",
+        "ms",
+        "allreduce",
+        peer="mpi",
+        floor="floor:copy.all",
+        bounds=(Bound(1.25, "floor:copy.all"), Bound(0.25, "mpi:allreduce")),
+    ),
+    Row(
+        "allreduce 64 MiB, fresh result",
+        "As before without `out`: the result's pages are new, and the kernel clears them first. The peer has "
+        "its buffer.",
+        "ms",
+        "allreduce.fresh",
+        peer="mpi:allreduce",
+        floor="floor:copy.all",
+    ),
+    Row(
+        "broadcast 64 MiB",
+        "Root's array into the other workers' arrays (ours: `out`). Floor: n - 1 threads copy one array.",
+        "ms",
+        "broadcast",
+        peer="mpi",
+        floor="floor:copy.rest",
+        bounds=(Bound(1.25, "floor:copy.rest"),),
+    ),
+    Row(
+        "allgather 64 MiB in all",
+        "Every worker gives 16 MiB and gets 64 MiB in an array that exists.",
+        "ms",
+        "allgather",
+        peer="mpi",
+        floor="floor:copy.all",
+        bounds=(Bound(1.25, "floor:copy.all"),),
+    ),
+    Row(
+        "allreduce 8 B",
+        f"Sum of two floats, mean of {SMALL_COUNT} in a row. MPICH's ranks busy-poll, ours sleep.",
+        "us",
+        "allreduce.small",
+        peer="mpi",
+        bounds=(Bound(90e-6),),
+    ),
+    Row(
+        "copy_to_worker_0 64 MiB",
+        "Notebook's array into an array that exists, until worker 0 is done. Floor: one `np.copyto`.",
+        "ms",
+        "copy.to",
+        peer="tvm",
+        floor="floor:copy.once",
+        bounds=(Bound(1.25, "floor:copy.once"),),
+    ),
+    Row(
+        "copy_from_worker_0 64 MiB",
+        "The way back, until the notebook's array is filled.",
+        "ms",
+        "copy.from",
+        peer="tvm",
+        floor="floor:copy.once",
+        bounds=(Bound(1.25, "floor:copy.once"),),
+    ),
+)
+
+
+def repeat_call(call: Callable[[], object], count: int) -> Callable[[], object]:
+    """`call`, `count` times in a row."""
+    if count == 1:
+        return call
+
+    def many() -> None:
+        for _ in range(count):
+            call()
+
+    return many
+
+
+@cache
+def session(workers: int) -> ThreadedSession:
+    """One session for the whole process."""
+    from disco_magic import ThreadedSession
+
+    return ThreadedSession(workers)
+
+
+def together(effort: Effort, prepare: Callable[[Any], Callable[[], object]], count: int = 1) -> list[float]:
+    """Every worker makes the call that ``prepare(worker)`` gives it; first start to last end."""
+    import disco_magic
+
+    def work() -> list[Span]:
+        me = disco_magic.worker()
+        return spans(me.barrier, repeat_call(prepare(me), count), effort.repeat)
+
+    return widths(session(effort.workers).call_packed(work).get_all(), count)
+
+
+def allreduce(me: Any) -> Callable[[], object]:
+    """Sum of 64 MiB into an array that exists."""
+    return partial(me.allreduce, array(), out=array())
+
+
+def allreduce_fresh(me: Any) -> Callable[[], object]:
+    """Sum of 64 MiB."""
+    return partial(me.allreduce, array())
+
+
+def allreduce_small(me: Any) -> Callable[[], object]:
+    """Sum of 8 bytes into an array that exists."""
+    return partial(me.allreduce, np.ones(2, "float32"), out=np.ones(2, "float32"))
+
+
+def broadcast(me: Any) -> Callable[[], object]:
+    """64 MiB from worker 0 into arrays that exist; the root's own array is its result, as in MPI."""
+    x = array()
+    return partial(me.broadcast, x if me.id == 0 else None, out=x)
+
+
+def allgather(me: Any) -> Callable[[], object]:
+    """Everybody's part into a whole that exists."""
+    part = np.ones(NBYTES // 4 // me.num_workers, "float32")
+    return partial(me.allgather, part, out=np.ones(part.size * me.num_workers, "float32"))
+
+
+def copy(effort: Effort, direction: str) -> list[float]:
+    """64 MiB between the notebook and worker 0, into an array that exists."""
+    here, host = session(effort.workers), array()
+    remote = here.copy_to_worker_0(host)
+    here.sync_worker_0()
+    verb = here.copy_to_worker_0 if direction == "to" else here.copy_from_worker_0
+    return batches(partial(verb, host, remote), 1, effort.repeat, inside=here.sync_worker_0)
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "allreduce": partial(together, prepare=allreduce),
+            "allreduce.fresh": partial(together, prepare=allreduce_fresh),
+            "allreduce.small": lambda effort: together(effort, allreduce_small, effort.count(SMALL_COUNT)),
+            "broadcast": partial(together, prepare=broadcast),
+            "allgather": partial(together, prepare=allgather),
+            "copy.to": partial(copy, direction="to"),
+            "copy.from": partial(copy, direction="from"),
+        }
+    )

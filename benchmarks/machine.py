@@ -1,0 +1,44 @@
+"""The machine and the versions a table belongs to."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.floor import bandwidth
+
+PACKAGES = ("numpy", "ipython", "ipykernel", "apache-tvm", "mpi4py", "mpich", "ipyparallel")
+
+
+def describe() -> list[str]:
+    """Lines of text: when, where, with what; memory bandwidth is measured now."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    return [
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average before: {load}.",
+        f"Machine: {processor()}, {cores} cores, {platform.system()} {platform.machine()}.",
+        f"Memory bandwidth: {bandwidth() / 1e9:.1f} GB/s with four copying threads (reads and writes).",
+        f"Versions: Python {platform.python_version()}, {', '.join(installed())}.",
+    ]
+
+
+def processor() -> str:
+    """The processor's name as Linux gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown processor"
+
+
+def installed() -> list[str]:
+    """Names and versions of the packages that matter and are there."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return found

@@ -9,6 +9,8 @@ Names are loaded when they are first used: the import itself takes a millisecond
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +55,21 @@ __all__ = [
     "session",
     "worker",
 ]
+
+
+class _Package(ModuleType):
+    """Keeps `session` and `worker` the functions of that name.
+
+    The import system binds every submodule it loads to its package: the first session that starts would
+    turn ``disco_magic.worker`` and ``disco_magic.session`` into modules. Those are imported by their path.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -106,7 +106,10 @@ class Failure:
     def summary(self) -> str:
         """``TypeName: message``, the line a traceback ends with (first line of the message only)."""
         name = type(self.exception).__name__
-        text = str(self.exception).strip()
+        try:
+            text = str(self.exception).strip()
+        except Exception:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
+            text = "<exception str() failed>"
         return f"{name}: {text.splitlines()[0]}" if text else name
 
 

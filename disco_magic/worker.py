@@ -14,13 +14,14 @@ How a command and an interrupt agree without a lock on the fast path
   2. After executing, `serve` takes the command out with ``running.pop()``. `interrupt` takes it out with the
      same atomic operation. Exactly one of them gets it; the other sees IndexError.
   3. If `interrupt` got it, it may inject, and `serve`, on its IndexError, goes to `_settle`, which takes the
-     mutex, clears an injection that has not struck yet and only then changes any state.
+     mutex, lets an injection strike that has not struck yet and only then changes any state.
   4. An injection that strikes between user code and step 3 escapes from `serve`; `run` settles the command.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,7 +108,8 @@ class Worker:
             except WorkerInterrupt as late:
                 # Step 4. Nobody but an injection raises here: user code is caught in serve.
                 command = lane.interrupted
-                if command is not None and not self._settle(lane, command, late, _NOTHING):
+                error = late.__context__ or late  # what it struck had something of its own to say
+                if command is not None and not self._settle(lane, command, error, _NOTHING):
                     break
         if not lane.abandoned:
             self.dispose()
@@ -191,9 +193,13 @@ class Worker:
     def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
         with self._mutex:
-            injection.clear(lane.thread_id)
-            # From here on nothing is injected: `running` is empty and `interrupted` is None.
             interrupted = lane.interrupted is not None
+            if interrupted:
+                try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
+                    injection.let_strike()
+                except WorkerInterrupt:
+                    pass  # expected here, and only here: whoever injects holds the mutex
+            # From here on nothing is injected: `running` is empty and `interrupted` is None.
             lane.interrupted = None
             lane.running.clear()
             if lane.abandoned:
@@ -210,7 +216,8 @@ class Worker:
 
     def _fail(self, command: Command, error: BaseException) -> None:
         failure = self._failure(command, error)
-        event = self.interpreter.fail(failure)
+        elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
+        event = self.interpreter.fail(failure, elapsed_s)
         self.scopes.pop(command.seq, None)
         self._plane.leave(self.id, command.seq, failure)
         self._deliver(event)
@@ -290,7 +297,10 @@ class Worker:
             lane.abandoned = True
             self.lane = Lane()
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
+        started = self.cells.started
         self.cells = CellRunner(self.context, self.cells.namespace)
+        if started is not None:
+            self.cells.failed_after_s = time.perf_counter() - started
         scope, _ = self.scopes.get(command.seq, (None, None))
         if scope is not None:
             scope.abandoned(self.id)
@@ -305,7 +315,7 @@ class Worker:
         except IndexError:
             return "idle"
         at = self._plane.waiting.get(self.id)
-        where = f", waiting in {at}" if at is not None else ""
+        where = f", waiting in {at.seen_by(self.id)}" if at is not None else ""
         return f"executing {self.interpreter.describe(command)}{where}"
 
     def dispose(self) -> None:

@@ -47,6 +47,8 @@ class Plane(Protocol):
         all callers concerned raise.
       * Calls of one scope leave nothing behind that a later scope could see.
 
+      * ``waiting[worker].seen_by(worker)`` says in words what a waiting worker waits for.
+
     The plane relies on:
       * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
       * Scopes of one worker strictly grow, and every worker leaves each scope that was sent to it.
@@ -123,8 +125,23 @@ class Launcher(Protocol):
     def start(self, deliver: Callable[[Event], None]) -> Sequence[Channel]:
         """Start all workers or none (LaunchError); `deliver` receives their events from any thread."""
 
-    def interrupt(self, through: int, workers: Sequence[int], *, attempt: int) -> None:
-        """End what `workers` execute if its `seq` is ``<= through``; skip what they have not begun."""
+    def prepare(self, worker: int, seq: int, scope: Any, context: Any) -> None:
+        """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""
 
-    def stop(self, timeout_s: float) -> None:
-        """End all workers; idempotent; afterwards nothing of them is left."""
+    def interrupt(self, through: int, workers: Sequence[int]) -> Sequence[int]:
+        """End what `workers` execute if its `seq` is ``<= through``; skip what they have not begun.
+
+        Returns who was executing something. A repeated call interrupts again where that is needed.
+        """
+
+    def replace_stuck(self, workers: Sequence[int]) -> Sequence[int]:
+        """Give up what an interrupt did not end; these workers go on with what comes next. Who it was."""
+
+    def positions(self) -> Sequence[str]:
+        """What every worker is doing now, in words; never waits for a worker."""
+
+    def stop(self, timeout_s: float, through: int = 0) -> Sequence[int]:
+        """End all workers, after Stop was sent to them; what they execute up to `through` is interrupted.
+
+        Idempotent. Afterwards nothing of them is left, but for threads in C code: their ids are returned.
+        """

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import difflib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.messages import (
     Answer,
@@ -69,6 +69,21 @@ def _with_keywords(
     return partial(function, **dict(zip(kwnames, args[split:], strict=True))), tuple(args[:split])
 
 
+# Types made by a class statement: looking at an attribute, or repr, may run the user's code there.
+_HEAP_TYPE: Final = 1 << 9
+
+
+def _name_of(function: object) -> str:
+    kind = type(function)
+    if isinstance(function, int):
+        return f"register #{function}"
+    if hasattr(kind, "disco_name"):
+        return str(cast("Any", function).disco_name)
+    if kind.__flags__ & _HEAP_TYPE:
+        return kind.__qualname__
+    return str(getattr(function, "__qualname__", None) or getattr(function, "__name__", kind.__qualname__))
+
+
 class Interpreter:
     """State machine of one worker.
 
@@ -113,9 +128,7 @@ class Interpreter:
         """Take the next command; see the module's picture for the answer."""
         self._command = command
         if type(command) is not Call:
-            if command.kills:
-                self.registers.kill(command.kills)
-            return self._table[type(command)](command)
+            return self._rare(command)
         _, _, function, args, refs, kwnames, kills, _ = command
         values = self._values
         if kills:
@@ -159,8 +172,7 @@ class Interpreter:
                 value.shown,
                 value.digest,
             )
-        if isinstance(command, Call | Store):
-            self.registers.set(command.dest, value)
+        self.registers.set(command.dest, value)  # type: ignore[union-attr] # Call or Store: nothing else gets here
         return None
 
     def fail(self, failure: Failure, elapsed_s: float = 0.0) -> Event:
@@ -185,8 +197,7 @@ class Interpreter:
             function = command.function
             if isinstance(function, int):
                 function = self._values.get(function, function)
-            name = getattr(function, "disco_name", None) or getattr(function, "__qualname__", None)
-            return f"call {name or function!r}"
+            return f"call {_name_of(function)}"
         if isinstance(command, Fetch):
             return f"get register #{command.register}"
         if isinstance(command, LoadName | StoreName):
@@ -194,6 +205,11 @@ class Interpreter:
         return type(command).__name__.lower()
 
     # --- the rare commands ---------------------------------------------------------------------
+
+    def _rare(self, command: Command) -> Step | Event | None:
+        if command.kills:
+            self.registers.kill(command.kills)
+        return self._table[type(command)](command)
 
     def _nothing(self, _: Kill) -> None:
         return None

@@ -29,6 +29,21 @@ class Expectation:
     replies: dict[int, Reply] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A name bound or dropped by the controller while cells sent before it still run."""
+
+    seq: int
+    name: str
+    workers: frozenset[int]
+    bound: bool
+
+    def applied(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not self.bound:
+            return tuple(name for name in names if name != self.name)
+        return names if self.name in names else (*names, self.name)
+
+
 class Ledger:
     """Everything the controller knows without asking a worker."""
 
@@ -41,6 +56,7 @@ class Ledger:
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
+        self._renamed: list[_Renamed] = []
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
 
     def issue(self) -> int:
@@ -79,7 +95,7 @@ class Ledger:
             self._failures.setdefault(event.worker, event.failure)
             return None
         if isinstance(event, CellDone):
-            self.names[event.worker] = event.names
+            self.names[event.worker] = self._names_after(event)
             if event.failure is not None:  # also of a cell nobody waits for: the next wait raises it
                 self._failures.setdefault(event.worker, event.failure)
         expectation = self._expected.get(event.seq)
@@ -90,6 +106,8 @@ class Ledger:
         if expectation.missing:
             return None
         del self._expected[event.seq]
+        if self._renamed:
+            self._settle_names()
         return expectation
 
     @property
@@ -114,16 +132,36 @@ class Ledger:
         """Named registers that at least one worker has, in the order they were bound."""
         return tuple(dict.fromkeys(name for names in self.names.values() for name in names))
 
-    def name_bound(self, name: str, workers: Iterable[int]) -> None:
-        """`name` was bound on `workers` by a command of the controller."""
-        for worker in workers:
-            if name not in self.names[worker]:
-                self.names[worker] = (*self.names[worker], name)
+    def name_bound(self, seq: int, name: str, workers: Iterable[int]) -> None:
+        """`name` is bound on `workers` by the controller's command `seq`."""
+        self._rename(_Renamed(seq, name, frozenset(workers), bound=True))
 
-    def names_dropped(self, names: Sequence[str], workers: Iterable[int]) -> None:
-        """`names` were dropped on `workers` by a command of the controller."""
-        for worker in workers:
-            self.names[worker] = tuple(name for name in self.names[worker] if name not in names)
+    def name_dropped(self, seq: int, name: str, workers: Iterable[int]) -> None:
+        """`name` is dropped on `workers` by the controller's command `seq`."""
+        self._rename(_Renamed(seq, name, frozenset(workers), bound=False))
+
+    @property
+    def unsettled_names(self) -> int:
+        """Bindings and drops that a cell sent before them does not know of yet."""
+        return len(self._renamed)
+
+    def _rename(self, change: _Renamed) -> None:
+        for worker in change.workers:
+            self.names[worker] = change.applied(self.names[worker])
+        if self._expected:
+            self._renamed.append(change)
+
+    def _names_after(self, done: CellDone) -> tuple[str, ...]:
+        """The names a cell ended with, and what the controller did to them after it had sent the cell."""
+        names = done.names
+        for change in self._renamed:
+            if change.seq > done.seq and done.worker in change.workers:
+                names = change.applied(names)
+        return names
+
+    def _settle_names(self) -> None:
+        oldest = min(self._expected, default=self.seq)
+        self._renamed = [c for c in self._renamed if self._expected and c.seq > oldest]
 
 
 def is_consequence(failure: Failure) -> bool:

@@ -69,7 +69,7 @@ class RegisterFile:
 
     def public_names(self) -> tuple[str, ...]:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""
-        return tuple(name for name in dict(self.names) if not name.startswith("_"))
+        return tuple(name for name in dict(self.names) if _public(name))
 
     def content(self, register: int) -> Any:
         """The value or `Poison` of a numbered register, `ABSENT` if neither; safe from any thread."""
@@ -79,5 +79,10 @@ class RegisterFile:
         """``(label, value or Poison)`` of every register, names first; safe from any thread."""
         named = dict(self.names)
         numbered: dict[int, Any] = {**self.values, **self.poisons}
-        rows = [(name, value) for name, value in named.items() if not name.startswith("_")]
+        rows = [(name, value) for name, value in named.items() if _public(name)]
         return rows + [(f"#{register}", numbered[register]) for register in sorted(numbered)]
+
+
+def _public(name: object) -> bool:
+    # A cell may put anything into globals(), also keys that are no text.
+    return isinstance(name, str) and not name.startswith("_")

@@ -27,7 +27,7 @@ class CopyingCall:
         self.disco_name = name
         self.positions = positions
 
-    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call `function` with copies; positions count keyword values after positional ones."""
         values = [*args, *kwargs.values()]
         for position in self.positions:

@@ -150,6 +150,7 @@ class CellRunner:
     Attributes:
         cancel: ends an awaiting cell at once, from any thread; None while none awaits.
         started: when the running cell began, seconds of the performance counter; None while none runs.
+        failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
     """
 
     def __init__(self, context: WorkerContext, namespace: dict[str, Any]) -> None:
@@ -157,6 +158,7 @@ class CellRunner:
         self.namespace = namespace
         self.cancel: Callable[[], object] | None = None
         self.started: float | None = None
+        self.failed_after_s = 0.0
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
@@ -173,6 +175,9 @@ class CellRunner:
             if value is not None:
                 shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
             return CellValue(value, shown, fingerprint(value), time.perf_counter() - start)
+        except BaseException:
+            self.failed_after_s = time.perf_counter() - start
+            raise
         finally:
             self.started = None
             if scope is not None:

@@ -18,6 +18,7 @@ from disco_magic.core.snapshot import RegisterInfo
 
 SAMPLE = 65_536
 _TEXT = 60
+_DEPTH = 16
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ARRAY_LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 
@@ -25,35 +26,48 @@ _ARRAY_LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 def describe(value: Any) -> RegisterInfo:
     """What a register holds. A few microseconds, plus one pass over at most 65,536 elements."""
     kind = type(value)
-    if isinstance(value, np.ndarray | np.generic):
+    # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
+    if issubclass(kind, np.ndarray | np.generic):
         return _describe_array(value)
     if kind in _PLAIN:
         return _describe_plain(value)
-    if kind.__module__.split(".")[0] in _ARRAY_LIBRARIES:
+    if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
         return _describe_foreign(value)
     return RegisterInfo("failed" if kind is Poison else kind.__name__, text=_short(_words(value)))
 
 
 def _words(value: Any) -> str:
     kind = type(value)
-    if isinstance(value, Poison):
-        return value.failure.summary
+    if kind is Poison:
+        return str(value.failure.summary)
     if kind in (list, tuple, dict, set, frozenset):
         return f"{len(value)} items"
-    if isinstance(value, types.FunctionType | types.BuiltinFunctionType | type):
-        return value.__qualname__
-    if isinstance(value, types.ModuleType):
-        return value.__name__
+    if kind in (types.FunctionType, types.BuiltinFunctionType, type):
+        return str(value.__qualname__)
+    if kind is types.ModuleType:
+        return str(value.__name__)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _describe_plain(value: Any) -> RegisterInfo:
-    text = repr(value) if not isinstance(value, str | bytes) else repr(value[: _TEXT + 1])
-    nbytes = len(value) if isinstance(value, str | bytes) else 0
-    content = value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
-    return RegisterInfo(
-        type(value).__name__, nbytes=nbytes, text=_short(text), fingerprint=_digest(content[:SAMPLE])
-    )
+    if isinstance(value, str | bytes):
+        start = value[:SAMPLE]
+        content = start if isinstance(start, bytes) else start.encode("utf-8", "surrogatepass")
+        head = f"{type(value).__name__} {len(value)}".encode()
+        return RegisterInfo(
+            type(value).__name__,
+            nbytes=len(value),
+            text=_short(repr(value[: _TEXT + 1])),
+            fingerprint=_digest(content, head),
+            sampled=len(value) > SAMPLE,
+        )
+    text = _number_text(value)
+    return RegisterInfo(type(value).__name__, text=_short(text), fingerprint=_digest(text.encode()))
+
+
+def _number_text(value: object) -> str:
+    # Above 4,300 digits Python refuses to write an int in decimal; that takes quadratic time.
+    return hex(value) if type(value) is int and value.bit_length() > 10_000 else repr(value)
 
 
 def _describe_array(value: np.ndarray[Any, Any] | np.generic) -> RegisterInfo:
@@ -106,8 +120,8 @@ def sample_of(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], bool]:
 
 def statistics(sample: np.ndarray[Any, Any]) -> tuple[float | None, float | None, float | None]:
     """Minimum, mean and maximum of the finite elements; None where the dtype has no order."""
-    kind = sample.dtype.kind
-    if sample.size == 0 or kind in "cOSUMmT" or sample.dtype.names is not None:
+    # Records and raw bytes are np.void; bfloat16 has kind V too, but a type of its own, and is a number.
+    if sample.size == 0 or sample.dtype.kind in "cOSUMmT" or issubclass(sample.dtype.type, np.void):
         return None, None, None
     numbers = sample.astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
@@ -116,22 +130,26 @@ def statistics(sample: np.ndarray[Any, Any]) -> tuple[float | None, float | None
     return float(numbers.min()), float(numbers.mean()), float(numbers.max())
 
 
-def fingerprint(value: Any) -> bytes:
+def fingerprint(value: Any, *, depth: int = 0) -> bytes:
     """Equal for equal values, over every element; 16 bytes.
 
     Arrays by their bytes (about 1 GB/s, GIL released), containers element by element, everything else by
     its pickled form, or by what repr says where it cannot be pickled. The latter two run the value's own
-    code: call this where the value lives, never for a table.
+    code: call this where the value lives, never for a table. `depth` is how many containers are around it:
+    deeper than 16 it is pickled as a whole, so that one that contains itself comes to an end.
     """
-    if isinstance(value, np.ndarray | np.generic) and not np.asarray(value).dtype.hasobject:
+    kind = type(value)
+    if issubclass(kind, np.ndarray | np.generic) and not np.asarray(value).dtype.hasobject:
         array = np.asarray(value)
-        head = f"{type(value).__name__} {array.dtype.str} {array.shape}"
+        head = f"{kind.__name__} {array.dtype.str} {array.shape}"
         return _digest(np.ascontiguousarray(array).reshape(-1).view(np.uint8), head.encode())
-    if type(value) in _PLAIN:
-        return _digest(f"{type(value).__name__} {value!r}".encode("utf-8", "surrogatepass"))
-    if type(value) in (list, tuple, dict):
-        items = [part for pair in value.items() for part in pair] if isinstance(value, dict) else value
-        return _digest(b"".join(map(fingerprint, items)), type(value).__name__.encode())
+    if kind in _PLAIN:
+        text = f"{kind.__name__} {_number_text(value)}"
+        return _digest(text.encode("utf-8", "surrogatepass"))
+    if kind in (list, tuple, dict) and depth < _DEPTH:
+        items = [part for pair in value.items() for part in pair] if kind is dict else value
+        parts = [fingerprint(item, depth=depth + 1) for item in items]
+        return _digest(b"".join(parts), kind.__name__.encode())
     try:
         return _digest(pickle.dumps(value))
     except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart

@@ -71,6 +71,8 @@ class ThreadLauncher:
             for channel in self._channels[: len(self._threads)]:
                 channel.send(Stop(0))
             self.stop(timeout_s=1.0)
+            for worker in self.workers:  # also of those whose thread never ran
+                worker.dispose()
             raise LaunchError(
                 f"{self.topology.num_workers} worker threads could not be started: {reason}"
             ) from reason

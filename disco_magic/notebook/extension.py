@@ -115,7 +115,7 @@ def _remove_magics(shell: Shell, magics: DiscoMagics) -> None:
     manager = shell.magics_manager
     for table in manager.magics.values():
         for name, function in list(table.items()):
-            # The test for the type comes first: looking at an attribute of one of IPython's lazy magics loads it.
+            # The type first: looking at an attribute of one of IPython's lazy magics loads it.
             if isinstance(function, MethodType) and function.__self__ is magics:
                 del table[name]
     if manager.registry.get(type(magics).__name__) is magics:

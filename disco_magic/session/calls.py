@@ -30,6 +30,7 @@ class Calls(Dispatch):
     def call_packed(
         self,
         function: DRef | str | Callable[..., Any],
+        /,
         *args: Any,
         workers: Sequence[int] | None = None,
         **kwargs: Any,

@@ -9,6 +9,7 @@ alone before one that does not.
 
 from __future__ import annotations
 
+import operator
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
@@ -71,12 +72,16 @@ class Dispatch:
         Raises:
             UsageMistake: none given, or a number that is no worker's.
         """
-        chosen = tuple(sorted(set(workers)))
-        wrong = [w for w in chosen if not isinstance(w, int) or not 0 <= w < self.num_workers]
-        if wrong or not chosen:
-            what = f"there is no worker {', '.join(map(repr, wrong))}" if wrong else "no worker was named"
-            raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
-        return chosen
+        try:
+            chosen = tuple(sorted({operator.index(worker) for worker in workers}))
+        except TypeError:
+            what = f"workers are given as a list of whole numbers, not as {workers!r}"
+        else:
+            wrong = [worker for worker in chosen if not 0 <= worker < self.num_workers]
+            if chosen and not wrong:
+                return chosen
+            what = f"there is no worker {', '.join(map(str, wrong))}" if wrong else "no worker was named"
+        raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
 
     def own(self, dref: DRef) -> int:
         """The register of one of this session's own references.

@@ -30,6 +30,10 @@ class NamedRegisters(Calls):
     def __len__(self) -> int:
         return len(self.names())
 
+    def __bool__(self) -> bool:
+        """A session without registers is a session."""
+        return True
+
     def __contains__(self, name: object) -> bool:
         return name in self.names()
 
@@ -66,8 +70,12 @@ class NamedRegisters(Calls):
                 f"session.put({name!r}, value) takes values"
             )
         register = self.own(dref)
-        self.send(lambda seq, kills: StoreName(seq, name, register, kills))
-        self.ledger.name_bound(name, self._everybody)
+
+        def bind(seq: int, kills: tuple[int, ...]) -> StoreName:  # under the lock, as all that changes the ledger
+            self.ledger.name_bound(seq, name, self._everybody)
+            return StoreName(seq, name, register, kills)
+
+        self.send(bind)
 
     def __delitem__(self, name: str) -> None:
         """Unbind a name on every worker.
@@ -77,18 +85,23 @@ class NamedRegisters(Calls):
         """
         if name not in self.names():
             raise UnknownName(f"register {name!r} is not defined on any worker")
-        self.send(lambda seq, kills: DropNames(seq, (name,), kills))
-        self.ledger.names_dropped((name,), self._everybody)
+
+        def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
+            self.ledger.name_dropped(seq, name, self._everybody)
+            return DropNames(seq, (name,), kills)
+
+        self.send(drop)
 
     def put(self, name: str, value: Any, only: int | None = None) -> None:
         """Bind `name` to a copy of `value` on every worker, or on worker `only` and None on the others.
 
         Raises:
-            UsageMistake: `name` is no variable name, or the value cannot be copied. Nothing was sent.
+            UsageMistake: `name` is no variable name, `only` no worker, or the value cannot be copied. Nothing
+                was sent.
         """
         _check_name(name)
-        mine = copy_of(value)
-        self[name] = self.store(mine, None if only is None else (only,))
+        chosen = None if only is None else self.check_workers((only,))
+        self[name] = self.store(copy_of(value), chosen)
 
 
 def _check_name(name: str) -> None:

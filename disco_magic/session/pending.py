@@ -12,6 +12,7 @@ Not more often: at 50 ms a second exception kills the user's own ``except Keyboa
 
 from __future__ import annotations
 
+import threading
 import time
 from queue import Empty
 from typing import TYPE_CHECKING, cast
@@ -62,6 +63,7 @@ class PendingCell:
         self._outcome: CellResult | BaseException | None = None
         self._replaced: list[int] = []
         self._sigints = 0
+        self._settling = threading.Lock()
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
@@ -161,10 +163,16 @@ class PendingCell:
             )
         elif isinstance(item, Expectation):
             self._ended = item
+        else:
+            return
+        self._inbox.put(item)  # type: ignore[arg-type]  # whoever waits in another thread needs it too
 
     def _settle(self) -> None:
-        if self._outcome is not None or self._ended is None:
-            return
+        with self._settling:  # of several waiters the first one makes the outcome
+            if self._outcome is None and self._ended is not None:
+                self._judge()
+
+    def _judge(self) -> None:
         result = self._result()
         failures = self._session.take_failures(result.errors.values())
         if not failures:

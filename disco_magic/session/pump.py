@@ -52,6 +52,8 @@ class Pump:
         self._ledger.expect(seq, workers)
         inbox: Inbox = SimpleQueue()
         self._inboxes[seq] = inbox
+        if self._ledger.lost is not None:
+            inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
         return inbox
 
     def forget(self, seq: int) -> None:

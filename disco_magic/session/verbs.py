@@ -7,6 +7,7 @@ next `sync_*`, `get` or end of a cell.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class ArrayVerbs(Calls):
                 f"empty: device {device!r} is not there; thread workers without a GPU have 'cpu'"
             )
         try:
-            kind, lengths = np.dtype(dtype), tuple(int(n) for n in shape)
+            kind, lengths = np.dtype(dtype), tuple(operator.index(n) for n in shape)
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         if any(n < 0 for n in lengths):

@@ -123,49 +123,67 @@ def session(workers: int) -> ThreadedSession:
     return ThreadedSession(workers)
 
 
-def together(effort: Effort, prepare: Callable[[Any], Callable[[], object]], count: int = 1) -> list[float]:
+def expect(result: Any, value: float) -> None:
+    """A collective must have done its work: `value` at both ends of `result`."""
+    if result[0] != value or result[-1] != value:
+        raise RuntimeError(f"expected {value} everywhere, got {result[0]} ... {result[-1]}")
+
+
+def together(
+    effort: Effort, prepare: Callable[[Any], Callable[[], Any]], expected: float = 1, count: int = 1
+) -> list[float]:
     """Every worker makes the call that ``prepare(worker)`` gives it; first start to last end."""
     import disco_magic
 
     def work() -> list[Span]:
         me = disco_magic.worker()
-        return spans(me.barrier, repeat_call(prepare(me), count), effort.repeat)
+        call = prepare(me)
+        taken = spans(me.barrier, repeat_call(call, count), effort.repeat)
+        expect(call(), expected)
+        return taken
 
     return widths(session(effort.workers).call_packed(work).get_all(), count)
 
 
-def allreduce(me: Any) -> Callable[[], object]:
+def summing(effort: Effort, prepare: Callable[[Any], Callable[[], Any]], full_count: int = 1) -> list[float]:
+    """`together` for a sum of ones over all workers."""
+    return together(effort, prepare, effort.workers, effort.count(full_count))
+
+
+def allreduce(me: Any) -> Callable[[], Any]:
     """Sum of 64 MiB into an array that exists."""
     return partial(me.allreduce, array(), out=array())
 
 
-def allreduce_fresh(me: Any) -> Callable[[], object]:
+def allreduce_fresh(me: Any) -> Callable[[], Any]:
     """Sum of 64 MiB."""
     return partial(me.allreduce, array())
 
 
-def allreduce_small(me: Any) -> Callable[[], object]:
+def allreduce_small(me: Any) -> Callable[[], Any]:
     """Sum of 8 bytes into an array that exists."""
-    return partial(me.allreduce, np.ones(2, "float32"), out=np.ones(2, "float32"))
+    return partial(me.allreduce, np.ones(2, "float32"), out=np.zeros(2, "float32"))
 
 
-def broadcast(me: Any) -> Callable[[], object]:
+def broadcast(me: Any) -> Callable[[], Any]:
     """64 MiB from worker 0 into arrays that exist; the root's own array is its result, as in MPI."""
-    x = array()
+    x = array() * (me.id == 0)
     return partial(me.broadcast, x if me.id == 0 else None, out=x)
 
 
-def allgather(me: Any) -> Callable[[], object]:
+def allgather(me: Any) -> Callable[[], Any]:
     """Everybody's part into a whole that exists."""
     part = np.ones(NBYTES // 4 // me.num_workers, "float32")
-    return partial(me.allgather, part, out=np.ones(part.size * me.num_workers, "float32"))
+    return partial(me.allgather, part, out=np.zeros(part.size * me.num_workers, "float32"))
 
 
 def copy(effort: Effort, direction: str) -> list[float]:
     """64 MiB between the notebook and worker 0, into an array that exists."""
-    here, host = session(effort.workers), array()
+    here, host, back = session(effort.workers), array(), array() * 0
     remote = here.copy_to_worker_0(host)
+    here.copy_from_worker_0(back, remote)
     here.sync_worker_0()
+    expect(back, 1)
     verb = here.copy_to_worker_0 if direction == "to" else here.copy_from_worker_0
     return batches(partial(verb, host, remote), 1, effort.repeat, inside=here.sync_worker_0)
 
@@ -173,9 +191,9 @@ def copy(effort: Effort, direction: str) -> list[float]:
 if __name__ == "__main__":
     serve(
         {
-            "allreduce": partial(together, prepare=allreduce),
-            "allreduce.fresh": partial(together, prepare=allreduce_fresh),
-            "allreduce.small": lambda effort: together(effort, allreduce_small, effort.count(SMALL_COUNT)),
+            "allreduce": partial(summing, prepare=allreduce),
+            "allreduce.fresh": partial(summing, prepare=allreduce_fresh),
+            "allreduce.small": partial(summing, prepare=allreduce_small, full_count=SMALL_COUNT),
             "broadcast": partial(together, prepare=broadcast),
             "allgather": partial(together, prepare=allgather),
             "copy.to": partial(copy, direction="to"),

@@ -8,17 +8,19 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import psutil
+
 from benchmarks.floor import bandwidth
 
 PACKAGES = ("numpy", "ipython", "ipykernel", "apache-tvm", "mpi4py", "mpich", "ipyparallel")
 
 
 def describe() -> list[str]:
-    """Lines of text: when, where, with what; memory bandwidth is measured now."""
+    """Lines of text: when, where, with what; a second of listening, and the memory bandwidth."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    load = ", ".join(f"{value:.2f}" for value in os.getloadavg())
+    busy = psutil.cpu_percent(interval=1.0)
     return [
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, load average before: {load}.",
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; the cores were {busy:.0f} % busy before.",
         f"Machine: {processor()}, {cores} cores, {platform.system()} {platform.machine()}.",
         f"Memory bandwidth: {bandwidth() / 1e9:.1f} GB/s with four copying threads (reads and writes).",
         f"Versions: Python {platform.python_version()}, {', '.join(installed())}.",

@@ -12,7 +12,7 @@ import numpy as np
 from mpi4py import MPI
 
 from benchmarks.clock import Effort, spans, widths
-from benchmarks.data import SMALL_COUNT, repeat_call
+from benchmarks.data import SMALL_COUNT, expect, repeat_call
 from benchmarks.floor import NBYTES, array
 from benchmarks.side import serve
 
@@ -59,12 +59,6 @@ def allgather(effort: Effort) -> list[float]:
     samples = together(partial(WORLD.Allgather, x, out), effort.repeat)
     expect(out, 1)
     return samples
-
-
-def expect(result: np.ndarray, value: float) -> None:
-    """The collective must have done its work."""
-    if result[0] != value or result[-1] != value:
-        raise RuntimeError(f"rank {WORLD.rank}: expected {value} everywhere, got {result[0]}, {result[-1]}")
 
 
 if __name__ == "__main__":

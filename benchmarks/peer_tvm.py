@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.clock import Effort, batches
+from benchmarks.data import expect
 from benchmarks.floor import array, noop
 from benchmarks.side import serve
 
@@ -132,10 +133,12 @@ def copy(effort: Effort, direction: str) -> list[float]:
     here = session(effort.workers).session
     import tvm.runtime
 
-    host = tvm.runtime.tensor(array())
+    host, back = tvm.runtime.tensor(array()), tvm.runtime.tensor(array() * 0)
     remote = here.empty(host.shape, "float32")
     here.copy_to_worker_0(host, remote)
+    here.copy_from_worker_0(back, remote)
     here.sync_worker_0()
+    expect(back.numpy(), 1)
     verb = here.copy_to_worker_0 if direction == "to" else here.copy_from_worker_0
     return batches(partial(verb, host, remote), 1, effort.repeat, inside=here.sync_worker_0)
 

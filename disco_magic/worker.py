@@ -123,12 +123,13 @@ class Worker:
         left, waiting = plane.left, plane.waiting
         while True:
             command = get()
+            seq = command[0]
             step = feed(command)
             if step is CALL:
                 value: Any = _NOTHING
                 running.append(command)
                 try:
-                    if command[0] <= self.skip_through:
+                    if seq <= self.skip_through:
                         raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
                     value = interpreter.function(*interpreter.arguments)
                     running.pop()
@@ -140,9 +141,9 @@ class Worker:
                 del value
             elif step is not None and not self._rare(lane, command, step):
                 return
-            left[me] = command[0]
+            left[me] = seq
             if waiting:
-                plane.leave(me, command[0])
+                plane.leave(me, seq)
 
     def _rare(self, lane: Lane, command: Command, step: Any) -> bool:
         """Everything that is no plain call; False ends the loop."""
@@ -320,7 +321,7 @@ class Worker:
 
     def dispose(self) -> None:
         """Let go of all registers and of the namespace's module."""
-        drop_namespace(self.cells.namespace)
+        drop_namespace(self.context, self.cells.namespace)
         self.registers.names.clear()
         self.registers.values.clear()
         self.registers.poisons.clear()

@@ -95,7 +95,9 @@ def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> No
     assert extras == {"cuda12", "cuda13", "rocm", "mpi", "tvm", "lab", "test", "bench", "dev"}
 
 
-@pytest.mark.parametrize("folder", ["disco_magic", "tests", "notebooks", "kernel", "benchmarks", ".ci"])
+@pytest.mark.parametrize(
+    "folder", ["disco_magic", "tests", "notebooks", "kernel", "benchmarks", "docs", ".ci"]
+)
 def test_the_sdist_holds_the_whole_folder(folder: str, sdist_files: dict[str, Path]) -> None:
     present = _files(folder)
     assert present, f"{folder} is empty"

@@ -51,13 +51,17 @@ class Ledger:
         self.num_workers = num_workers
         self.seq = 0
         self.names: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
-        self.live_registers = 0
         self.lost: Lost | None = None
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
         self._renamed: list[_Renamed] = []
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
+
+    @property
+    def live_registers(self) -> int:
+        """How many ids are handed out."""
+        return self._highest - len(self._free)
 
     def issue(self) -> int:
         """The next sequence number."""
@@ -66,7 +70,6 @@ class Ledger:
 
     def new_register(self) -> int:
         """A register id that no live reference has."""
-        self.live_registers += 1
         if self._free:
             return self._free.pop()
         self._highest += 1
@@ -74,7 +77,6 @@ class Ledger:
 
     def retire(self, registers: Sequence[int]) -> None:
         """Ids whose kill travels with the command being issued: the next one may reuse them."""
-        self.live_registers -= len(registers)
         self._free.extend(registers)
 
     def expect(self, seq: int, workers: Iterable[int]) -> Expectation:

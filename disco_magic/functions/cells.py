@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
+from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.describe import fingerprint
@@ -122,7 +123,7 @@ def cell_from_tree(
 
 def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
     """The namespace of a worker's cells, with everything that lives behind it."""
-    name = f"__disco_s{context.session_id}_w{context.id}__"
+    name = _module_name(context)
     module = types.ModuleType(name, f"Cells of {context!r}")
     sys.modules[name] = module
     behind = dict(vars(builtins))
@@ -134,9 +135,18 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     return module.__dict__
 
 
-def drop_namespace(namespace: Mapping[str, Any]) -> None:
-    """Forget the module of a namespace; values in it live as long as something else holds them."""
-    sys.modules.pop(namespace["__name__"], None)
+def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
+    """Forget the module of a namespace; values in it live as long as something else holds them. Idempotent."""
+    # By the worker's name, not by the module's own, which a cell may have changed; and only this module: a
+    # restarted session has modules of the same names.
+    name = _module_name(context)
+    module = sys.modules.get(name)
+    if module is not None and vars(module) is namespace:
+        sys.modules.pop(name, None)
+
+
+def _module_name(context: WorkerContext) -> str:
+    return f"__disco_s{context.session_id}_w{context.id}__"
 
 
 def text_of(value: Any) -> str:
@@ -184,19 +194,39 @@ class CellRunner:
                 scope.ended(self.context.id)
 
     def _evaluate(self, code: types.CodeType) -> Any:
+        if code.co_flags & inspect.CO_COROUTINE:
+            return self._await(types.FunctionType(code, self.namespace))
+        return eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+
+    def _await(self, function: Callable[[], Any]) -> Any:
         # One event loop per evaluation: a loop kept across cells breaks the second interrupt of an await.
-        if not code.co_flags & inspect.CO_COROUTINE:
-            return eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
-        function = types.FunctionType(code, self.namespace)
-        with asyncio.Runner() as runner:
-            loop = runner.get_loop()
+        requests: list[None] = []
+        # While the loop is made and closed a request is only noted: an exception injected there would leave
+        # it half made.
+        note = partial(requests.append, None)
 
-            async def main() -> Any:
-                task = cast("asyncio.Task[Any]", asyncio.current_task())
-                self.cancel = partial(loop.call_soon_threadsafe, task.cancel)
-                try:
-                    return await function()
-                finally:
-                    self.cancel = None
+        async def main() -> Any:
+            task = cast("asyncio.Task[Any]", asyncio.current_task())
+            loop = task.get_loop()
 
-            return runner.run(main())
+            def cancel() -> None:
+                note()
+                loop.call_soon_threadsafe(task.cancel)
+
+            self.cancel = cancel
+            if requests:
+                task.cancel()
+            try:
+                return await function()
+            finally:
+                self.cancel = note
+
+        self.cancel = note
+        try:
+            with asyncio.Runner() as runner:
+                value = runner.run(main())
+        finally:
+            self.cancel = None
+        if requests:
+            raise WorkerInterrupt("interrupted in an await")
+        return value

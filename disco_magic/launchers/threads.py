@@ -95,6 +95,7 @@ class ThreadLauncher:
             # A bug of the runtime, not of the user: say it now instead of hanging at the next sync.
             self._deliver(Lost(worker.id, 0, f"{type(error).__name__}: {error}"))
             self.plane.close()
+            worker.dispose()
             raise
 
     def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:

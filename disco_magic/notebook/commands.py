@@ -48,7 +48,7 @@ def _start(front: Front, options: Namespace) -> None:
 
 def _stop(front: Front, _: Namespace) -> None:
     session = front.sessions.require()
-    session.shutdown()
+    session.shutdown(timeout=0.0)
     front.sessions.say(f"Disco session {session.id} is stopped")
 
 

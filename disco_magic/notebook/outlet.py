@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import ranges
+from disco_magic.notebook.printing import over_the_prompt
 from disco_magic.notebook.streams import unwrapped
 
 if TYPE_CHECKING:
@@ -38,13 +39,9 @@ class Outlet:
         self._frame = 0
 
     def write(self, text: str) -> None:
-        """Write `text` in one piece.
-
-        While terminal IPython waits at its prompt, prompt_toolkit puts a stream over sys.stdout that prints
-        above the prompt; writing below it would tear the line the user is typing.
-        """
+        """Write `text` in one piece, above the prompt if the user is at it."""
         current = sys.stdout
-        if self._terminal and type(current).__module__.startswith("prompt_toolkit"):
+        if self._terminal and over_the_prompt(current):
             current.write(text)
         else:
             self._write(text)

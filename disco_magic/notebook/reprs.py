@@ -24,6 +24,8 @@ background:var(--jp-layout-color2,rgba(128,128,128,.12))}
 </style>"""
 
 _MARK: Final = "\u2260"  # "not equal to"
+# A name that is not bound there, or a reference whose command has not been executed yet.
+_ABSENT: Final = "no value"
 
 
 def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
@@ -77,7 +79,7 @@ def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
     opening = '<td class="odd" title="differs from the other workers">' if odd else "<td>"
     mark = f'<span class="mark">{_MARK}</span> ' if odd else ""
     if info is None:
-        return f'{opening}{mark}<span class="dim">not defined</span></td>'
+        return f'{opening}{mark}<span class="dim">{_ABSENT}</span></td>'
     where = escape(_where(info))
     dim = f'<span class="dim">{where}</span>' if where else ""
     lines = [escape(_kind(info)), dim, escape(_content(info))]
@@ -111,7 +113,7 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
 
 def _line(info: RegisterInfo | None) -> str:
     if info is None:
-        return "not defined"
+        return _ABSENT
     return " \u00b7 ".join(part for part in (_kind(info), _where(info), _content(info)) if part)
 
 

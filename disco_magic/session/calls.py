@@ -55,8 +55,12 @@ class Calls(Dispatch):
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
         """
+        # The usual kinds first. Where a reference drops its register is unique to one life of a session.
         kind = type(function)
-        target: Any = function if kind is FunctionType else self._target(function)
+        if kind is DPackedFunc and function.drop_from is self.drop_register:  # type: ignore[union-attr]
+            target: Any = function.register  # type: ignore[union-attr]
+        else:
+            target = function if kind is FunctionType else self._target(function)
         # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
         # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args

@@ -18,7 +18,7 @@ from disco_magic.core.ledger import Ledger
 from disco_magic.core.messages import Kill, Lost
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerError, WorkerLost, ranges
 from disco_magic.session.dref import DRef
-from disco_magic.session.pump import Pump
+from disco_magic.session.pump import Pump, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +125,7 @@ class Dispatch:
             inbox = self._pump.expect(seq, workers)
             self._send(make(seq, kills), workers)
         try:
-            item = inbox.get(timeout=timeout)
+            item = take(inbox, timeout)
         except Empty:
             raise SyncTimeout(
                 f"{verb}: workers {ranges(workers)} did not answer within {timeout:g} s and go on; "

@@ -114,4 +114,6 @@ class DPackedFunc(DRef):
 
     def __call__(self, *args: Any, **kwargs: Any) -> DRef:
         """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
-        return self.session.call_packed(self, *args, **kwargs)
+        if kwargs:
+            return self.session.call_packed(self, *args, **kwargs)
+        return self.session.call_packed(self, *args)

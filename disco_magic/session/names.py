@@ -71,7 +71,9 @@ class NamedRegisters(Calls):
             )
         register = self.own(dref)
 
-        def bind(seq: int, kills: tuple[int, ...]) -> StoreName:  # under the lock, as all that changes the ledger
+        def bind(
+            seq: int, kills: tuple[int, ...]
+        ) -> StoreName:  # under the lock, as all that changes the ledger
             self.ledger.name_bound(seq, name, self._everybody)
             return StoreName(seq, name, register, kills)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
-from disco_magic.session.pump import INTERRUPT, sigint_into
+from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class PendingCell:
         while not self._ended:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
-                item = self._inbox.get(timeout=left)
+                item = take(self._inbox, left)
             except Empty:
                 where = self._session.whereabouts()
                 self._stop()

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Signal:
 
 
 INTERRUPT: Final = Signal()
+_LOOK_UP_S: Final = 1.0
 
 if TYPE_CHECKING:
     Inbox = SimpleQueue[Expectation | Lost | Signal]
@@ -74,6 +76,22 @@ class Pump:
                 return
         for inbox in inboxes:
             inbox.put(done or lost)  # type: ignore[arg-type]
+
+
+def take(inbox: Inbox, timeout_s: float | None) -> Expectation | Lost | Signal:
+    """The next item; `queue.Empty` after `timeout_s` seconds, None: never.
+
+    Looks up once a second: a signal that arrives between CPython's last look for one and the wait itself
+    does not end that wait.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left = _LOOK_UP_S if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            return inbox.get(timeout=min(left, _LOOK_UP_S))
+        except Empty:
+            if left < _LOOK_UP_S:
+                raise
 
 
 @contextmanager

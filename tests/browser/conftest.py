@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -139,7 +139,7 @@ class OpenNotebook:
         page.evaluate(COLLAPSE_LEFT)
 
     def cell(self, index: int) -> Locator:
-        """The cell at `index` (0 is the first, Markdown counts)."""
+        """The cell at `index`; 0 is the first."""
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def run(self, index: int) -> str:
@@ -161,18 +161,14 @@ class OpenNotebook:
         self.page.locator(".jp-NotebookPanel").screenshot(path=path)
 
 
-def _write(path: Path, cells: list[Any]) -> None:
+def _write(path: Path, sources: list[str]) -> None:
     import nbformat
 
-    v4 = nbformat.v4
-    fresh = [
-        (v4.new_code_cell if cell.cell_type == "code" else v4.new_markdown_cell)(cell.source)
-        for cell in cells
-    ]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
     metadata = {
         "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     }
-    nbformat.write(v4.new_notebook(cells=fresh, metadata=metadata), path)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
 
 
 @pytest.fixture(scope="module")
@@ -208,16 +204,16 @@ def page(browser_path: str) -> Iterator[Page]:
 
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=browser_path, headless=True, args=FLAGS)
-        yield browser.new_page(viewport={"width": 900, "height": 680}, device_scale_factor=1.5)
+        yield browser.new_page(viewport={"width": 900, "height": 460}, device_scale_factor=1.5)
         browser.close()
 
 
 @pytest.fixture
-def open_notebook(lab_folder: Path, lab_address: str, page: Page) -> Callable[[str, list[Any]], OpenNotebook]:
-    """Give `open_notebook(name, cells)`: a notebook of these cells, without outputs, open in JupyterLab."""
+def open_notebook(lab_folder: Path, lab_address: str, page: Page) -> Callable[[str, list[str]], OpenNotebook]:
+    """Give `open_notebook(name, sources)`: a notebook of these code cells, open in JupyterLab."""
 
-    def open_one(name: str, cells: list[Any]) -> OpenNotebook:
-        _write(lab_folder / "notebooks" / name, cells)
+    def open_one(name: str, sources: list[str]) -> OpenNotebook:
+        _write(lab_folder / "notebooks" / name, sources)
         return OpenNotebook(page, lab_address, name)
 
     return open_one

@@ -1,7 +1,8 @@
-"""A person opens the quickstart in JupyterLab and runs its first cells."""
+"""A person types the README's first screen into JupyterLab and gets what it shows."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,47 +13,53 @@ nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbform
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-QUICKSTART = Path(__file__).parents[2] / "notebooks" / "01_quickstart.ipynb"
+ROOT = Path(__file__).parents[2]
 STOPS = """%%disco
 if worker_id == 2:
     raise ValueError("no such digit")
 barrier()"""
 
 
-@pytest.fixture
-def first_screen() -> list[Any]:
-    """The quickstart's first two code cells: the extension and its session, and the first `%%disco`."""
-    cells = nbformat.read(QUICKSTART, as_version=4).cells
-    start, first = [cell for cell in cells if cell.cell_type == "code"][:2]
-    assert start.source.startswith("%load_ext disco_magic")
-    assert first.source.startswith("%%disco\n")
-    return [start, first]
+@pytest.fixture(scope="module")
+def first_screen() -> list[str]:
+    """The cells of the README's first screen: the extension, and the first `%%disco`."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    load, first = (block.rstrip("\n") for block in blocks[:2])
+    assert load == "%load_ext disco_magic"
+    assert first.startswith("%%disco\n")
+    return [load, first]
 
 
-def test_the_first_screen_shows_in_jupyterlab_what_the_readme_promises(
-    first_screen: list[Any], open_notebook: Callable[[str, list[Any]], Any], pictures: Path
+def test_the_quickstart_begins_with_the_readmes_first_screen(first_screen: list[str]) -> None:
+    cells = nbformat.read(ROOT / "notebooks" / "01_quickstart.ipynb", as_version=4).cells
+    load, first = [cell.source for cell in cells if cell.cell_type == "code"][:2]
+    assert load.splitlines()[0] == first_screen[0]
+    assert first == first_screen[1]
+
+
+def test_the_readmes_first_screen_does_in_jupyterlab_what_its_picture_shows(
+    first_screen: list[str], open_notebook: Callable[[str, list[str]], Any], pictures: Path
 ) -> None:
     lab = open_notebook("first_screen.ipynb", first_screen)
 
-    assert "4 workers · threads · cpu · plane threads" in lab.run(0)
+    assert lab.run(0) == ""
     lines = lab.run(1).splitlines()
 
-    said = sorted(line for line in lines if "mine" in line)
-    assert said == [f"[{worker}] mine {worker}.0" for worker in range(4)]
+    assert sorted(line for line in lines if "mine" in line) == [f"[{i}] mine {i}.0" for i in range(4)]
     assert lines[-1] == "[0-3] 36.0"
-    lab.picture(pictures / "first-screen.png")
+    lab.picture(pictures / "first_screen.png")
 
 
 def test_a_failing_worker_shows_its_own_line_in_jupyterlab_and_the_next_cell_works(
-    first_screen: list[Any], open_notebook: Callable[[str, list[Any]], Any], pictures: Path
+    first_screen: list[str], open_notebook: Callable[[str, list[str]], Any], pictures: Path
 ) -> None:
-    after = nbformat.v4.new_code_cell("%%disco\nallreduce(worker_id)")
-    lab = open_notebook("failing.ipynb", [first_screen[0], nbformat.v4.new_code_cell(STOPS), after])
-    lab.run(0)
+    start = f"{first_screen[0]}\n%disco start -n 4"
+    lab = open_notebook("failing.ipynb", [start, STOPS, "%%disco\nallreduce(worker_id)"])
+    assert "4 workers · threads · cpu · plane threads" in lab.run(0)
 
     shown = lab.run(1)
 
     assert "ValueError: no such digit" in shown
     assert 'raise ValueError("no such digit")' in shown
     assert lab.run(2).splitlines() == ["[0-3] 6"]
-    lab.picture(pictures / "failing-worker.png")
+    lab.picture(pictures / "failing_worker.png")

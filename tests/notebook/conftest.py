@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
-import queue
 import re
+import sys
+import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from disco_magic.notebook.arrange import ARRANGEMENTS
+from disco_magic.notebook.page import KeptPage, Page
+from disco_magic.notebook.sink import Sink
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30
@@ -193,7 +200,6 @@ def bare(capsys, monkeypatch):
     """A shell without the extension."""
     import atexit
     import builtins
-    import sys
 
     saved = dict(vars(builtins)), dict(sys.modules)
     shell = Shell(capsys)
@@ -228,7 +234,60 @@ def four(shell):
     return shell
 
 
+class Terminal(io.StringIO):
+    """A stream that shows colours and understands carriage returns."""
+
+    def isatty(self):
+        return True
+
+
 @pytest.fixture
-def mailbox():
-    """A queue with a timeout, for tests in which another thread answers."""
-    return queue.Queue()
+def texts():
+    """Plain streams for sys.stdout and sys.stderr."""
+    return io.StringIO(), io.StringIO()
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "")
+    return Terminal()
+
+
+@contextmanager
+def _onto(out, err):
+    """sys.stdout and sys.stderr for a moment; pytest replaces them between fixture and test."""
+    saved = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = out, err
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = saved
+
+
+def _live(streams, count=2, shown=None, clock=time.monotonic):
+    with _onto(*(streams if isinstance(streams, tuple) else (streams, streams))):
+        page = Page(range(count), range(count) if shown is None else shown)
+    return page, [Sink(worker, page, clock) for worker in range(count)]
+
+
+def _kept(streams, mode, count=3):
+    with _onto(*streams):
+        page = KeptPage(range(count), range(count), ARRANGEMENTS[mode])
+    return page, [Sink(worker, page) for worker in range(count)]
+
+
+@pytest.fixture
+def onto():
+    return _onto
+
+
+@pytest.fixture
+def live():
+    """Makes a page that shows lines at once, and a sink per worker."""
+    return _live
+
+
+@pytest.fixture
+def kept():
+    """Makes a page that shows lines at the end, and a sink per worker."""
+    return _kept

@@ -1,13 +1,13 @@
-"""%disco and the options of %%disco in a real shell."""
+"""The %disco subcommands in a real shell."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from IPython.core.error import UsageError
+
 from disco_magic.errors import CellError, UnknownName, UsageMistake
 from disco_magic.session.current import session
-from IPython.core.completer import provisionalcompleter
-from IPython.core.error import UsageError
 
 
 def names(shell):
@@ -195,45 +195,6 @@ def test_wrong_options_are_one_line(shell, line):
     assert "-h shows what there is" in shell.err
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "--timeout 0",
-        "--timeout soon",
-        "--out a.b",
-        "--push a,b-c",
-        "--output loud",
-        "--group-outputs x",
-        "-g one",
-        "extra",
-    ],
-)
-def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
-    four.fail(f"%%disco {line}\nsent = 1", UsageError)
-    assert len(four.err.splitlines()) == 1
-    assert names(four) == ()
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("-a -b", "exclude each other"),
-        ("-a --timeout 1", "--timeout needs the end of the cell"),
-        ("-a --pull x", "--pull needs the end"),
-        ("-a --time", "--time needs the end"),
-        ("-w 0 -g 0", "both say who runs the cell"),
-        ("--output live --group-outputs type", "both say how output is shown"),
-        ("-w 9", "there is no worker 9"),
-        ("-g 9", "there is no group 9"),
-        ("--show 9", "there is no worker 9"),
-        ("--push nowhere", "has no variable 'nowhere'"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused_before_anything_is_sent(four, line, reason):
-    assert reason in str(four.fail(f"%%disco {line}\nsent = 1", UsageMistake))
-    assert names(four) == ()
-
-
 @pytest.mark.parametrize("line", ["%disco", "%disco -h", "%disco --help"])
 def test_help_lists_every_subcommand(shell, line):
     shell.run(line)
@@ -258,131 +219,3 @@ def test_help_of_a_subcommand_and_of_cells(shell):
     shell.run("%%disco -h\npass")
     assert "--group-outputs" in shell.out
     assert "--targets" in shell.ip.magics_manager.magics["cell"]["disco"].__doc__
-
-
-# --- options of cells ------------------------------------------------------------------------------
-
-
-def test_a_part_of_the_workers_can_run_a_cell(four):
-    four.run("%%disco -w 0,2:4\nprint(worker_id)")
-    assert sorted(four.lines) == ["[0] 0", "[2] 2", "[3] 3"]
-    four.run("%%disco -t all\nallgather(np.array([worker_id])).size")
-    assert four.lines[-1] == "[0-3] 4"
-
-
-def test_push_and_pull_carry_variables_in_and_out(crew):
-    crew.ip.user_ns.update(a=np.ones(2), b=3)
-    crew.run("%%disco --push a,b --pull y\ny = a * b + worker_id")
-    assert crew.ip.user_ns["y"].tolist() == [3.0, 3.0]
-
-
-def test_pull_takes_the_first_worker_that_ran(four):
-    four.run("%%disco -w 2,3 --pull y\ny = worker_id")
-    assert four.ip.user_ns["y"] == 2
-
-
-def test_out_binds_the_result(crew):
-    result = crew.run("%%disco --out r\nworker_id")
-    assert crew.ip.user_ns["r"] is result
-
-
-def test_time_shows_a_figure_per_worker(crew):
-    crew.run("%%disco --time\npass")
-    assert crew.lines[-1].startswith("time [0] ")
-    assert crew.lines[-1].count("[") == crew.n
-
-
-def test_a_handle_waits_says_whether_it_is_done_and_cancels(four):
-    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
-    handle = four.run(
-        "%%disco --nowait -o h\nimport builtins\nprint('begun')\nbuiltins.gate.wait(20)\nworker_id"
-    )
-    assert handle is four.ip.user_ns["h"]
-    assert "running" in repr(handle)
-    assert not handle.done()
-    four.run("builtins.gate.set()")
-    assert four.run("h.wait()").values == [0, 1, 2, 3]
-    assert handle.done()
-    assert handle.stdout == dict.fromkeys(range(4), "begun\n")
-    assert four.run("h.wait() is h.wait()")
-
-
-def test_a_cancelled_handle_raises_and_the_workers_go_on(four):
-    handle = four.run("%%disco --nowait\nwhile True:\n    i = 1\n    i += 1")
-    handle.cancel()
-    with pytest.raises(CellError):
-        handle.wait()
-    four.run("%%disco\nworker_id // 4")
-    assert four.lines[-1] == "[0-3] 0"
-
-
-def test_output_modes_say_who_is_heard(four):
-    four.run("%%disco --output ordered\nprint(worker_id)")
-    assert four.lines == [f"[{w}] {w}" for w in range(4)]
-    four.run("%%disco --output grouped\nprint(worker_id // 2)")
-    assert four.lines == ["[0-1] 0", "[2-3] 1"]
-    four.run("%%disco --output worker0\nprint(worker_id)")
-    assert four.lines == ["[0] 0"]
-    four.run("%%disco --output none -o r\nprint(worker_id)\n1")
-    assert four.lines[-1].endswith("[0-3] 1")
-    assert four.ip.user_ns["r"].stdout[3] == "3\n"
-    four.run("%config DiscoMagics.output = 'ordered'")
-    four.run("%%disco\nprint('all')")
-    assert four.lines == [f"[{w}] all" for w in range(4)]
-    four.run("%%disco --group-outputs type\nimport sys\nprint('o')\nprint('e', file=sys.stderr)")
-    assert four.lines == [f"[{w}] o" for w in range(4)]
-
-
-def test_a_reference_of_the_notebook_can_be_pushed_under_its_name(four):
-    four.ip.user_ns["d"] = session().call_packed(lambda: 5)
-    four.run("%%disco --push d\nd")
-    assert four.lines[-1] == "[0-3] 5"
-
-
-def test_a_session_made_in_python_is_the_one_that_cells_use(shell):
-    shell.run("import disco_magic\nmine = disco_magic.ThreadedSession(2)")
-    shell.run("%%disco\nnum_workers")
-    assert shell.lines == ["[0-1] 2"]
-    shell.run("mine.shutdown()")
-
-
-def test_after_a_session_of_its_own_has_ended_the_notebook_s_is_current_again(crew):
-    crew.run("import disco_magic\nwith disco_magic.ThreadedSession(7): pass")
-    crew.run("%%disco\nnum_workers")
-    assert crew.lines[-1].endswith(f"] {crew.n}")
-
-
-def test_magics_in_a_cell_say_where_they_belong(four):
-    assert "%timeit 1 into a cell without %%disco" in str(four.fail("%%disco\n%timeit 1", CellError))
-    assert "put %%time above %%disco" in str(four.fail("%%disco\n%%time\nx = 1", CellError))
-
-
-def test_a_one_line_cell_named_like_a_magic_is_a_register(four):
-    four.run("%%disco\nhist = 5")
-    four.run("%%disco\nhist")
-    assert four.lines[-1] == "[0-3] 5"
-
-
-def test_shell_output_can_be_assigned_with_the_worker_s_values(four):
-    four.run("%%disco\ndef f(word):\n    lines = !echo {word} $worker_id\n    return lines\nf('hi')[0]")
-    assert four.lines[-4:] == [f"[{w}] 'hi {w}'" for w in range(4)]
-    four.run("%%disco\n!exit 3\n_exit_code")
-    assert four.lines[-1] == "[0-3] 3"
-    assert "offers !commands only" in str(four.fail("%%disco\nget_ipython().kernel", CellError))
-    four.run("%%disco\nx = 1\nget_ipython().user_ns['x'], repr(get_ipython())[:16]")
-    assert four.lines[-1] == "[0-3] (1, '<get_ipython() o')"
-
-
-def test_completion_offers_subcommands_options_and_names(four):
-    def complete(line):
-        with provisionalcompleter():
-            return [found.text for found in four.ip.Completer.completions(line, len(line))]
-
-    four.ip.user_ns["weights"] = 1
-    four.run("%%disco\nwinners = 1")
-    assert complete("%disco sta") == ["start", "status"]
-    assert complete("%disco put wei") == ["weights"]
-    assert complete("%disco get w") == ["winners"]
-    assert complete("%disco scatter --a") == ["--axis"]
-    assert complete("%disco nothing w") != ["winners"]
-    assert "winners" not in complete("w")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+SPIN = "while True:\n    i = 1\n    i += 1"
 PLACES = {
-    "a spinning loop": "while True:\n    i = 1\n    i += 1",
+    "a spinning loop": SPIN,
     "a spinning loop on one worker": "if worker_id == 1:\n    while True:\n        i = 1\n        i += 1",
-    "a barrier with a missing rank": "if worker_id != 2:\n    barrier()\nelse:\n    while True:\n        i = 1\n        i += 1",
+    "a barrier with a missing rank": f"if worker_id != 2:\n    barrier()\n{SPIN}",
     "asyncio.sleep": "import asyncio\nawait asyncio.sleep(60)",
     "a loop of matmuls": "a = np.ones((64, 64))\nwhile True:\n    a @ a\n    i = 1",
     "a flood of prints": "while True:\n    print('flood')\n    i = 1",

@@ -97,7 +97,7 @@ def test_capture_takes_displays_and_leaves_the_publisher_alone(fresh):
 def test_redirection_left_behind_by_workers_does_not_silence_the_notebook(fresh):
     # Four interleaved exits of a process-global redirect leave a StringIO and a capturing publisher behind.
     fresh.ok(
-        "%%disco\nfrom IPython.utils.capture import capture_output\ncm = capture_output()\ncm.__enter__()\nbarrier()"
+        "%%disco\nfrom IPython.utils.capture import capture_output\nleft = capture_output()\nleft.__enter__()"
     )
     ran = fresh.ok("from IPython.display import HTML, display\ndisplay(HTML('x'))\nprint('heard')")
     assert (ran.lines, len(ran.displays)) == (["heard"], 1)

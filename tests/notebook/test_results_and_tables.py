@@ -5,6 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.notebook.reprs import human_bytes, row_bundle, snapshot_bundle
 from disco_magic.notebook.results import result_bundle, show_only
@@ -73,7 +74,7 @@ def test_cells_that_differ_are_marked_by_a_sign_and_a_border():
     assert [text.startswith("\u2260") for text in cells.rows[1][1:]] == [False, True, False, True]
     marked = [line for line in bundle["text/plain"].splitlines() if line.startswith("\u2260")]
     assert [line.split("[")[1][0] for line in marked] == ["1", "3"]
-    assert "not defined" in marked[1]
+    assert "no value" in marked[1]
 
 
 def test_names_and_values_are_escaped():

@@ -1,0 +1,143 @@
+"""What all tests share: sessions that are closed at the end, and a look at what a test leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import traceback
+
+import pytest
+
+from disco_magic.session import current
+from disco_magic.session.config import ThreadedSession
+from disco_magic.testing.doubles import Gate
+
+DEADLINE_S = 60
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
+    )
+
+
+def _disco_threads():
+    return {t for t in threading.enumerate() if t.name.startswith("disco-")}
+
+
+def _namespaces():
+    return {name for name in list(sys.modules) if name.startswith("__disco_s")}
+
+
+def _open_sessions():
+    return {session.id for session in list(current._alive) if not session.closed}
+
+
+def _stacks(threads):
+    frames = sys._current_frames()
+    return "\n".join(
+        f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
+        for thread in threads
+        if thread.ident in frames
+    )
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request):
+    """No worker thread, namespace module or open session that a test made may outlive it.
+
+    What was there before it (a fixture of the whole module) is not looked at. A session that nobody refers
+    to any more ends by itself; its threads get a moment for it.
+    """
+    threads, namespaces, sessions = _disco_threads(), _namespaces(), _open_sessions()
+    yield
+    if _disco_threads() - threads or _open_sessions() - sessions:
+        gc.collect()
+    assert not _open_sessions() - sessions, "sessions were left open"
+    if request.node.get_closest_marker("leaves_threads") is None:
+        left = _disco_threads() - threads
+        for thread in left:
+            thread.join(5)
+        alive = {thread for thread in left if thread.is_alive()}
+        assert not alive, f"worker threads were left:\n{_stacks(alive)}"
+    assert not _namespaces() - namespaces, "namespaces were left in sys.modules"
+
+
+@pytest.fixture
+def session():
+    """Starts sessions of threads, ``session(4, 2)``, that are shut down when the test ends."""
+    started = []
+
+    def start(num_workers=2, num_groups=1, **options):
+        started.append(ThreadedSession(num_workers, num_groups, **options))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.shutdown()
+
+
+@pytest.fixture
+def gate():
+    """A gate that is open when the test ends, however it ends."""
+    made = Gate()
+    yield made
+    made.open()
+
+
+@pytest.fixture
+def gated(session, gate):
+    """Starts sessions whose cells and functions can stop at the fixture `gate`.
+
+    Cells call ``gate(worker_id)``. Threads that a test had replaced are joined at its end: once the gate is
+    open, they have to end by themselves.
+    """
+    started = []
+
+    def start(num_workers=2, num_groups=1, **names):
+        started.append(session(num_workers, num_groups, extras=lambda context: {"gate": gate, **names}))
+        return started[-1]
+
+    yield start
+    gate.open()
+    for each in started:
+        each.shutdown()
+        for thread in each._launcher.stuck:
+            thread.join(DEADLINE_S)
+            assert not thread.is_alive(), f"a replaced thread did not end:\n{_stacks([thread])}"
+
+
+@pytest.fixture
+def background():
+    """Calls functions in threads: ``background(f, *args)`` returns a function that waits for the outcome."""
+    threads = []
+
+    def start(function, *args, **kwargs):
+        outcome = []
+
+        def work():
+            try:
+                outcome.append((function(*args, **kwargs), None))
+            except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
+                outcome.append((None, error))
+
+        thread = threading.Thread(target=work, daemon=True)
+        threads.append(thread)
+        thread.start()
+
+        def result():
+            thread.join(DEADLINE_S)
+            assert outcome, f"the call hangs:\n{_stacks([thread])}"
+            value, error = outcome[0]
+            if error is not None:
+                raise error
+            return value
+
+        return result
+
+    yield start
+    for thread in threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive(), f"a background call hangs:\n{_stacks([thread])}"

@@ -1,0 +1,114 @@
+"""The exception tree: whose move it is, and what the messages say."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from disco_magic import errors
+from disco_magic.errors import CellError, Failure, UnknownName, UsageMistake, WorkerError, ranges
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def failure(worker, error=None, text="Traceback ...\nValueError: boom\n"):
+    return Failure(worker, 3, "call demo.scale", error or ValueError("boom"), text)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        ([], "[]"),
+        ([0], "[0]"),
+        ([3, 1, 2, 0], "[0-3]"),
+        ((0, 2, 3, 4), "[0,2-4]"),
+        ([0, 2, 4], "[0,2,4]"),
+        ([0, 1, 5, 6, 7, 9], "[0-1,5-7,9]"),
+    ],
+)
+def test_worker_ids_are_written_as_ranges(ids, text):
+    assert ranges(ids) == text
+
+
+@pytest.mark.parametrize(
+    ("child", "parents"),
+    [
+        (errors.UsageMistake, (errors.DiscoError, ValueError)),
+        (errors.UnknownName, (errors.UsageMistake, KeyError)),
+        (errors.SyncTimeout, (errors.DiscoError, TimeoutError)),
+        (errors.WorkerLost, (errors.SessionBroken,)),
+        (errors.CellError, (errors.WorkerError,)),
+        (errors.PlaneAborted, (errors.PlaneError,)),
+        (errors.MissingDependency, (errors.DiscoError, ImportError)),
+        (errors.WorkerInterrupt, (KeyboardInterrupt,)),
+    ],
+)
+def test_an_error_is_what_its_catcher_expects(child, parents):
+    assert all(issubclass(child, parent) for parent in parents)
+
+
+def test_an_interrupt_passes_through_except_exception():
+    assert not issubclass(errors.WorkerInterrupt, Exception)
+
+
+def test_an_unknown_name_reads_as_a_sentence_not_as_a_repr():
+    assert str(UnknownName("no register 'x'")) == "no register 'x'"
+
+
+@pytest.mark.parametrize(
+    ("error", "summary"),
+    [
+        (ValueError("boom"), "ValueError: boom"),
+        (ValueError("  first\nsecond"), "ValueError: first"),
+        (ValueError(), "ValueError"),
+        (ValueError("   "), "ValueError"),
+        (Mute(), "Mute: <exception str() failed>"),
+    ],
+)
+def test_a_summary_is_one_line(error, summary):
+    assert failure(0, error).summary == summary
+
+
+def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
+    error = WorkerError({2: failure(2), 0: failure(0), 1: failure(1, KeyError("k"))})
+    assert str(error).splitlines() == [
+        "call demo.scale failed on worker 2 (and 2 others)",
+        "[0,2] ValueError: boom",
+        "[1] KeyError: 'k'",
+        "",
+        "Traceback ...",
+        "ValueError: boom",
+    ]
+
+
+@pytest.mark.parametrize(("count", "tail"), [(1, "worker 0"), (2, "(and 1 other)"), (3, "(and 2 others)")])
+def test_the_first_line_counts_the_others(count, tail):
+    error = WorkerError({worker: failure(worker) for worker in range(count)})
+    assert str(error).splitlines()[0].endswith(tail)
+
+
+def test_the_origin_is_the_first_failure():
+    error = WorkerError({2: failure(2), 0: failure(0)})
+    assert error.origin.worker == 2
+
+
+def test_an_error_without_failures_is_refused():
+    with pytest.raises(UsageMistake, match="at least one failure"):
+        WorkerError({})
+
+
+def test_a_worker_error_can_be_pickled():
+    error = pickle.loads(pickle.dumps(CellError({1: failure(1)})))  # noqa: S301 - our own bytes
+    assert type(error) is CellError
+    assert error.failures[1].summary == "ValueError: boom"
+
+
+def test_changing_the_given_mapping_later_does_not_change_the_error():
+    failures = {0: failure(0)}
+    error = WorkerError(failures)
+    failures.clear()
+    assert list(error.failures) == [0]

@@ -1,0 +1,236 @@
+"""The controller machine: numbers, register ids, replies, failures, names."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.core.ledger import Ledger, is_consequence
+from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
+from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
+
+
+def failure(worker=0, error=None, seq=1):
+    error = error or ValueError(f"boom {worker}")
+    return Failure(worker, seq, "call f", error, "")
+
+
+# --- numbers and register ids ----------------------------------------------------------------------
+
+
+def test_sequence_numbers_strictly_grow_from_one():
+    ledger = Ledger(2)
+    assert [ledger.issue() for _ in range(3)] == [1, 2, 3]
+
+
+def test_register_ids_begin_at_one_and_grow():
+    ledger = Ledger(2)
+    assert [ledger.new_register() for _ in range(3)] == [1, 2, 3]
+
+
+def test_the_id_freed_last_is_used_first():
+    ledger = Ledger(2)
+    for _ in range(4):
+        ledger.new_register()
+    ledger.retire((2,))
+    ledger.retire((4, 1))
+    assert [ledger.new_register() for _ in range(4)] == [1, 4, 2, 5]
+
+
+def test_live_registers_are_counted():
+    ledger = Ledger(2)
+    ledger.new_register()
+    ledger.new_register()
+    ledger.retire((1,))
+    assert ledger.live_registers == 1
+
+
+# --- replies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [lambda w: Reached(w, 5), lambda w: Answer(w, 5, "v"), lambda w: CellDone(w, 5, 0.1, ())],
+    ids=["reached", "answer", "cell"],
+)
+def test_an_expectation_is_complete_when_the_last_worker_has_replied(reply):
+    ledger = Ledger(3)
+    expectation = ledger.expect(5, (0, 2))
+    assert ledger.expecting
+    assert ledger.feed(reply(2)) is None
+    assert ledger.feed(reply(0)) is expectation
+    assert expectation.replies == {0: reply(0), 2: reply(2)}
+    assert not ledger.expecting
+
+
+def test_a_reply_nobody_waits_for_is_dropped():
+    ledger = Ledger(2)
+    assert ledger.feed(Reached(0, 3)) is None
+    assert ledger.take_failures() == {}
+
+
+def test_a_forgotten_expectation_takes_no_reply():
+    ledger = Ledger(1)
+    ledger.expect(5, (0,))
+    ledger.forget(5)
+    ledger.forget(5)
+    assert ledger.feed(Reached(0, 5)) is None
+    assert not ledger.expecting
+
+
+def test_a_late_cell_failure_is_kept_though_nobody_waits():
+    ledger = Ledger(1)
+    late = failure()
+    ledger.feed(CellDone(0, 5, 0.1, (), failure=late))
+    assert ledger.take_failures() == {0: late}
+
+
+def test_a_late_cell_without_failure_only_tells_its_names():
+    ledger = Ledger(1)
+    ledger.feed(CellDone(0, 5, 0.1, ("x",)))
+    assert ledger.take_failures() == {}
+    assert ledger.known_names() == ("x",)
+
+
+def test_a_cells_failure_is_kept_for_whoever_waits_next():
+    ledger = Ledger(1)
+    expectation = ledger.expect(5, (0,))
+    mine = failure()
+    assert ledger.feed(CellDone(0, 5, 0.1, (), failure=mine)) is expectation
+    assert ledger.take_failures([mine]) == {0: mine}
+    assert ledger.take_failures() == {}
+
+
+def test_the_first_loss_is_remembered():
+    ledger = Ledger(2)
+    first = Lost(1, 0, "killed")
+    assert ledger.feed(first) is None
+    ledger.feed(Lost(0, 0, "too"))
+    assert ledger.lost is first
+
+
+# --- failures --------------------------------------------------------------------------------------
+
+
+def test_failures_come_in_order_of_arrival_once():
+    ledger = Ledger(3)
+    for worker in (2, 0):
+        ledger.feed(Failed(worker, 1, failure(worker)))
+    assert list(ledger.take_failures()) == [2, 0]
+    assert ledger.take_failures() == {}
+
+
+def test_only_the_first_failure_of_a_worker_is_kept():
+    ledger = Ledger(1)
+    first = failure(0)
+    ledger.feed(Failed(0, 1, first))
+    ledger.feed(Failed(0, 2, failure(0, KeyError("second"))))
+    assert ledger.take_failures() == {0: first}
+
+
+@pytest.mark.parametrize("consequence", [PlaneAborted("released"), WorkerInterrupt("stopped")])
+def test_the_origin_comes_before_what_it_caused_however_early_that_arrived(consequence):
+    ledger = Ledger(2)
+    ledger.feed(Failed(0, 1, failure(0, consequence)))
+    ledger.feed(Failed(1, 1, failure(1)))
+    assert list(ledger.take_failures()) == [1, 0]
+
+
+def test_further_failures_join_those_waiting_one_per_worker():
+    ledger = Ledger(2)
+    waiting = failure(0)
+    ledger.feed(Failed(0, 1, waiting))
+    further = [failure(0, KeyError("later")), failure(1)]
+    assert ledger.take_failures(further) == {0: waiting, 1: further[1]}
+
+
+def test_a_workers_own_error_wins_over_its_release():
+    ledger = Ledger(1)
+    ledger.feed(Failed(0, 1, failure(0, PlaneAborted("released"))))
+    own = failure(0)
+    assert ledger.take_failures([own]) == {0: own}
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(PlaneAborted(), True), (WorkerInterrupt(), True), (ValueError(), False), (KeyboardInterrupt(), False)],
+)
+def test_released_and_interrupted_workers_are_consequences(error, expected):
+    assert is_consequence(failure(0, error)) is expected
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+def test_names_are_known_in_the_order_they_were_bound_on_any_worker():
+    ledger = Ledger(2)
+    ledger.feed(CellDone(1, 1, 0.1, ("b", "c")))
+    ledger.feed(CellDone(0, 1, 0.1, ("a", "b")))
+    assert ledger.known_names() == ("a", "b", "c")
+
+
+def test_a_cell_replaces_the_names_of_its_worker():
+    ledger = Ledger(1)
+    ledger.feed(CellDone(0, 1, 0.1, ("a",)))
+    ledger.feed(CellDone(0, 2, 0.1, ("b",)))
+    assert ledger.known_names() == ("b",)
+
+
+def test_a_name_the_controller_binds_is_known_at_once_and_once():
+    ledger = Ledger(2)
+    ledger.name_bound(1, "x", (0, 1))
+    ledger.name_bound(2, "x", (0,))
+    assert ledger.names == {0: ("x",), 1: ("x",)}
+
+
+def test_a_name_the_controller_drops_is_unknown_at_once_on_those_workers():
+    ledger = Ledger(2)
+    ledger.name_bound(1, "x", (0, 1))
+    ledger.name_dropped(2, "x", (1,))
+    ledger.name_dropped(3, "never", (0, 1))
+    assert ledger.names == {0: ("x",), 1: ()}
+
+
+def test_a_cell_that_was_sent_before_a_binding_does_not_take_it_back():
+    # 1. cell 1 runs; 2. the controller binds x with command 2; 3. cell 1 ends and tells its names, without x.
+    ledger = Ledger(1)
+    ledger.expect(1, (0,))
+    ledger.name_bound(2, "x", (0,))
+    ledger.feed(CellDone(0, 1, 0.1, ("a",)))
+    assert ledger.known_names() == ("a", "x")
+
+
+def test_a_cell_that_was_sent_before_a_drop_does_not_bring_the_name_back():
+    ledger = Ledger(1)
+    ledger.name_bound(1, "x", (0,))
+    ledger.expect(2, (0,))
+    ledger.name_dropped(3, "x", (0,))
+    ledger.feed(CellDone(0, 2, 0.1, ("x", "a")))
+    assert ledger.known_names() == ("a",)
+
+
+def test_a_cell_that_was_sent_after_a_binding_has_the_last_word():
+    ledger = Ledger(1)
+    ledger.expect(1, (0,))
+    ledger.name_bound(2, "x", (0,))
+    ledger.expect(3, (0,))
+    ledger.feed(CellDone(0, 1, 0.1, ()))
+    ledger.feed(CellDone(0, 3, 0.1, ("a",)))
+    assert ledger.known_names() == ("a",)
+
+
+def test_a_binding_on_other_workers_does_not_change_what_a_cell_ended_with():
+    ledger = Ledger(2)
+    ledger.expect(1, (0, 1))
+    ledger.name_bound(2, "x", (1,))
+    ledger.feed(CellDone(0, 1, 0.1, ("a",)))
+    assert ledger.names == {0: ("a",), 1: ("x",)}
+
+
+def test_bindings_are_remembered_only_while_a_cell_before_them_may_still_end():
+    ledger = Ledger(1)
+    ledger.expect(1, (0,))
+    ledger.name_bound(2, "x", (0,))
+    ledger.feed(CellDone(0, 1, 0.1, ()))
+    ledger.name_bound(3, "y", (0,))
+    assert ledger.unsettled_names == 0
+    assert ledger.known_names() == ("x", "y")

@@ -1,0 +1,277 @@
+"""Cells: compiled once, executed in a namespace that is a real module."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextvars
+import linecache
+import sys
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions import sites
+from disco_magic.functions.cells import CellRunner, cell_from_tree, compile_cell, drop_namespace, new_namespace
+from disco_magic.functions.context import Topology, WorkerContext
+
+
+class Apart(CellRunner):
+    """Runs each cell in a context of its own: this thread does not become a worker."""
+
+    def __call__(self, cell, scope):
+        return contextvars.copy_context().run(super().__call__, cell, scope)
+
+
+@pytest.fixture
+def runner():
+    context = WorkerContext(1, Topology(2), None, None, session_id=9999)
+    namespace = new_namespace(context, {"extra": "from the front end", "np": "the front end's np"})
+    yield Apart(context, namespace)
+    drop_namespace(context, namespace)
+
+
+class Scope:
+    """A front end that writes down what it is asked."""
+
+    def __init__(self, render=lambda value: {"text/plain": f"<{value}>"}):
+        self.log = []
+        self._render = render
+
+    def render(self, value):
+        self.log.append("render")
+        return self._render(value)
+
+    def ended(self, worker):
+        self.log.append(("ended", worker))
+
+
+# --- compiling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "has_body", "has_last"),
+    [
+        ("", False, False),
+        ("# only a comment", False, False),
+        ("x = 1", True, False),
+        ("1 + 1", False, True),
+        ("x = 1\nx", True, True),
+        ("x = 1\nx;", True, False),
+        ("x = 1\nx ;  \n", True, False),
+        ("for i in range(3):\n    i", True, False),
+        ("await f()", False, True),
+    ],
+)
+def test_the_last_expression_is_compiled_apart(source, has_body, has_last):
+    cell = compile_cell(source)
+    assert (cell.body is not None, cell.last is not None) == (has_body, has_last)
+
+
+def test_cells_are_numbered_and_their_lines_can_be_shown():
+    first, second = compile_cell("a = 1\nb = 2"), compile_cell("c = 3")
+    assert first.filename != second.filename
+    assert linecache.getline(first.filename, 2) == "b = 2"
+    assert str(sites.Site(first.filename, 2)) == f"{first.label}, line 2"
+
+
+def test_a_cell_may_have_a_name_of_the_users():
+    cell = compile_cell("x", filename="<mine>", label="Cell In[7]")
+    assert (cell.filename, cell.label) == ("<mine>", "Cell In[7]")
+    assert cell.last.co_filename == "<mine>"
+
+
+@pytest.mark.parametrize("source", ["x = = 1", "return 5", "def f(:", "x +"])
+def test_bad_syntax_raises_with_the_line_of_the_cell(source):
+    with pytest.raises(SyntaxError) as caught:
+        compile_cell(f"ok = 1\n{source}", filename="<cell>")
+    assert (caught.value.filename, caught.value.lineno) == ("<cell>", 2)
+
+
+def test_a_tree_can_be_compiled_with_the_front_ends_flags():
+    import __future__
+
+    tree = ast.parse("def f(x: Missing): pass\nf.__annotations__['x']")
+    flags = __future__.annotations.compiler_flag
+    cell = cell_from_tree(tree, source="", filename="<tree>", label="Cell", flags=flags)
+    names = {}
+    exec(cell.body, names)
+    assert eval(cell.last, names) == "Missing"  # noqa: S307 - the cell of this test
+
+
+def test_our_own_future_imports_do_not_leak_into_cells(runner):
+    value = runner(compile_cell("def f(x: int): pass\nf.__annotations__['x'] is int"), None)
+    assert value.value is True
+
+
+def test_the_last_expression_can_be_silenced_by_the_front_end():
+    cell = cell_from_tree(ast.parse("1"), source="1", filename="<t>", label="Cell", show_last=False)
+    assert cell.last is None
+    assert cell.body is not None
+
+
+# --- namespaces ------------------------------------------------------------------------------------
+
+
+def test_a_namespace_is_a_module_that_can_be_imported(runner):
+    assert sys.modules["__disco_s9999_w1__"].__dict__ is runner.namespace
+    assert runner.namespace["__name__"] == "__disco_s9999_w1__"
+
+
+def test_a_dropped_namespace_can_not_be_imported_any_more(runner):
+    runner.namespace["__name__"] = "a cell changed it"
+    drop_namespace(runner.context, runner.namespace)
+    drop_namespace(runner.context, runner.namespace)
+    assert "__disco_s9999_w1__" not in sys.modules
+
+
+def test_a_namespace_of_the_same_name_is_not_dropped_with_an_older_one(runner):
+    newer = new_namespace(runner.context, {})
+    drop_namespace(runner.context, runner.namespace)
+    assert vars(sys.modules["__disco_s9999_w1__"]) is newer
+    drop_namespace(runner.context, newer)
+
+
+@pytest.mark.parametrize("name", ["worker", "worker_id", "num_workers", "xp", "allreduce", "recv", "extra", "len"])
+def test_names_behind_the_namespace_are_there_and_are_no_registers(runner, name):
+    runner(compile_cell(f"found = {name}"), None)
+    assert "found" in runner.namespace
+    assert name not in runner.namespace
+
+
+def test_the_front_end_may_replace_names_behind_the_namespace(runner):
+    assert runner(compile_cell("np"), None).value == "the front end's np"
+
+
+def test_a_name_behind_the_namespace_can_be_bound_and_unbound(runner):
+    source = "before = worker_id\nworker_id = 'mine'\nduring = worker_id\ndel worker_id\n(before, during, worker_id)"
+    assert runner(compile_cell(source), None).value == (1, "mine", 1)
+
+
+def test_names_behind_one_namespace_do_not_touch_pythons_own_builtins(runner):
+    runner(compile_cell("__builtins__['len'] = None"), None)
+    assert len([1]) == 1
+
+
+# --- running ---------------------------------------------------------------------------------------
+
+
+def test_the_last_value_is_kept_as_underscore(runner):
+    runner(compile_cell("41"), None)
+    assert runner(compile_cell("_ + 1"), None).value == 42
+
+
+def test_a_cell_without_a_last_expression_leaves_underscore_alone(runner):
+    runner(compile_cell("41"), None)
+    runner(compile_cell("x = 5"), None)
+    assert runner.namespace["_"] == 41
+
+
+def test_none_is_a_value_but_nothing_is_shown(runner):
+    value = runner(compile_cell("None"), None)
+    assert (value.value, value.shown) == (None, None)
+    assert value.digest != b""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"), [("'text'", "'text'"), ("[1.5]", "[1.5]"), ("__import__('numpy').float32(36)", "36.0")]
+)
+def test_without_a_front_end_a_value_is_shown_as_text(runner, source, text):
+    assert runner(compile_cell(source), None).shown == {"text/plain": text}
+
+
+def test_a_front_end_renders_the_value_and_is_told_the_end(runner):
+    scope = Scope()
+    value = runner(compile_cell("5"), scope)
+    assert value.shown == {"text/plain": "<5>"}
+    assert scope.log == ["render", ("ended", 1)]
+
+
+def test_a_front_end_is_told_the_end_of_a_cell_that_raises(runner):
+    scope = Scope()
+    with pytest.raises(ZeroDivisionError):
+        runner(compile_cell("1 / 0"), scope)
+    assert scope.log == [("ended", 1)]
+
+
+def test_a_value_that_cannot_be_rendered_fails_the_cell(runner):
+    def refuse(value):
+        raise TypeError("no picture")
+
+    with pytest.raises(TypeError, match="no picture"):
+        runner(compile_cell("5"), Scope(refuse))
+
+
+def test_nothing_is_rendered_for_none(runner):
+    scope = Scope()
+    runner(compile_cell("None"), scope)
+    assert scope.log == [("ended", 1)]
+
+
+def test_a_running_cell_says_since_when(runner):
+    runner.namespace["runner"] = runner
+    value = runner(compile_cell("runner.started"), None)
+    assert isinstance(value.value, float)
+    assert runner.started is None
+    assert value.elapsed_s >= 0
+
+
+def test_top_level_await_works_in_statements_and_as_last_expression(runner):
+    source = "import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x\ny = await f(1)\nawait f(y + 1)"
+    assert runner(compile_cell(source), None).value == 2
+    assert runner.namespace["y"] == 1
+    assert runner.cancel is None
+
+
+def test_async_for_works_at_top_level(runner):
+    source = "async def numbers():\n    yield 1\n    yield 2\n[x async for x in numbers()]"
+    assert runner(compile_cell(source), None).value == [1, 2]
+
+
+def test_an_awaiting_cell_can_be_cancelled(runner):
+    runner.namespace["stop"] = lambda: runner.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        runner(compile_cell("import asyncio\nawait asyncio.sleep(60 * (stop() is None))"), None)
+    assert runner.cancel is None
+
+
+def test_a_cancelled_cell_that_catches_it_and_ends_well_was_interrupted(runner):
+    runner.namespace["stop"] = lambda: runner.cancel()
+    source = (
+        "import asyncio\n"
+        "async def stubborn():\n"
+        "    stop()\n"
+        "    try:\n"
+        "        await asyncio.sleep(60)\n"
+        "    except asyncio.CancelledError:\n"
+        "        return 'fine'\n"
+        "await stubborn()\n"
+    )
+    with pytest.raises(WorkerInterrupt, match="interrupted in an await"):
+        runner(compile_cell(source), None)
+
+
+@pytest.mark.parametrize("moment", ["new_event_loop", "close"])
+def test_a_cell_cancelled_while_its_loop_is_made_or_closed_leaves_no_loop_behind(runner, monkeypatch, moment):
+    # An exception injected there left the loop unclosed: such a request is noted, and obeyed afterwards.
+    where = asyncio.events if moment == "new_event_loop" else asyncio.Runner
+    original = getattr(where, moment)
+
+    def cancelled(*args):
+        runner.cancel()
+        return original(*args)
+
+    monkeypatch.setattr(where, moment, cancelled)
+    error = asyncio.CancelledError if moment == "new_event_loop" else WorkerInterrupt
+    with pytest.raises(error):
+        runner(compile_cell("import asyncio\nawait asyncio.sleep(0)"), None)
+    assert runner.cancel is None
+
+
+def test_arrays_are_compared_by_every_element(runner):
+    a = runner(compile_cell("__import__('numpy').zeros(1000)"), None)
+    b = runner(compile_cell("x = __import__('numpy').zeros(1000); x[500] = 1\nx"), None)
+    assert a.digest != b.digest
+    assert a.digest == runner(compile_cell("__import__('numpy').zeros(1000)"), None).digest
+    assert isinstance(a.value, np.ndarray)

@@ -1,0 +1,207 @@
+"""Topology, and what a function sees of the worker it runs on."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import VERBS, Topology, WorkerContext
+
+
+class Guard:
+    """A driver that writes down when a plane call began and ended."""
+
+    def __init__(self):
+        self.log = []
+
+    def enter(self):
+        self.log.append("enter")
+        return 7, (0, 1)
+
+    def leave(self):
+        self.log.append("leave")
+
+
+class Plane:
+    """A plane that writes down its calls and returns the verb."""
+
+    def __init__(self, log):
+        self.calls = []
+        self.log = log
+
+    def __getattr__(self, verb):
+        def call(seat, *arguments):
+            self.log.append(verb)
+            self.calls.append((seat, *arguments))
+            if verb == "barrier":
+                raise ValueError("the plane refused")
+            return verb
+
+        return call
+
+
+def make(worker=3, topology=None):
+    guard = Guard()
+    plane = Plane(guard.log)
+    return WorkerContext(worker, topology or Topology(6, 3), plane, guard, session_id=5), plane, guard
+
+
+@pytest.mark.parametrize(
+    ("workers", "groups", "size"), [(1, 1, 1), (4, 1, 4), (4, 2, 2), (6, 3, 2), (6, 2, 3), (3, 3, 1)]
+)
+def test_groups_are_contiguous_and_equal(workers, groups, size):
+    topology = Topology(workers, groups)
+    assert topology.group_size == size
+    members = [w for group in range(groups) for w in topology.members(group)]
+    assert members == list(range(workers))
+    assert {len(topology.members(group)) for group in range(groups)} == {size}
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.0, "2", True, None])
+@pytest.mark.parametrize("name", ["num_workers", "num_groups"])
+def test_an_impossible_number_is_refused_by_its_name(name, bad):
+    numbers = {"num_workers": 2, "num_groups": 1, name: bad}
+    with pytest.raises(UsageMistake, match=f"{name} is .* expected a whole number of at least 1"):
+        Topology(**numbers)
+
+
+def test_groups_that_do_not_divide_the_workers_are_refused_with_those_that_do():
+    with pytest.raises(UsageMistake, match=r"6 workers cannot be split into 4 .* one of \[1, 2, 3, 6\]"):
+        Topology(6, 4)
+
+
+def test_a_worker_knows_its_place():
+    context, _, _ = make(3)
+    place = (context.id, context.num_workers, context.num_groups, context.group_size)
+    assert place == (3, 6, 3, 2)
+    assert (context.group, context.group_id, context.group_rank) == (1, 1, 1)
+    assert (context.device, context.xp, context.session_id) == ("cpu", np, 5)
+
+
+@pytest.mark.parametrize(
+    ("topology", "text"),
+    [(Topology(6, 3), "<worker 3 of 6, group 1 of 3 on cpu>"), (Topology(6), "<worker 3 of 6 on cpu>")],
+)
+def test_a_worker_says_who_it_is(topology, text):
+    assert repr(make(3, topology)[0]) == text
+
+
+def test_a_copy_of_a_worker_is_the_worker():
+    context, _, _ = make()
+    assert copy.deepcopy([context])[0] is context
+
+
+CALLS = {
+    "allreduce": (lambda c, **kw: c.allreduce("x", "max", out="o", **kw), ("x", "max", "o")),
+    "reduce": (lambda c, **kw: c.reduce("x", "max", 1, out="o", **kw), ("x", "max", 1, "o")),
+    "allgather": (lambda c, **kw: c.allgather("x", 2, out="o", **kw), ("x", 2, "o")),
+    "gather": (lambda c, **kw: c.gather("x", 1, 2, out="o", **kw), ("x", 1, 2, "o")),
+    "reduce_scatter": (lambda c, **kw: c.reduce_scatter("x", "max", 2, out="o", **kw), ("x", "max", 2, "o")),
+    "broadcast": (lambda c, **kw: c.broadcast("x", 1, out="o", **kw), ("x", 1, "o")),
+    "scatter": (lambda c, **kw: c.scatter("x", 1, 2, out="o", **kw), ("x", 1, 2, "o")),
+    "alltoall": (lambda c, **kw: c.alltoall("x", 2, out="o", **kw), ("x", 2, "o")),
+}
+
+
+@pytest.mark.parametrize(("in_group", "members"), [(True, (2, 3)), (False, tuple(range(6)))])
+@pytest.mark.parametrize("verb", CALLS)
+def test_a_collective_hands_its_arguments_to_the_plane(verb, in_group, members):
+    context, plane, _ = make(3)
+    call, arguments = CALLS[verb]
+    assert call(context, in_group=in_group) == verb
+    assert plane.calls == [(Seat(3, members, 7, (0, 1)), *arguments)]
+
+
+DEFAULTS = {
+    "allreduce": (("x",), ("x", "sum", None)),
+    "reduce": (("x",), ("x", "sum", 0, None)),
+    "allgather": (("x",), ("x", 0, None)),
+    "gather": (("x",), ("x", 0, 0, None)),
+    "reduce_scatter": (("x",), ("x", "sum", 0, None)),
+    "broadcast": ((), (None, 0, None)),
+    "scatter": ((), (None, 0, 0, None)),
+    "alltoall": (("x",), ("x", 0, None)),
+}
+
+
+@pytest.mark.parametrize("verb", DEFAULTS)
+def test_a_collective_means_the_group_the_sum_root_zero_and_axis_zero(verb):
+    context, plane, _ = make(3)
+    given, arguments = DEFAULTS[verb]
+    getattr(context, verb)(*given)
+    assert plane.calls == [(Seat(3, (2, 3), 7, (0, 1)), *arguments)]
+
+
+def test_point_to_point_names_workers_of_the_whole_session():
+    context, plane, _ = make(3)
+    context.send("x", 5)
+    context.recv(1, "o")
+    everybody = tuple(range(6))
+    assert plane.calls == [(Seat(3, everybody, 7, (0, 1)), "x", 5), (Seat(3, everybody, 7, (0, 1)), 1, "o")]
+
+
+def test_a_plane_call_is_framed_by_the_guard_also_when_it_raises():
+    context, _, guard = make()
+    context.allreduce("x")
+    with pytest.raises(ValueError, match="refused"):
+        context.barrier()
+    assert guard.log == ["enter", "allreduce", "leave", "enter", "barrier", "leave"]
+
+
+def test_a_call_that_the_guard_refuses_is_neither_made_nor_left():
+    context, plane, guard = make()
+    guard.enter = lambda: (_ for _ in ()).throw(UsageMistake("another thread"))
+    with pytest.raises(UsageMistake):
+        context.allreduce("x")
+    assert (plane.calls, guard.log) == ([], [])
+
+
+def test_every_verb_is_a_method():
+    assert all(callable(getattr(WorkerContext, verb)) for verb in VERBS)
+
+
+def test_worker_outside_of_a_worker_says_where_it_belongs():
+    with pytest.raises(UsageMistake, match="called outside of a worker"):
+        disco.worker()
+
+
+def test_worker_in_a_thread_that_a_cell_started_is_refused(session):
+    s = session(1)
+    s.run(
+        "import threading, disco_magic\n"
+        "seen = []\n"
+        "def look():\n"
+        "    try:\n"
+        "        disco_magic.worker()\n"
+        "    except disco_magic.errors.UsageMistake as error:\n"
+        "        seen.append(str(error))\n"
+        "thread = threading.Thread(target=look)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+    )
+    (text,) = s["seen"].get(0)
+    assert "outside of a worker" in text
+
+
+def test_a_collective_in_a_thread_that_a_cell_started_is_refused(session):
+    s = session(1)
+    result = s.run(
+        "import threading\n"
+        "seen = []\n"
+        "def join():\n"
+        "    try:\n"
+        "        worker.barrier()\n"
+        "    except ValueError as error:\n"
+        "        seen.append(str(error))\n"
+        "thread = threading.Thread(target=join)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "seen\n"
+    )
+    assert "called in another thread than the worker's own" in result[0][0]

@@ -1,0 +1,90 @@
+"""Copies between controller and worker: nobody shares an object by accident."""
+
+from __future__ import annotations
+
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.copies import copy_of, is_shared
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+
+class Refusing:
+    def __deepcopy__(self, memo):
+        raise UsageMistake("do it otherwise")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 5, 2.5, 1j, "text", b"bytes", ..., np.float32(1), np.dtype("f4"), int, len, types, lambda: 0],
+    ids=repr,
+)
+def test_what_cannot_change_or_is_one_for_all_is_handed_over(value):
+    assert is_shared(value)
+    assert copy_of(value) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.arange(6).reshape(2, 3),
+        np.array([[1], None], dtype=object),
+        [1, [2]],
+        {"a": [1]},
+        {1, 2},
+        bytearray(b"x"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_everything_else_is_copied(value):
+    copy = copy_of(value)
+    assert copy is not value
+    assert type(copy) is type(value)
+    assert repr(copy) == repr(value)
+
+
+def test_a_copy_of_an_array_keeps_its_layout():
+    array = np.asfortranarray(np.ones((3, 4)))
+    assert copy_of(array).flags.f_contiguous
+
+
+def test_a_copied_array_shares_no_memory():
+    array = np.zeros(3)
+    assert not np.shares_memory(copy_of(array[::2]), array)
+
+
+def test_objects_inside_an_object_array_are_copied_too():
+    inner = [1]
+    array = np.array([inner, None], dtype=object)
+    assert copy_of(array)[0] is not inner
+
+
+def test_objects_of_users_are_copied_deeply():
+    point = Point([1])
+    copy = copy_of(point)
+    assert copy.x == [1]
+    assert copy.x is not point.x
+
+
+def test_a_subclass_of_ndarray_stays_one():
+    masked = np.ma.masked_array([1, 2], mask=[True, False])
+    assert type(copy_of(masked)) is type(masked)
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), (i for i in ()), [threading.Lock()]], ids=type)
+def test_what_cannot_be_copied_is_refused_by_its_type(value):
+    with pytest.raises(UsageMistake, match=f"type {type(value).__name__} cannot be copied"):
+        copy_of(value)
+
+
+def test_a_refusal_of_our_own_is_passed_on_as_it_is():
+    with pytest.raises(UsageMistake, match="^do it otherwise$"):
+        copy_of([Refusing()])

@@ -1,0 +1,111 @@
+"""From the text of a cell to code on the workers, and the parts of it that only go wrong."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from disco_magic.errors import CellError, UsageMistake, WorkerError
+from disco_magic.notebook.console import SWITCH_INTERVAL_S, Console
+from disco_magic.notebook.output import NotebookScope
+from disco_magic.session.current import session
+
+
+def test_a_syntax_error_names_its_line_and_nothing_is_sent(four):
+    error = four.fail("%%disco\nsent = 1\n\nx = (1\ny = 2\n", UsageMistake)
+    assert type(error).__name__ == "SyntaxError"
+    assert ":4" in four.out
+    assert "'(' was never closed" in four.out
+    assert session().names() == ()
+
+
+def test_a_syntax_error_that_only_the_compiler_sees_is_one_too(four):
+    assert "'return' outside function" in str(four.fail("%%disco\nsent = 1\nreturn 3", UsageMistake))
+    assert session().names() == ()
+
+
+def test_a_magic_that_a_program_calls_counts_lines_from_its_own_text(four):
+    four.ip.run_line_magic("load_ext", "disco_magic")
+    with pytest.raises(CellError) as caught:
+        four.ip.run_cell_magic("disco", "", "a = 1\n1 / 0\n")
+    assert "line 3" in caught.value.origin.traceback_text
+
+
+@pytest.mark.parametrize("last", ["x;", "x ;  # quiet", "y = x"])
+def test_a_semicolon_or_a_statement_at_the_end_shows_nothing(crew, last):
+    assert crew.run(f"%%disco\nx = 1\n{last}") is None
+    assert crew.out == ""
+
+
+def test_the_notebook_s_wish_to_see_no_values_is_honoured(crew):
+    crew.ip.ast_node_interactivity = "none"
+    crew.run("%%disco\n5")
+    assert crew.out == ""
+
+
+def test_top_level_await_works_also_as_the_last_expression(crew):
+    crew.run("%%disco\nimport asyncio\nawait asyncio.sleep(0)\nawait asyncio.sleep(0, 'slept')")
+    assert crew.lines[-1].endswith("] 'slept'")
+
+
+def test_functions_of_a_cell_can_be_looked_up_by_inspect(crew):
+    crew.run("%%disco\nimport inspect\ndef f():\n    return 1\ninspect.getsource(f)")
+    assert crew.lines[-1].endswith("] 'def f():\\n    return 1\\n'")
+
+
+def test_braces_that_are_no_expression_are_left_to_the_shell(four):
+    four.run("%%disco -w 0\n!echo '{print $1}' | cat")
+    assert four.lines == ["[0] {print $1}"]
+
+
+def test_a_failure_before_the_cell_is_raised_by_it(four):
+    four.ip.user_ns["d"] = session().call_packed(lambda: 1 / 0)
+    error = four.fail("%%disco\nx = 1", WorkerError)
+    assert not isinstance(error, CellError)
+    assert "ZeroDivisionError" in four.out
+
+
+def test_an_error_can_be_shown_twice(four):
+    handle = four.run("%%disco --nowait -o h\nraise ValueError('again')")
+    for _ in range(2):
+        with pytest.raises(CellError) as caught:
+            handle.wait()
+        assert "".join(caught.value._render_traceback_()).count("ValueError: again") == 2
+
+
+def test_a_scope_that_was_never_sent_holds_nothing_back(four):
+    console = Console(four.ip)
+    scope = NotebookScope(four.ip, (0, 1))
+    before = sys.stdout, sys.getswitchinterval()
+
+    def fail():
+        with console.cell(scope):
+            raise RuntimeError(f"not sent, with {sys.getswitchinterval():.3f}")
+
+    with pytest.raises(RuntimeError, match=f"with {SWITCH_INTERVAL_S:.3f}"):
+        fail()
+    assert not scope.running()
+    assert (sys.stdout, sys.getswitchinterval()) == before
+
+
+def test_only_the_main_thread_replaces_streams(four):
+    console = Console(four.ip)
+    before = sys.stdout
+    with console.cell(scope := NotebookScope(four.ip, (0,))):
+        wrapped = sys.stdout
+        scope.close()
+        other = threading.Thread(target=console.settle)
+        other.start()
+        other.join(20)
+        assert sys.stdout is wrapped
+    assert sys.stdout is before
+
+
+def test_closing_puts_everything_back_while_a_cell_still_runs(four):
+    console = Console(four.ip)
+    before = sys.stdout
+    with console.cell(NotebookScope(four.ip, (0,))):
+        console.close()
+        assert sys.stdout is before

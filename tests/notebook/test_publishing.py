@@ -1,0 +1,133 @@
+"""display() and clear_output() on workers, with a front end that records what reaches it."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+
+
+class FrontEnd(DisplayPublisher):
+    """Shows rich data, as a kernel's publisher does; keeps what it was sent."""
+
+    def __init__(self, shell):
+        super().__init__(parent=shell)
+        self.shown = []
+
+    def publish(self, data, metadata=None, **kwargs):
+        self.shown.append((data, metadata, kwargs))
+
+    def clear_output(self, wait=False):
+        self.shown.append(("clear", wait))
+
+
+@pytest.fixture
+def front(four):
+    """The recording front end; cells find it as `pub`."""
+    front = FrontEnd(four.ip)
+    four.ip.display_pub = front
+    builtins.pub = front  # the fixture `bare` removes what is new there
+    four.run("%%disco\nimport builtins\ndef show(data, **k):\n    builtins.pub.publish(data, **k)")
+    front.shown.clear()
+    return front
+
+
+HTML = "{'text/plain': 'p', 'text/html': f'<b>{worker_id}</b>'}"
+
+
+def test_rich_data_is_labelled_and_says_which_worker_it_is_from(four, front):
+    four.run(f"%%disco -w 2\nshow({HTML})")
+    assert four.lines == ["[2]"]
+    assert front.shown == [({"text/plain": "p", "text/html": "<b>2</b>"}, {"disco": {"workers": [2]}}, {})]
+
+
+def test_metadata_of_the_caller_is_kept(four, front):
+    four.run(f"%%disco -w 1\nshow({HTML}, metadata={{'a': 1}})")
+    assert front.shown[0][1] == {"a": 1, "disco": {"workers": [1]}}
+
+
+def test_an_unfinished_line_comes_before_the_display(four, front):
+    four.run(f"%%disco -w 0\nprint('half', end='')\nshow({HTML})\nprint('after')")
+    assert four.lines == ["[0] half", "[0]", "[0] after"]
+
+
+def test_updates_have_no_label_and_plain_text_with_an_id_stays_a_display(four, front):
+    four.run("%%disco -w 0\nshow({'text/plain': 'p'}, transient={'display_id': '1'})")
+    assert four.lines == ["[0]"]
+    four.run("%%disco -w 0\nshow({'text/plain': 'q'}, transient={'display_id': '1'}, update=True)")
+    assert four.out == ""
+    assert [data["text/plain"] for data, _, _ in front.shown] == ["p", "q"]
+
+
+def test_plain_text_becomes_lines(four, front):
+    four.run("%%disco -w 3\nshow({'text/plain': 'a\\nb'})")
+    assert four.lines == ["[3] a", "[3] b"]
+    assert front.shown == []
+
+
+def test_the_notebook_s_own_displays_go_through_untouched(four, front):
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    four.run("%%disco --nowait -o h\nbuiltins.gate.wait(20)")
+    assert "publish" in vars(front)
+    four.run("builtins.pub.publish({'text/plain': 'mine'})\nbuiltins.pub.clear_output(wait=True)")
+    four.run("builtins.gate.set()\nh.wait()")
+    assert ({"text/plain": "mine"}, None, {}) in front.shown
+    assert ("clear", True) in front.shown
+
+
+def test_kept_displays_come_in_order_and_equal_ones_once(four, front):
+    four.run(f"%%disco --output ordered\nshow({HTML})")
+    assert [data["text/html"] for data, _, _ in front.shown] == [f"<b>{worker}</b>" for worker in range(4)]
+    assert four.lines == [f"[{worker}]" for worker in range(4)]
+    front.shown.clear()
+    four.run("%%disco --output grouped\nshow({'text/plain': '', 'text/html': str(worker_id // 2)})")
+    assert four.lines == ["[0-1]", "[2-3]"]
+    assert [metadata for _, metadata, _ in front.shown] == [
+        {"disco": {"workers": w}} for w in ([0, 1], [2, 3])
+    ]
+
+
+def test_displays_of_workers_that_are_not_shown_are_not_shown(four, front):
+    four.run(f"%%disco --show 1\nshow({HTML})")
+    assert [data["text/html"] for data, _, _ in front.shown] == ["<b>1</b>"]
+    front.shown.clear()
+    four.run(f"%%disco --output none\nshow({HTML})")
+    assert front.shown == []
+
+
+def test_clearing_is_for_a_worker_that_is_shown_alone(four, front):
+    four.run("%%disco\nbuiltins.pub.clear_output()")
+    assert front.shown == []
+    four.run("%%disco --show 2\nbuiltins.pub.clear_output(wait=True)")
+    assert front.shown == [("clear", True)]
+
+
+def test_the_publisher_is_left_as_it_was(four, front):
+    before = dict(vars(front))
+    four.run(f"%%disco\nshow({HTML})")
+    assert vars(front) == before
+    vars(front)["publish"] = own = lambda *_, **__: None
+    four.run(f"%%disco\nshow({HTML})")
+    assert vars(front)["publish"] is own
+
+
+def test_in_a_terminal_rich_data_is_its_text(four):
+    builtins.pub = four.ip.display_pub
+    four.run(f"%%disco -w 1\nimport builtins\nbuiltins.pub.publish({HTML})")
+    assert four.lines == ["[1] p"]
+
+
+def test_what_a_cell_did_to_the_streams_is_undone(four):
+    before = sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook
+    try:
+        four.ip.run_cell("import builtins\nbuiltins.shell_under_test = get_ipython()")
+        four.ip.run_cell(
+            "%%disco\nimport builtins, io, sys\nip = builtins.shell_under_test\nsys.stdout = io.StringIO()\n"
+            "sys.displayhook = print\nip.display_pub = type(ip.display_pub)(shell=ip)\n"
+            "ip.displayhook = type(ip.displayhook)(shell=ip)"
+        )
+        assert (sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook) == before
+    finally:
+        del builtins.shell_under_test

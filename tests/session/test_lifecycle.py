@@ -1,0 +1,283 @@
+"""Beginning, ending and beginning again; presets; the current session."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
+from disco_magic.session import current
+from disco_magic.session.config import choose_plane
+from disco_magic.session.pump import sigint_into
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+
+
+def workers_of(session):
+    prefix = f"disco-{session.id}-"
+    return [thread for thread in threading.enumerate() if thread.name.startswith(prefix)]
+
+
+# --- beginning -------------------------------------------------------------------------------------
+
+
+@sizes
+def test_a_session_has_a_daemon_thread_per_worker(session, n):
+    s = session(n)
+    assert [t.daemon for t in workers_of(s)] == [True] * n
+
+
+@pytest.mark.parametrize(("n", "groups", "size"), [(4, 1, 4), (4, 2, 2), (6, 3, 2)])
+def test_a_session_knows_its_topology(session, n, groups, size):
+    s = session(n, groups)
+    assert (s.num_workers, s.num_groups, s.group_size) == (n, groups, size)
+    assert (s.kind, s.device, s.plane_name, s.closed) == ("threads", "cpu", "threads", False)
+
+
+def test_a_session_says_what_it_is(session):
+    s, t = session(4), session(4, 2)
+    assert repr(s) == f"Disco session {s.id}: 4 workers · threads · cpu · plane threads"
+    assert "4 workers in 2 groups" in repr(t)
+    s.shutdown()
+    assert repr(s).endswith(" · closed")
+
+
+@pytest.mark.parametrize("numbers", [(0,), (-1,), (3, 2), (2, 0), ("4",), (2.0,)])
+def test_impossible_numbers_start_nothing(numbers):
+    before = threading.active_count()
+    with pytest.raises(UsageMistake):
+        disco.ThreadedSession(*numbers)
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(("kind", "ccl"), [("threads", "auto"), ("threads", "threads")])
+def test_sessions_of_threads_have_the_thread_plane(kind, ccl):
+    assert choose_plane(kind, ccl) == "threads"
+
+
+@pytest.mark.parametrize(
+    ("kind", "ccl", "text"),
+    [
+        ("thread", "auto", "kind is 'thread', expected one of threads"),
+        ("threads", "nccl", "ccl is 'nccl'; sessions of kind threads can have auto, threads"),
+    ],
+)
+def test_an_impossible_combination_is_refused_with_the_possible_ones(kind, ccl, text):
+    with pytest.raises(UsageMistake) as caught:
+        choose_plane(kind, ccl)
+    assert str(caught.value) == text
+
+
+def test_a_thread_that_cannot_be_started_takes_the_others_down(monkeypatch):
+    original = threading.Thread.start
+    started = []
+
+    def start(thread):
+        if len(started) == 1:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        original(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(disco.errors.LaunchError, match="3 worker threads could not be started: can't start"):
+        disco.ThreadedSession(3)
+    assert not started[0].is_alive()
+
+
+# --- the current session ---------------------------------------------------------------------------
+
+
+def test_the_current_session_is_the_one_started_last(session):
+    session(1)
+    s = session(2)
+    assert disco.session() is s
+
+
+def test_a_closed_session_is_not_current(session):
+    session(1).shutdown()
+    with pytest.raises(UsageMistake, match="no session is running; start one with %disco start"):
+        disco.session()
+
+
+def test_a_front_end_can_choose_the_current_session(session):
+    first, second = session(1), session(1)
+    current.make_current(first)
+    assert disco.session() is first
+    current.make_current(None)
+    with pytest.raises(UsageMistake):
+        disco.session()
+    assert not second.closed
+
+
+def test_being_current_keeps_no_session_alive():
+    disco.ThreadedSession(1)
+    gc.collect()
+    with pytest.raises(UsageMistake):
+        disco.session()
+
+
+# --- ending ----------------------------------------------------------------------------------------
+
+
+@sizes
+def test_after_shutdown_no_thread_is_left(session, n):
+    s = session(n)
+    s.run("x = 1")
+    s.shutdown()
+    s.shutdown()
+    assert s.closed
+    assert workers_of(s) == []
+    assert not [name for name in sys.modules if name.startswith(f"__disco_s{s.id}_")]
+
+
+def test_shutdown_finishes_what_was_sent(session):
+    s = session(2)
+    noted = []
+
+    def note(step):
+        if disco.worker().id == 0:
+            noted.append(step)
+
+    for step in range(100):
+        s.call_packed(note, step)
+    s.shutdown()
+    assert noted == list(range(100))
+
+
+def test_shutdown_at_once_interrupts_what_runs(gated, gate):
+    s = gated(2)
+    gate.open()
+    pending = s.run_nowait("gate()\nn = 0\nwhile True:\n    n += 1\n")
+    gate.arrived(2)
+    s.shutdown(timeout=0)
+    with pytest.raises(disco.errors.CellError):
+        pending.wait()
+    assert workers_of(s) == []
+
+
+def test_shutdown_leaves_nobody_waiting_for_a_stuck_worker(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id == 1: gate()")
+    gate.arrived()
+    s.shutdown(timeout=0)
+    with pytest.raises(disco.errors.CellError, match="stuck in a call"):
+        pending.wait()
+
+
+def test_two_threads_may_shut_down_at_once(session, background):
+    s = session(3)
+    for result in [background(s.shutdown) for _ in range(3)]:
+        result()
+    assert s.closed
+
+
+def test_leaving_the_context_waits_and_raises_what_failed():
+    with pytest.raises(WorkerError, match="call int failed"), disco.ThreadedSession(2) as s:
+        s.call_packed(int, "no number")
+    assert s.closed
+
+
+def test_leaving_the_context_with_an_exception_raises_that_one():
+    with pytest.raises(KeyError, match="mine"), disco.ThreadedSession(2) as s:
+        s.call_packed(int, "no number")
+        raise KeyError("mine")
+    assert s.closed
+
+
+def test_a_session_can_be_closed_inside_its_context():
+    with disco.ThreadedSession(2) as s:
+        s.shutdown()
+    assert s.closed
+
+
+def test_a_dropped_session_ends_its_threads(session):
+    s = disco.ThreadedSession(3)
+    threads = workers_of(s)
+    del s
+    gc.collect()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_session_that_never_began_can_be_dropped():
+    disco.Session.__new__(disco.Session).__del__()
+
+
+def test_the_interpreter_shuts_sessions_down_that_are_left_open():
+    code = (
+        "import disco_magic as disco\n"
+        "class Loud:\n"
+        "    def __del__(self): print('freed', flush=True)\n"
+        "s = disco.ThreadedSession(2)\n"
+        "kept = s.call_packed(Loud)\n"
+        "s.sync_all()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "freed\nfreed\n"
+
+
+# --- again -----------------------------------------------------------------------------------------
+
+
+def test_a_restarted_session_is_the_same_with_empty_registers(session):
+    s = session(3)
+    number = s.id
+    s.run("x = 1")
+    threads = workers_of(s)
+    s.restart()
+    assert (s.id, s.names(), s.closed) == (number, (), False)
+    assert s.run("worker_id").values == [0, 1, 2]
+    assert not set(threads) & set(workers_of(s))
+    assert disco.session() is s
+
+
+def test_a_closed_session_can_be_restarted(session):
+    s = session(2)
+    s.shutdown()
+    with pytest.raises(SessionClosed):
+        s.sync_all()
+    s.restart()
+    s.sync_all()
+
+
+def test_restart_ends_a_busy_cell(gated, gate):
+    s = gated(2)
+    gate.open()
+    pending = s.run_nowait("gate()\nn = 0\nwhile True:\n    n += 1\n")
+    gate.arrived(2)
+    s.restart()
+    assert s.run("worker_id").values == [0, 1]
+    with pytest.raises(disco.errors.CellError):
+        pending.wait()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_broken_worker_is_lost_and_a_restart_helps(session):
+    s = session(2)
+    s._sends[1]("no command")  # a bug of ours: nothing a user does gets here
+    with pytest.raises(WorkerLost, match="worker 1 is gone: AttributeError"):
+        s.sync_all()
+    with pytest.raises(WorkerLost, match="restart the session to go on"):
+        s.run("1")
+    s.restart()
+    assert s.run("worker_id").values == [0, 1]
+
+
+# --- signals ---------------------------------------------------------------------------------------
+
+
+def test_a_handler_that_c_code_installed_is_left_alone(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    changed = []
+    monkeypatch.setattr(signal, "signal", lambda *args: changed.append(args))
+    with sigint_into(None):
+        pass
+    assert changed == []

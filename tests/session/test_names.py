@@ -1,0 +1,176 @@
+"""Named registers: a session as a mapping."""
+
+from __future__ import annotations
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+
+
+def who():
+    return disco.worker().id
+
+
+@sizes
+def test_what_a_cell_binds_can_be_read_by_name(session, n):
+    s = session(n)
+    s.run("x = worker_id * 10\ny = 'y'")
+    assert s["x"].get_all() == [10 * i for i in range(n)]
+    assert s.names() == ("x", "y")
+    assert list(s) == ["x", "y"]
+    assert len(s) == 2
+    assert "x" in s
+    assert "z" not in s
+
+
+def test_a_session_without_registers_is_true(session):
+    assert session(1)
+
+
+def test_looking_at_names_sends_nothing(session):
+    s = session(1)
+    s.run("x = 1").release()
+    before = s.ledger.seq
+    assert (s.names(), list(s), "x" in s, len(s)) == (("x",), ["x"], True, 1)
+    assert s.ledger.seq == before
+
+
+def test_a_reference_keeps_the_value_the_name_had(session):
+    s = session(1)
+    s.run("x = 1")
+    old = s["x"]
+    s.run("x = 2")
+    assert (old.get(0), s["x"].get(0)) == (1, 2)
+
+
+def test_a_reference_can_be_given_a_name(session):
+    s = session(2)
+    s["x"] = s.call_packed(who)
+    assert s.run("x + 1").values == [1, 2]
+    assert s.names() == ("x",)
+
+
+def test_a_value_can_be_put_under_a_name(session):
+    s = session(2)
+    mine = [1]
+    s.put("x", mine)
+    mine.append(2)
+    s.run("if worker_id == 0: x.append('zero')")
+    assert s["x"].get_all() == [[1, "zero"], [1]]
+
+
+def test_a_value_can_be_put_on_one_worker_only(session):
+    s = session(3)
+    s.put("x", "v", only=1)
+    assert s["x"].get_all() == [None, "v", None]
+
+
+def test_a_name_can_be_dropped(session):
+    s = session(2)
+    s.run("x = y = 1")
+    del s["x"]
+    assert s.names() == ("y",)
+    with pytest.raises(disco.errors.CellError, match="name 'x' is not defined"):
+        s.run("x")
+
+
+def test_a_name_that_a_cell_deletes_is_gone(session):
+    s = session(2)
+    s.run("x = 1")
+    s.run("del x")
+    assert s.names() == ()
+
+
+@pytest.mark.parametrize("name", ["zzz", "weigth"])
+def test_dropping_an_unknown_name_is_refused(session, name):
+    s = session(1)
+    with pytest.raises(UnknownName, match=f"register '{name}' is not defined on any worker"):
+        del s[name]
+
+
+def test_an_unknown_name_mentions_near_misses(session):
+    s = session(1)
+    s.run("weight = 1\nbias = 2")
+    with pytest.raises(UnknownName, match="register 'weigth' is not defined on any worker; did you mean weight"):
+        s["weigth"]
+    with pytest.raises(UnknownName, match="there are: weight, bias"):
+        s["zzz"]
+
+
+def test_an_unknown_name_in_an_empty_session_says_so(session):
+    with pytest.raises(UnknownName, match="there are: none"):
+        session(1)["x"]
+
+
+def test_an_unknown_name_waits_for_cells_that_may_still_bind_it(gated, gate, background):
+    s = gated(1)
+    pending = s.run_nowait("gate()\nx = 5")
+    gate.arrived()
+    value = background(lambda: s["x"].get(0))
+    gate.open()
+    assert value() == 5
+    pending.wait()
+
+
+def test_a_name_that_only_some_workers_have_can_be_read_from_those(session):
+    s = session(3)
+    s.run("x = worker_id", workers=[1])
+    ref = s["x"]
+    assert ref.get(1) == 1
+    s.sync_all()
+    with pytest.raises(WorkerError, match="register 'x' is not defined on worker 2"):
+        ref.get(2)
+
+
+def test_a_name_bound_while_a_cell_runs_stays_known(gated, gate):
+    # The cell tells its names when it ends, and does not know of the binding that is executed after it.
+    s = gated(1)
+    pending = s.run_nowait("gate()\na = 1")
+    gate.arrived()
+    s.put("x", 5)
+    gate.open()
+    pending.wait()
+    assert s.names() == ("a", "x")
+    assert s["x"].get(0) == 5
+
+
+def test_a_name_dropped_while_a_cell_runs_stays_dropped(gated, gate):
+    s = gated(1)
+    s.run("x = 1")
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    del s["x"]
+    gate.open()
+    pending.wait()
+    assert s.names() == ()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1x", "class", 5, None])
+def test_what_is_no_variable_name_is_refused(session, name):
+    s = session(1)
+    with pytest.raises(UsageMistake, match="is not a variable name"):
+        s.put(name, 1)
+
+
+def test_private_names_are_refused(session):
+    s = session(1)
+    with pytest.raises(UsageMistake, match="begins with an underscore"):
+        s.put("_x", 1)
+
+
+def test_a_name_takes_a_reference_only(session):
+    s = session(1)
+    with pytest.raises(UsageMistake, match=r"takes a DRef, got int; session.put\('x', value\) takes values"):
+        s["x"] = 5
+
+
+def test_naming_a_poisoned_register_leaves_the_name_unbound_there(session):
+    s = session(1)
+    s["x"] = s.call_packed(int, "no number")
+    with pytest.raises(WorkerError, match="invalid literal"):
+        s.sync_all()
+    with pytest.raises(disco.errors.CellError, match="'x' is not defined"):
+        s.run("x")

@@ -1,0 +1,233 @@
+"""A cell on its way, without threads: what the session asks of its workers, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import (
+    CellError,
+    Failure,
+    SessionClosed,
+    SyncTimeout,
+    WorkerInterrupt,
+    WorkerLost,
+)
+from disco_magic.functions.cells import compile_cell
+from disco_magic.session import pending as module
+from disco_magic.session.pump import INTERRUPT
+from disco_magic.testing.doubles import JumpingClock, scripted_session
+
+CELL = compile_cell("x", label="Cell In[7]")
+
+
+@pytest.fixture
+def stage():
+    """A session of two scripted workers with one cell on its way."""
+    session, launcher = scripted_session(2)
+    yield session, launcher, session.run_nowait(CELL)
+    session.shutdown()
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """No pause between the steps of stopping takes any time."""
+    monkeypatch.setattr(module, "time", JumpingClock(1000.0))
+
+
+def interrupted(worker=0, seq=1):
+    return Failure(worker, seq, "Cell In[7]", WorkerInterrupt("stopped"), "")
+
+
+def test_a_cell_is_done_when_every_worker_has_ended_it(stage):
+    _, launcher, pending = stage
+    assert repr(pending) == "<Cell In[7] on workers [0-1]: running>"
+    assert not pending.done()
+    launcher.cell_done(workers=[1])
+    assert not pending.done()
+    launcher.cell_done(workers=[0])
+    assert pending.done()
+    assert repr(pending) == "<Cell In[7] on workers [0-1]: done>"
+
+
+def test_waiting_twice_gives_the_same_result(stage):
+    _, launcher, pending = stage
+    launcher.cell_done()
+    assert pending.wait() is pending.wait()
+    assert pending.done()
+
+
+def test_waiting_twice_raises_the_same_error(stage):
+    _, launcher, pending = stage
+    launcher.cell_done(Failure(0, 1, "Cell In[7]", ValueError("boom"), ""))
+    errors = []
+    for _ in range(2):
+        with pytest.raises(CellError) as caught:
+            pending.wait()
+        errors.append(caught.value)
+    assert errors[0] is errors[1]
+
+
+def test_two_threads_may_wait_for_one_cell(stage, background):
+    _, launcher, pending = stage
+    waiters = [background(pending.wait) for _ in range(2)]
+    launcher.cell_done()
+    first, second = (waiter() for waiter in waiters)
+    assert first is second
+
+
+def test_somebody_who_only_looks_does_not_take_the_answer_away(stage, background):
+    _, launcher, pending = stage
+    waiter = background(pending.wait)
+    launcher.cell_done()
+    while not pending.done():
+        pass
+    assert waiter().workers == (0, 1)
+
+
+def test_cancelling_interrupts_this_cell_and_what_was_before_it(stage, fast):
+    _, launcher, pending = stage
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
+    pending.cancel()
+    assert launcher.interrupts == [(pending.seq, (0, 1))]
+    assert launcher.replaced == []
+    with pytest.raises(CellError):
+        pending.wait()
+
+
+def test_cancelling_a_cell_that_has_ended_asks_nothing(stage):
+    _, launcher, pending = stage
+    launcher.cell_done()
+    pending.cancel()
+    assert launcher.interrupts == []
+
+
+def test_workers_that_do_not_end_are_interrupted_three_times_then_replaced(stage, fast):
+    _, launcher, pending = stage
+
+    def replace(workers):
+        launcher.cell_done(interrupted())
+        return [1]
+
+    launcher.on_replace = replace
+    pending.cancel()
+    assert len(launcher.interrupts) == 3
+    assert launcher.replaced == [(0, 1)]
+
+
+def test_a_worker_that_ends_meanwhile_saves_the_others_from_nothing(stage, fast):
+    _, launcher, pending = stage
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done(
+        interrupted(), workers=[len(launcher.interrupts) - 1]
+    )
+    pending.cancel()
+    assert len(launcher.interrupts) == 2
+
+
+def test_the_third_ctrl_c_gives_up_at_once(stage):
+    _, launcher, pending = stage
+
+    def impatient(through, workers):
+        pending._inbox.put(INTERRUPT)
+        pending._inbox.put(INTERRUPT)
+
+    def replace(workers):
+        pending._inbox.put(INTERRUPT)
+        launcher.cell_done(interrupted())
+        return [0, 1]
+
+    launcher.on_interrupt, launcher.on_replace = impatient, replace
+    pending._inbox.put(INTERRUPT)
+    with pytest.raises(KeyboardInterrupt, match=r"The thread of \[0-1\] was stuck") as caught:
+        pending.wait()
+    assert len(launcher.interrupts) == 1
+    assert sorted(caught.value.result.errors) == [0, 1]
+
+
+def test_ctrl_c_is_raised_although_the_cell_ends_well(stage, fast):
+    _, launcher, pending = stage
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done()
+    pending._inbox.put(INTERRUPT)
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was stopped on workers \[0-1\]") as caught:
+        pending.wait()
+    assert caught.value.result.errors == {}
+
+
+def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
+    _, launcher, pending = stage
+    launcher.whereabouts = ["in the first line", "in the second line"]
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
+    with pytest.raises(SyncTimeout, match="worker 1: in the second line") as caught:
+        pending.wait(timeout=0)
+    assert sorted(caught.value.result.errors) == [0, 1]
+
+
+def test_a_lost_worker_ends_the_wait(stage):
+    _, launcher, pending = stage
+    launcher.lose(1, "killed by signal 9")
+    with pytest.raises(WorkerLost, match="worker 1 is gone: killed by signal 9; restart the session to go on"):
+        pending.wait()
+    assert pending.done()
+
+
+def test_a_worker_lost_before_anybody_waits_ends_every_later_wait():
+    # Only those who waited at that moment were told, everybody after them waited for ever.
+    session, launcher = scripted_session(2)
+    launcher.lose(0, "killed")
+    for wait in (session.sync_all, lambda: session.run(CELL), lambda: session.store(1).get(1)):
+        with pytest.raises(WorkerLost, match="worker 0 is gone: killed"):
+            wait()
+    session.shutdown()
+
+
+def test_a_wait_for_an_answer_ends_when_a_worker_is_lost(background):
+    session, launcher = scripted_session(2)
+    waiter = background(session.sync_all)
+    while not session.ledger.expecting:
+        pass
+    launcher.lose(0, "killed")
+    with pytest.raises(WorkerLost):
+        waiter()
+    session.shutdown()
+
+
+def test_a_timeout_of_an_answer_says_where_everybody_is():
+    session, launcher = scripted_session(2)
+    launcher.whereabouts = ["idle", "in a long computation"]
+    with pytest.raises(SyncTimeout, match="worker 1: in a long computation"):
+        session.sync_all(timeout=0)
+    assert not session.ledger.expecting
+    session.shutdown()
+
+
+def test_a_timeout_longer_than_a_look_up_is_waited_for_in_full(monkeypatch):
+    from disco_magic.session import pump
+
+    looks = []
+
+    class Inbox:
+        def get(self, timeout):
+            looks.append(timeout)
+            raise pump.Empty
+
+    class Clock:
+        now = 0.0
+
+        def monotonic(self):
+            Clock.now += 0.75
+            return Clock.now
+
+    monkeypatch.setattr(pump, "time", Clock())
+    with pytest.raises(pump.Empty):
+        pump.take(Inbox(), 3.0)
+    assert looks == [1.0, 1.0, 0.75]
+
+
+def test_shutdown_sends_stop_closes_the_channels_and_stops_once():
+    session, launcher = scripted_session(2)
+    session.shutdown(timeout=3.0)
+    session.shutdown()
+    assert [type(c).__name__ for c in launcher.commands] == ["Stop"]
+    assert launcher.stops == [(3.0, 1)]
+    assert all(channel.closed for channel in launcher.channels)
+    with pytest.raises(SessionClosed):
+        session.run(CELL)

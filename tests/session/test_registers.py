@@ -1,0 +1,310 @@
+"""References and the registers behind them: ids, kills, pictures."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.core.messages import Call, Kill
+from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.errors import SessionClosed, UsageMistake
+from disco_magic.session.dref import DRef
+from disco_magic.testing.doubles import scripted_session
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+
+
+def who():
+    return disco.worker().id
+
+
+def held(s):
+    """Numbers of the registers that exist, per worker."""
+    s.sync_all()
+    return [sorted(worker.registers.values) for worker in s._launcher.workers]
+
+
+# --- ids -------------------------------------------------------------------------------------------
+
+
+def test_ids_begin_at_one_and_the_one_freed_last_is_used_first(session):
+    s = session(2)
+    refs = [s.call_packed(who) for _ in range(4)]
+    assert [ref.register for ref in refs] == [1, 2, 3, 4]
+    refs[1] = None
+    refs[3] = None
+    assert [s.call_packed(who).register, s.call_packed(who).register] == [4, 4]
+    kept = [s.call_packed(who) for _ in range(3)]
+    assert [ref.register for ref in kept] == [4, 2, 5]
+
+
+@sizes
+def test_dropping_a_reference_frees_the_register_on_every_worker(session, n):
+    s = session(n)
+    kept, dropped = s.call_packed(who), s.call_packed(who)
+    assert held(s) == [[1, 2]] * n
+    del dropped
+    assert held(s) == [[1]] * n
+    assert s.ledger.live_registers == 1
+    assert kept.get(0) == 0
+
+
+def test_a_register_is_freed_although_it_is_poisoned(session):
+    s = session(2)
+    bad = s.call_packed(int, "no number")
+    with pytest.raises(disco.errors.WorkerError):
+        s.sync_all()
+    assert all(worker.registers.poisons for worker in s._launcher.workers)
+    del bad
+    s.sync_all()
+    assert not any(worker.registers.poisons for worker in s._launcher.workers)
+
+
+def test_a_reference_in_a_cycle_is_freed_by_the_garbage_collector(session):
+    s = session(2)
+    cycle = [s.call_packed(who)]
+    cycle.append(cycle)
+    held(s)
+    del cycle
+    gc.collect()
+    assert held(s) == [[], []]
+
+
+def test_a_reference_may_be_dropped_by_another_thread(session, background):
+    s = session(2)
+    refs = [s.call_packed(who)]
+    background(refs.clear)()
+    assert held(s) == [[], []]
+
+
+def test_a_reference_may_be_dropped_while_the_sessions_lock_is_held(session, background):
+    # A garbage collection can strike at any line, also inside of the locked part of a call.
+    s = session(2)
+    refs = [s.call_packed(who)]
+
+    def drop():
+        with s._lock:
+            refs.clear()
+
+    background(drop)()
+    assert held(s) == [[], []]
+
+
+def test_kills_travel_with_the_next_command_to_everybody():
+    s, launcher = scripted_session(2)
+    ref = s.call_packed(who)
+    del ref
+    kept = s.call_packed(who)
+    assert launcher.commands[-1] == Call(2, 1, who, (), (), (), (1,))
+    assert kept.register == 1
+    s.shutdown()
+
+
+def test_kills_go_alone_before_a_command_for_some_workers_only():
+    s, launcher = scripted_session(2)
+    ref = s.call_packed(who)
+    del ref
+    kept = s.call_packed(who, workers=[1])
+    assert launcher.channels[0].commands[1:] == [Kill(2, (1,))]
+    assert [type(command) for command in launcher.channels[1].commands[1:]] == [Kill, Call]
+    assert launcher.channels[1].commands[-1].seq == 3
+    assert kept.register == 1
+    s.shutdown()
+
+
+def test_many_dropped_references_travel_together():
+    s, launcher = scripted_session(1)
+    refs = [s.call_packed(who) for _ in range(3)]
+    refs.clear()
+    s.flush()
+    s.flush()
+    (kill,) = launcher.commands[3:]
+    assert (type(kill), kill.seq, sorted(kill.kills)) == (Kill, 4, [1, 2, 3])
+    s.shutdown()
+
+
+def test_flushing_after_shutdown_does_nothing():
+    s, launcher = scripted_session(1)
+    ref = s.call_packed(who)
+    s.shutdown()
+    count = len(launcher.commands)
+    del ref
+    s.flush()
+    assert len(launcher.commands) == count
+
+
+@sizes
+def test_sequence_numbers_strictly_grow_on_every_channel(n):
+    s, launcher = scripted_session(n)
+    for step in range(5):
+        s.call_packed(who)
+        s.call_packed(who, workers=[step % n])
+        s["x"] = s.store(1)
+        s.run_nowait("1")
+    for channel in launcher.channels:
+        numbers = [command.seq for command in channel.commands]
+        assert numbers == sorted(set(numbers))
+    s.shutdown()
+
+
+def test_an_object_in_a_register_dies_with_its_reference(session):
+    s = session(1)
+    s.run("import weakref\nclass Big: pass\nclass Watch: pass\nwatch = Watch()\n")
+    ref = s.call_packed(s["Big"])
+    s.run("refs = []")
+    s.call_packed(lambda watch, big: setattr(watch, "ref", __import__("weakref").ref(big)), s["watch"], ref)
+    assert s.run("watch.ref() is not None")[0]
+    del ref
+    s.sync_all()
+    assert s.run("watch.ref() is None")[0]
+
+
+# --- references ------------------------------------------------------------------------------------
+
+
+def test_a_reference_says_where_it_is(session):
+    s = session(3)
+    ref = s.call_packed(who)
+    assert repr(ref) == f"<DRef #1 on 3 workers of session {s.id}>"
+    s.shutdown()
+    assert repr(ref) == f"<DRef #1 on 3 workers of session {s.id}, closed>"
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps, lambda ref: copy.deepcopy([ref])])
+def test_a_reference_cannot_be_copied(session, how):
+    ref = session(1).call_packed(who)
+    with pytest.raises(UsageMistake, match="a DRef cannot be copied or pickled"):
+        how(ref)
+
+
+def test_a_reference_inside_a_container_is_refused_as_an_argument(session):
+    s = session(1)
+    ref = s.call_packed(who)
+    before = s.ledger.seq
+    with pytest.raises(UsageMistake, match="nor travel inside a list or dict"):
+        s.call_packed(len, [ref])
+    assert s.ledger.seq == before
+
+
+def test_a_reference_that_was_never_made_can_be_dropped():
+    DRef.__new__(DRef).__del__()
+
+
+def test_a_packed_function_owns_the_register_and_frees_it_once(session):
+    s = session(2)
+    function = s.get_global_func("runtime.disco.barrier")
+    assert held(s) == [[1], [1]]
+    assert s.ledger.live_registers == 1
+    del function
+    assert held(s) == [[], []]
+    assert s.ledger.live_registers == 0
+
+
+# --- restart ---------------------------------------------------------------------------------------
+
+
+def test_a_reference_of_the_life_before_gives_a_clear_error(session):
+    s = session(2)
+    old = s.call_packed(who)
+    s.restart()
+    for use in (old.get, old.info, lambda: old.set(0, 1), lambda: s.call_packed(who, old)):
+        with pytest.raises(SessionClosed, match=f"went with the restart of session {s.id}"):
+            use()
+
+
+def test_a_reference_of_the_life_before_frees_no_register_of_this_one(session):
+    s = session(2)
+    old = s.call_packed(who)
+    s.restart()
+    new = s.call_packed(who)
+    assert new.register == old.register
+    del old
+    assert held(s) == [[1], [1]]
+    assert new.get_all() == [0, 1]
+
+
+# --- pictures --------------------------------------------------------------------------------------
+
+
+def test_the_picture_of_a_session_has_the_named_registers(session):
+    s = session(2)
+    s.run("x = worker_id\nsame = [1]\n_hidden = 1")
+    kept = s.call_packed(who)
+    s.sync_all()
+    picture = s.registers()
+    assert [row.name for row in picture.rows] == ["x", "same"]
+    assert [row.differs for row in picture.rows] == [True, False]
+    assert kept.register
+
+
+def test_the_picture_has_numbered_registers_on_request(session):
+    s = session(2)
+    s.run("x = 1").release()
+    kept = s.call_packed(who)
+    s.sync_all()
+    assert [row.name for row in s.registers(numbered=True).rows] == ["x", f"#{kept.register}"]
+
+
+def test_names_that_only_some_workers_have_differ(session):
+    s = session(3)
+    s.run("x = 1", workers=[1])
+    assert [cell is None for cell in s.registers().row("x").cells] == [True, False, True]
+
+
+def test_a_picture_is_taken_while_a_cell_runs(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("import numpy\nx = numpy.ones(4)\ngate()\nx = None")
+    gate.arrived(2)
+    assert [cell.shape for cell in s.registers().row("x").cells] == [(4,), (4,)]
+    gate.open()
+    pending.wait()
+    assert [cell.type for cell in s.registers().row("x").cells] == ["NoneType", "NoneType"]
+
+
+def test_a_picture_runs_no_code_of_the_values(session):
+    s = session(1)
+    s.run("class Loud:\n    def __repr__(self): raise SystemExit\n    __len__ = __str__ = __repr__\nx = Loud()")
+    assert s.registers().row("x").cells[0].type == "Loud"
+
+
+def test_there_is_no_picture_of_a_session_that_ended(session):
+    s = session(2)
+    s.run("x = 1")
+    s.shutdown()
+    with pytest.raises(SessionClosed, match="was shut down"):
+        s.registers()
+
+
+def test_info_describes_one_register_per_worker(session):
+    s = session(2)
+    ref = s.call_packed(np.full, (2, 2), 3.0)
+    s.sync_all()
+    info = ref.info()
+    assert info.name == f"#{ref.register}"
+    assert [(cell.shape, cell.mean, cell.nbytes) for cell in info.cells] == [((2, 2), 3.0, 32)] * 2
+
+
+def test_info_waits_for_nobody(gated, gate):
+    s = gated(1)
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    ref = s.call_packed(who)
+    assert ref.info().cells == (None,)
+    gate.open()
+    pending.wait()
+
+
+def test_info_of_a_poisoned_register_shows_the_failure(session):
+    s = session(1)
+    ref = s.call_packed(int, "no number")
+    with pytest.raises(disco.errors.WorkerError):
+        s.sync_all()
+    (cell,) = ref.info().cells
+    assert isinstance(cell, RegisterInfo)
+    assert cell.type == "failed"
+    assert cell.text.startswith("ValueError: invalid literal")

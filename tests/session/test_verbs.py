@@ -1,0 +1,319 @@
+"""Disco's array verbs through sessions: destination passing, groups, reshape, host copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import UsageMistake, WorkerError
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (6, 2)])
+
+
+def mine(shape=(2, 3), dtype="float64"):
+    return np.full(shape, disco.worker().id + 1, dtype)
+
+
+def peers(worker, n, groups, in_group=True):
+    size = n // groups if in_group else n
+    start = worker // size * size
+    return range(start, start + size)
+
+
+# --- empty and host copies -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", np.int64, np.dtype("bool"), float])
+def test_empty_arrays_have_shape_and_dtype_on_every_worker(session, dtype):
+    values = session(3).empty((2, 3), dtype).get_all()
+    assert [(v.shape, v.dtype) for v in values] == [((2, 3), np.dtype(dtype))] * 3
+
+
+@pytest.mark.parametrize(("in_group", "holders"), [(True, [0, 2]), (False, [0])])
+def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_group, holders):
+    values = session(4, 2).empty((2,), worker0_only=True, in_group=in_group).get_all()
+    assert [w for w, value in enumerate(values) if value is not None] == holders
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda s: s.empty((2,), device="cuda:0"), "device 'cuda:0' is not there"),
+        (lambda s: s.empty((2,), "flote"), "empty"),
+        (lambda s: s.empty(("a",)), "empty"),
+        (lambda s: s.empty(5), "empty"),
+        (lambda s: s.empty((2, -1)), r"shape \(2, -1\) has a negative length"),
+        (lambda s: s.allreduce(s.empty((2,)), op="mean"), "op is 'mean', expected one of sum, prod, min, max, avg"),
+        (lambda s: s.reduce_scatter(s.empty((2,)), op="mean"), "op is 'mean'"),
+        (lambda s: s.scatter(np.zeros((3, 2))), r"the array has shape \(3, 2\), expected a first axis of length 2"),
+        (lambda s: s.scatter(5.0), "expected a first axis of length 2"),
+        (lambda s: s.broadcast([object()]), "broadcast: got list, which NumPy can only hold as objects"),
+        (lambda s: s.copy_to_worker_0({"a": 1}), "copy_to_worker_0: got dict"),
+        (lambda s: s.copy_from_worker_0([1], s.empty((1,))), "must be a writeable NumPy array"),
+        (lambda s: s.copy_from_worker_0(np.broadcast_to(1.0, 2), s.empty((2,))), "must be a writeable NumPy array"),
+    ],
+    ids=range(13),
+)
+def test_an_impossible_request_is_refused_at_once(session, call, text):
+    s = session(2)
+    with pytest.raises(UsageMistake, match=text):
+        call(s)
+    s.sync_all()
+
+
+@sizes
+def test_a_host_array_is_copied_to_worker_0_and_back(session, n):
+    s = session(n)
+    host = np.arange(6.0).reshape(2, 3)
+    ref = s.copy_to_worker_0(host)
+    host[:] = -1
+    back = np.empty((2, 3))
+    s.copy_from_worker_0(back, ref)
+    assert back.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert ref.get_all()[1:] == [None] * (n - 1)
+
+
+def test_a_host_array_is_copied_into_a_register(session):
+    s = session(2)
+    ref = s.empty((3,), "int64")
+    assert s.copy_to_worker_0([1, 2, 3], ref) is ref
+    assert ref.get(0).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("host", "text"),
+    [
+        (np.zeros(4), r"the destination is float64 \(3,\), the source float64 \(4,\); they must be equal"),
+        (np.zeros(3, "f4"), r"the destination is float64 \(3,\), the source float32 \(3,\)"),
+        (np.zeros((3, 1)), r"the source float64 \(3, 1\)"),
+    ],
+    ids=["shape", "dtype", "axes"],
+)
+def test_a_copy_that_does_not_fit_is_refused_and_writes_nothing(session, host, text):
+    s = session(2)
+    ref = s.call_packed(np.ones, 3)
+    with pytest.raises(WorkerError, match=text):
+        s.copy_to_worker_0(host, ref)
+    assert ref.get(0).tolist() == [1, 1, 1]
+    before = host.copy()
+    with pytest.raises(WorkerError, match="must be equal"):
+        s.copy_from_worker_0(host, ref)
+    assert np.array_equal(host, before)
+
+
+def test_a_copy_of_a_register_that_holds_no_array_says_what_it_holds(session):
+    s = session(1)
+    ref = s.call_packed(dict)
+    with pytest.raises(WorkerError, match="the source is dict, expected a NumPy array"):
+        s.copy_from_worker_0(np.zeros(1), ref)
+    with pytest.raises(WorkerError, match="the destination is dict, expected a NumPy array"):
+        s.copy_to_worker_0(np.zeros(1), ref)
+
+
+# --- one to many -----------------------------------------------------------------------------------
+
+
+@groupings
+@pytest.mark.parametrize("in_group", [True, False])
+def test_broadcast_gives_everybody_the_array(session, n, groups, in_group):
+    s = session(n, groups)
+    values = s.broadcast(np.arange(3), in_group=in_group).get_all()
+    assert [v.tolist() for v in values] == [[0, 1, 2]] * n
+
+
+def test_broadcast_arrays_are_everybodys_own(session):
+    s = session(2)
+    ref = s.broadcast(np.zeros(2))
+    s.call_packed(lambda x: x.__iadd__(disco.worker().id), ref)
+    assert [v.tolist() for v in ref.get_all()] == [[0, 0], [1, 1]]
+
+
+@groupings
+@pytest.mark.parametrize("in_group", [True, False])
+def test_scatter_gives_each_its_part_without_the_leading_axis(session, n, groups, in_group):
+    s = session(n, groups)
+    size = n // groups if in_group else n
+    host = np.arange(size * 2.0).reshape(size, 2)
+    values = s.scatter(host, in_group=in_group).get_all()
+    assert [v.tolist() for v in values] == [host[w % size].tolist() for w in range(n)]
+
+
+def test_scatter_of_a_vector_gives_numbers_of_no_axes(session):
+    values = session(2).scatter([1.5, 2.5]).get_all()
+    assert [(float(v), v.shape) for v in values] == [(1.5, ()), (2.5, ())]
+
+
+@pytest.mark.parametrize(("n", "groups"), [(2, 1), (4, 2)])
+def test_scatter_into_a_destination_compares_element_counts_only(session, n, groups):
+    s = session(n, groups)
+    host = np.arange(36.0).reshape(3, 4, 3)
+    dst = s.empty((3, 3, 2), "float64")
+    out = s.scatter(host, dst)
+    parts = host.reshape(2, 3, 3, 2)
+    assert [np.array_equal(v, parts[w % 2]) for w, v in enumerate(out.get_all())] == [True] * n
+    assert [np.array_equal(v, parts[w % 2]) for w, v in enumerate(dst.get_all())] == [True] * n
+
+
+def test_scatter_into_a_destination_that_does_not_fit_is_an_error(session):
+    s = session(2)
+    with pytest.raises(WorkerError, match=r"12 elements do not fill a destination of shape \(5,\) on each of 2"):
+        s.scatter(np.zeros((3, 4)), s.empty((5,), "float64")).get(0)
+
+
+def test_scatter_into_another_dtype_is_an_error(session):
+    s = session(2)
+    with pytest.raises(WorkerError, match="the destination has dtype float32, the source float64"):
+        s.scatter(np.zeros((2, 3)), s.empty((3,), "float32")).get(0)
+
+
+@groupings
+def test_registers_of_the_first_worker_are_broadcast_and_scattered(session, n, groups):
+    s = session(n, groups)
+    size = n // groups
+    src = s.call_packed(lambda k: np.arange(k) + 100 * disco.worker().group, size)
+    values = s.broadcast_from_worker0(src).get_all()
+    assert [v.tolist() for v in values] == [[100 * (w // size) + i for i in range(size)] for w in range(n)]
+    parts = s.scatter_from_worker0(src).get_all()
+    assert [int(v) for v in parts] == [100 * (w // size) + w % size for w in range(n)]
+
+
+def test_broadcast_into_a_destination(session):
+    s = session(3)
+    dst = s.empty((2,), "float64")
+    s.broadcast_from_worker0(s.call_packed(mine, (2,)), dst)
+    assert [v.tolist() for v in dst.get_all()] == [[1, 1]] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: None, "the first worker's register holds None, expected an array"),
+        (lambda: np.zeros((3, 2)), r"the array has shape \(3, 2\), expected a first axis of length 2"),
+    ],
+    ids=["none", "shape"],
+)
+def test_scattering_a_register_that_does_not_fit_is_an_error(session, make, text):
+    s = session(2)
+    with pytest.raises(WorkerError, match=text) as caught:
+        s.scatter_from_worker0(s.call_packed(make)).get_all()
+    assert caught.value.origin.worker == 0
+
+
+# --- many to one, many to many ---------------------------------------------------------------------
+
+
+@groupings
+@pytest.mark.parametrize("in_group", [True, False])
+@pytest.mark.parametrize(
+    ("op", "fold"), [("sum", np.sum), ("prod", np.prod), ("min", np.min), ("max", np.max), ("avg", np.mean)]
+)
+def test_allreduce_gives_everybody_the_reduction(session, n, groups, in_group, op, fold):
+    s = session(n, groups)
+    values = s.allreduce(s.call_packed(mine), op=op, in_group=in_group).get_all()
+    for worker, value in enumerate(values):
+        expected = fold([w + 1.0 for w in peers(worker, n, groups, in_group)])
+        assert value.tolist() == [[expected] * 3] * 2
+
+
+def test_allreduce_into_a_destination_and_in_place(session):
+    s = session(2)
+    src, dst = s.call_packed(mine, (2,)), s.empty((2,), "float64")
+    s.allreduce(src, dst)
+    assert [v.tolist() for v in dst.get_all()] == [[3, 3]] * 2
+    s.allreduce(src, src)
+    assert [v.tolist() for v in src.get_all()] == [[3, 3]] * 2
+
+
+@groupings
+@pytest.mark.parametrize("in_group", [True, False])
+def test_allgather_joins_along_the_first_axis(session, n, groups, in_group):
+    s = session(n, groups)
+    values = s.allgather(s.call_packed(mine, (1, 2)), in_group=in_group).get_all()
+    for worker, value in enumerate(values):
+        assert value.tolist() == [[w + 1.0] * 2 for w in peers(worker, n, groups, in_group)]
+
+
+@pytest.mark.parametrize(("n", "groups"), [(2, 1), (4, 2)])
+def test_allgather_into_a_destination_compares_element_counts_only(session, n, groups):
+    s = session(n, groups)
+    dst = s.empty((3, 4), "float64")
+    s.allgather(s.call_packed(mine, (2, 3)), dst)
+    for worker, value in enumerate(dst.get_all()):
+        first = worker // 2 * 2
+        assert value.ravel().tolist() == [first + 1.0] * 6 + [first + 2.0] * 6
+
+
+@pytest.mark.parametrize("verb", ["allgather", "gather_to_worker0"])
+def test_gathering_into_a_destination_of_another_size_is_an_error(session, verb):
+    s = session(2)
+    with pytest.raises(WorkerError, match=rf"{verb}: 12 elements do not fill a destination of shape \(5,\)"):
+        getattr(s, verb)(s.call_packed(mine), s.empty((5,), "float64")).get(0)
+
+
+@groupings
+@pytest.mark.parametrize("in_group", [True, False])
+def test_gather_joins_on_the_first_worker(session, n, groups, in_group):
+    s = session(n, groups)
+    values = s.gather_to_worker0(s.call_packed(mine, (1,)), in_group=in_group).get_all()
+    for worker, value in enumerate(values):
+        members = peers(worker, n, groups, in_group)
+        if worker == members[0]:
+            assert value.tolist() == [w + 1.0 for w in members]
+        else:
+            assert value is None
+
+
+def test_gather_into_a_destination_of_the_first_worker(session):
+    s = session(2)
+    dst = s.empty((2, 2), "float64", worker0_only=True)
+    out = s.gather_to_worker0(s.call_packed(mine, (2,)), dst)
+    assert out.get(0).tolist() == [[1, 1], [2, 2]]
+    assert (dst.get(0).tolist(), dst.get(1), out.get(1)) == ([[1, 1], [2, 2]], None, None)
+
+
+@groupings
+def test_reduce_scatter_reduces_then_splits(session, n, groups):
+    s = session(n, groups)
+    size = n // groups
+    values = s.reduce_scatter(s.call_packed(mine, (size, 2))).get_all()
+    for worker, value in enumerate(values):
+        assert value.tolist() == [[sum(w + 1.0 for w in peers(worker, n, groups))] * 2]
+
+
+@groupings
+def test_alltoall_exchanges_parts(session, n, groups):
+    s = session(n, groups)
+    size = n // groups
+    src = s.call_packed(lambda k: 10 * disco.worker().id + np.arange(k), size)
+    for worker, value in enumerate(s.alltoall(src).get_all()):
+        assert value.tolist() == [10 * w + worker % size for w in peers(worker, n, groups)]
+
+
+@pytest.mark.parametrize("in_group", [True, False])
+def test_a_barrier_lets_nobody_on_before_all_have_come(gated, gate, in_group):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id == 1: gate()")
+    gate.arrived()
+    s.barrier(in_group=in_group)
+    later = s.run_nowait("x = 1")
+    with pytest.raises(disco.errors.SyncTimeout):
+        s.sync_worker_0(timeout=0)
+    assert not later.done()
+    gate.open()
+    pending.wait()
+    later.wait()
+
+
+def test_a_collective_that_does_not_fit_is_raised_at_the_next_wait(session):
+    s = session(2)
+    src = s.call_packed(lambda: np.zeros(2 + disco.worker().id))
+    bad = s.allreduce(src)
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    assert sorted(caught.value.failures) == [0, 1]
+    assert caught.value.origin.command == "call allreduce"
+    with pytest.raises(WorkerError):
+        bad.get(0)
+    assert s.allreduce(s.call_packed(mine, (1,))).get(1).tolist() == [3]

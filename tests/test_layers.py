@@ -1,0 +1,199 @@
+"""Imports go down only, and each optional package stays where it belongs.
+
+Read from the source: also imports inside of functions and those for type checkers count as seeing a layer.
+An import for type checkers alone does not need the package it names.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "disco_magic"
+# Who may see whom: a layer sees those below it. Two in one line never see each other.
+LAYERS = [
+    ["errors"],
+    ["core"],
+    ["functions", "injection"],
+    ["channels", "planes"],
+    ["worker"],
+    ["launchers"],
+    ["session"],
+    ["loader"],
+    ["testing", "notebook"],
+]
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "traitlets"}
+# What only these files may import, besides the standard library.
+HOMES = {"cupy": {"planes/device.py", "planes/nccl.py"}, "mpi4py": {"planes/mpi.py", "launchers/mpi.py"}}
+
+
+class Seen(NamedTuple):
+    """One import: what, and whether only type checkers make it."""
+
+    module: str
+    typing_only: bool
+    line: int
+
+
+def _is_type_checking(node):
+    test = node.test
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def imports(source, package=()):
+    """Every import of a module's source, wherever it stands; `package` is where relative ones start."""
+    seen = []
+
+    def visit(node, *, typing_only):
+        if isinstance(node, ast.If) and _is_type_checking(node):
+            for child in node.body:
+                visit(child, typing_only=True)
+            for child in node.orelse:
+                visit(child, typing_only=typing_only)
+            return
+        if isinstance(node, ast.Import):
+            seen.extend(Seen(alias.name, typing_only, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            seen.extend(Seen(f"{start}.{alias.name}", typing_only, node.lineno) for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            visit(child, typing_only=typing_only)
+
+    visit(ast.parse(source), typing_only=False)
+    return seen
+
+
+def layer_of(module):
+    """The layer of ``disco_magic.core.messages``; None if it is none of ours, or the front door."""
+    parts = module.split(".")
+    if parts[0] != "disco_magic" or len(parts) == 1:
+        return None
+    return parts[1] if parts[1] in HEIGHT else None
+
+
+FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+INSIDE = [path for path in FILES if str(path) != "__init__.py"]
+
+
+def imports_of(path):
+    package = ("disco_magic", *path.parts[:-1])
+    return imports((PACKAGE / path).read_text(), package)
+
+
+def _layer(path):
+    return path.parts[0].removesuffix(".py")
+
+
+# --- the reader itself -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import a.b", ("a.b", False)),
+        ("import a.b as c", ("a.b", False)),
+        ("from a import b", ("a.b", False)),
+        ("from ..x import y", ("disco_magic.x.y", False)),
+        ("from . import y", ("disco_magic.core.y", False)),
+        ("def f():\n    import a", ("a", False)),
+        ("try:\n    import a\nexcept ImportError:\n    pass", ("a", False)),
+        ("if TYPE_CHECKING:\n    import a", ("a", True)),
+        ("if typing.TYPE_CHECKING:\n    from a import b", ("a.b", True)),
+        ("if TYPE_CHECKING:\n    pass\nelse:\n    import a", ("a", False)),
+        ("class A:\n    if True:\n        import a", ("a", False)),
+    ],
+)
+def test_the_reader_finds_imports_wherever_they_stand(source, expected):
+    (seen,) = imports(source, ("disco_magic", "core"))
+    assert (seen.module, seen.typing_only) == expected
+
+
+def test_every_file_belongs_to_a_layer():
+    assert {_layer(path) for path in INSIDE} <= set(HEIGHT)
+
+
+# --- the rules -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=str)
+def test_imports_go_down_only(path):
+    own = _layer(path)
+    wrong = []
+    for seen in imports_of(path):
+        target = layer_of(seen.module)
+        if target is not None and target != own and HEIGHT[target] >= HEIGHT[own]:
+            wrong.append(f"line {seen.line}: {own} imports {seen.module}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) != "notebook"], ids=str)
+def test_nothing_below_the_notebook_goes_through_the_front_door(path):
+    names = [s.module for s in imports_of(path) if s.module.startswith("disco_magic.") and layer_of(s.module) is None]
+    assert not names
+
+
+@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) in ("core", "errors")], ids=str)
+def test_the_core_imports_the_standard_library_only(path):
+    outside = {seen.module.split(".")[0] for seen in imports_of(path)} - {"disco_magic"}
+    assert outside <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) == "core"], ids=str)
+def test_the_core_knows_no_thread_lock_clock_or_io(path):
+    outside = {seen.module.split(".")[0] for seen in imports_of(path)}
+    assert not outside & {"threading", "_thread", "time", "socket", "asyncio", "queue", "os", "io", "select"}
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if _layer(p) != "notebook"], ids=str)
+def test_only_the_notebook_layer_imports_ipython_and_widgets(path):
+    runtime = {seen.module.split(".")[0] for seen in imports_of(path) if not seen.typing_only}
+    assert not runtime & NOTEBOOK_ONLY
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_an_optional_package_is_imported_in_its_own_files_only(package):
+    users = {str(path) for path in FILES if any(s.module.split(".")[0] == package for s in imports_of(path))}
+    assert users <= HOMES[package]
+
+
+@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) not in ("notebook", "testing")], ids=str)
+def test_the_runtime_needs_numpy_and_the_standard_library_only(path):
+    if any(str(path) in homes for homes in HOMES.values()):
+        pytest.skip("the home of an optional package")
+    outside = {seen.module.split(".")[0] for seen in imports_of(path) if not seen.typing_only}
+    assert outside - {"disco_magic", "numpy"} <= set(sys.stdlib_module_names)
+
+
+WITHOUT_IPYTHON = f"""
+import importlib, pkgutil, sys
+
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {NOTEBOOK_ONLY!r}:
+            raise ModuleNotFoundError("blocked: " + name, name=name)
+
+sys.meta_path.insert(0, Block())
+import disco_magic
+for module in pkgutil.walk_packages(disco_magic.__path__, "disco_magic."):
+    if not module.name.startswith("disco_magic.notebook"):
+        importlib.import_module(module.name)
+with disco_magic.ThreadedSession(3) as session:
+    result = session.run("allreduce(worker_id)")
+    print(result)
+print(sorted({NOTEBOOK_ONLY!r} & set(sys.modules)))
+"""
+
+
+def test_the_runtime_works_where_ipython_is_not_installed():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_IPYTHON], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["[0-2] 3", "[]", ""]

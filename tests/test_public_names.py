@@ -1,0 +1,49 @@
+"""What ``import disco_magic as disco`` offers, and what it does not load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import disco_magic as disco
+
+
+def python(code):
+    """Run code in an interpreter of its own; what it printed."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("name", disco.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(disco, name).__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'ThredSession'"):
+        disco.ThredSession  # noqa: B018 - looking is the test
+
+
+def test_completion_offers_the_public_names():
+    assert set(disco.__all__) <= set(dir(disco))
+
+
+@pytest.mark.parametrize("name", ["session", "worker"])
+@pytest.mark.parametrize("first", ["disco.ThreadedSession", "disco.session", "disco.worker", "None"])
+def test_session_and_worker_are_functions_whatever_was_loaded_before(name, first):
+    # A folder and a file of the package have the same names; loading them used to replace the functions.
+    code = f"import disco_magic as disco; {first}; import disco_magic.session.config, disco_magic.worker"
+    assert python(f"{code}; print(type(disco.{name}).__name__)") == ["function"]
+
+
+def test_the_import_alone_loads_nothing_but_the_package_itself():
+    code = "import sys; import disco_magic; print(*(m for m in sys.modules if m.startswith('disco_magic')))"
+    assert python(code) == ["disco_magic"]
+
+
+@pytest.mark.parametrize("package", ["numpy", "IPython", "cupy", "mpi4py"])
+def test_the_import_alone_loads_no_other_package(package):
+    assert python(f"import sys, disco_magic; print({package!r} in sys.modules)") == ["False"]

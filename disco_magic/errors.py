@@ -106,10 +106,7 @@ class Failure:
     def summary(self) -> str:
         """``TypeName: message``, the line a traceback ends with (first line of the message only)."""
         name = type(self.exception).__name__
-        try:
-            text = str(self.exception).strip()
-        except Exception:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
-            text = "<exception str() failed>"
+        text = words(self.exception)
         return f"{name}: {text.splitlines()[0]}" if text else name
 
 
@@ -157,6 +154,14 @@ def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
     for worker, failure in failures.items():
         groups.setdefault(failure.summary, []).append(worker)
     return groups
+
+
+def words(error: BaseException) -> str:
+    """``str(error)``, also of an exception whose own ``__str__`` raises."""
+    try:
+        return str(error).strip()
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
+        return "<exception str() failed>"
 
 
 def ranges(workers: list[int] | tuple[int, ...]) -> str:

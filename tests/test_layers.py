@@ -137,7 +137,11 @@ def test_imports_go_down_only(path):
 
 @pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) != "notebook"], ids=str)
 def test_nothing_below_the_notebook_goes_through_the_front_door(path):
-    names = [s.module for s in imports_of(path) if s.module.startswith("disco_magic.") and layer_of(s.module) is None]
+    names = [
+        s.module
+        for s in imports_of(path)
+        if s.module.startswith("disco_magic.") and layer_of(s.module) is None
+    ]
     assert not names
 
 
@@ -194,6 +198,7 @@ print(sorted({NOTEBOOK_ONLY!r} & set(sys.modules)))
 
 
 def test_the_runtime_works_where_ipython_is_not_installed():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_IPYTHON], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    command = [sys.executable, "-c", WITHOUT_IPYTHON]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own code
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n") == ["[0-2] 3", "[]", ""]

@@ -141,7 +141,8 @@ class Launcher(Protocol):
         """What every worker is doing now, in words; never waits for a worker."""
 
     def stop(self, timeout_s: float, through: int = 0) -> Sequence[int]:
-        """End all workers, after Stop was sent to them; what they execute up to `through` is interrupted.
+        """End all workers, after Stop was sent to them.
 
+        What was sent may take `timeout_s` seconds; then what is left of it, up to `through`, is interrupted.
         Idempotent. Afterwards nothing of them is left, but for threads in C code: their ids are returned.
         """

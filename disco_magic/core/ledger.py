@@ -7,6 +7,7 @@ An id is handed out again, last freed first, only after its kill was issued on t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
@@ -125,6 +126,8 @@ class Ledger:
         waiting = [*self._failures.values(), *further]
         self._failures.clear()
         waiting.sort(key=is_consequence)
+        if waiting:
+            waiting.sort(key=partial(_rank, waiting[0]))
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
@@ -164,6 +167,12 @@ class Ledger:
     def _settle_names(self) -> None:
         oldest = min(self._expected, default=self.seq)
         self._renamed = [c for c in self._renamed if self._expected and c.seq > oldest]
+
+
+def _rank(origin: Failure, failure: Failure) -> tuple[int, int]:
+    """Failures of the origin's kind and command first, by worker: which came first among them is chance."""
+    alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
+    return (0, failure.worker) if alike else (1, 0)
 
 
 def is_consequence(failure: Failure) -> bool:

@@ -136,7 +136,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
 
 
 def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
-    """Forget the module of a namespace; values in it live as long as something else holds them. Idempotent."""
+    """Forget the module of a namespace; values in it live as long as something else holds them."""
     # By the worker's name, not by the module's own, which a cell may have changed; and only this module: a
     # restarted session has modules of the same names.
     name = _module_name(context)

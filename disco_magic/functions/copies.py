@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, words
 
 # Immutable all the way down: the object itself may be handed over.
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis)})
@@ -41,6 +41,6 @@ def copy_of(value: Any) -> Any:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here
         raise UsageMistake(
-            f"a value of type {kind.__name__} cannot be copied between controller and worker: {reason}; "
-            "copy the arrays or plain data inside it instead"
+            f"a value of type {kind.__name__} cannot be copied between controller and worker: "
+            f"{words(reason)}; copy the arrays or plain data inside it instead"
         ) from reason

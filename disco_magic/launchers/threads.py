@@ -137,8 +137,11 @@ class ThreadLauncher:
                 break
             self.interrupt(through, alive)
             alive = self._join(alive, pause)
-        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
-        alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
+        try:
+            # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
+            alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
+        except RuntimeError:
+            pass  # the interpreter is ending: no thread can be started, and nobody waits any more
         self.plane.close()
         return alive
 

@@ -90,6 +90,7 @@ def _send(front: Front, options: Namespace, only: int | None) -> None:
     session = front.sessions.ensure(front.settings)
     for name, value in values.items():
         put(session, name, value, only)
+    session.sync_all()  # what the next line looks at is there
 
 
 def _get(front: Front, options: Namespace) -> None:
@@ -107,6 +108,7 @@ def _scatter(front: Front, options: Namespace) -> None:
         for worker, piece in enumerate(pieces):
             register.set(worker, piece)
         session[name] = register
+    session.sync_all()
 
 
 def _split(name: str, value: Any, axis: int, session: Session) -> list[Any]:

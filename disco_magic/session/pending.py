@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
@@ -118,6 +119,20 @@ class PendingCell:
                 return
             self._accept(item)
         self._settle()
+        if self._sigint_came():
+            # It went to the whole process group and ended a child process first, and with that the cell.
+            self._fail(KeyboardInterrupt(f"{self._cell.label} was interrupted as it ended"))
+
+    def _sigint_came(self) -> bool:
+        """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
+        items = []
+        with suppress(Empty):
+            while True:
+                items.append(self._inbox.get_nowait())
+        for item in items:
+            if item is not INTERRUPT:
+                self._inbox.put(item)
+        return INTERRUPT in items
 
     def _stop(self) -> None:
         """Interrupt, then replace what is stuck; returns when every worker has ended the cell."""
@@ -165,7 +180,7 @@ class PendingCell:
             self._ended = item
         else:
             return
-        self._inbox.put(item)  # type: ignore[arg-type]  # whoever waits in another thread needs it too
+        self._inbox.put(item)  # whoever waits in another thread needs it too
 
     def _settle(self) -> None:
         with self._settling:  # of several waiters the first one makes the outcome

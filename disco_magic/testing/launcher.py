@@ -68,12 +68,12 @@ class Crew:
         expect(all(isinstance(event, CellDone) for event in done), f"expected CellDone, got {done}")
         return done
 
-    def stop(self) -> None:
-        """As a session does it."""
+    def stop(self, timeout_s: float = DEADLINE_S) -> None:
+        """As a session does it: what was sent may take `timeout_s` seconds, then it is interrupted."""
         through = self.send(Stop)
         for channel in self.channels:
             channel.close()
-        self.launcher.stop(DEADLINE_S, through)
+        self.launcher.stop(timeout_s, through)
 
 
 def every_worker_answers(crew: Crew) -> None:
@@ -140,7 +140,7 @@ def stopping_twice_is_no_error(crew: Crew) -> None:
     """The second stop finds nothing to do; also while an endless loop runs."""
     endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
     crew.send(lambda seq: Run(seq, 1, endless))
-    crew.stop()
+    crew.stop(timeout_s=0.0)
     crew.launcher.stop(DEADLINE_S, crew.seq)
 
 

@@ -24,7 +24,22 @@ class Refusing:
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 5, 2.5, 1j, "text", b"bytes", ..., np.float32(1), np.dtype("f4"), int, len, types, lambda: 0],
+    [
+        None,
+        True,
+        5,
+        2.5,
+        1j,
+        "text",
+        b"bytes",
+        ...,
+        np.float32(1),
+        np.dtype("f4"),
+        int,
+        len,
+        types,
+        lambda: 0,
+    ],
     ids=repr,
 )
 def test_what_cannot_change_or_is_one_for_all_is_handed_over(value):
@@ -86,5 +101,5 @@ def test_what_cannot_be_copied_is_refused_by_its_type(value):
 
 
 def test_a_refusal_of_our_own_is_passed_on_as_it_is():
-    with pytest.raises(UsageMistake, match="^do it otherwise$"):
+    with pytest.raises(UsageMistake, match=r"^do it otherwise$"):
         copy_of([Refusing()])

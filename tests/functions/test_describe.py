@@ -239,7 +239,7 @@ MAKERS = [
     lambda v: np.full(3, v),
     lambda v: np.full(100_000, v),
     lambda v: np.array([v], object),
-    lambda v: np.float64(v),
+    np.float64,
     lambda v: [1, v],
     lambda v: (v, [v, {"k": v}]),
     lambda v: {v: 1},

@@ -75,7 +75,9 @@ def test_what_cannot_be_called_is_refused():
 
 def test_an_unknown_name_mentions_near_misses():
     register_func("test.scale", len)
-    with pytest.raises(UnknownName, match="no function is registered as 'test.scal'; did you mean 'test.scale'"):
+    with pytest.raises(
+        UnknownName, match=r"no function is registered as 'test.scal'; did you mean 'test.scale'"
+    ):
         find_func("test.scal")
 
 

@@ -15,7 +15,10 @@ def test_an_object_that_fails_gives_one_clear_error_and_the_session_goes_on(sess
         fault.provoke(s)
     if hasattr(caught.value, "failures"):
         assert sorted(caught.value.failures) == list(range(n))
-        assert all(f.exception is fault.error or f.exception.__cause__ is fault.error for f in caught.value.failures.values())
+        assert all(
+            f.exception is fault.error or f.exception.__cause__ is fault.error
+            for f in caught.value.failures.values()
+        )
     else:
         assert fault.error in (caught.value, caught.value.__cause__)
     s.sync_all()

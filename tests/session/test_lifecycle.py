@@ -90,38 +90,6 @@ def test_a_thread_that_cannot_be_started_takes_the_others_down(monkeypatch):
     assert not started[0].is_alive()
 
 
-# --- the current session ---------------------------------------------------------------------------
-
-
-def test_the_current_session_is_the_one_started_last(session):
-    session(1)
-    s = session(2)
-    assert disco.session() is s
-
-
-def test_a_closed_session_is_not_current(session):
-    session(1).shutdown()
-    with pytest.raises(UsageMistake, match="no session is running; start one with %disco start"):
-        disco.session()
-
-
-def test_a_front_end_can_choose_the_current_session(session):
-    first, second = session(1), session(1)
-    current.make_current(first)
-    assert disco.session() is first
-    current.make_current(None)
-    with pytest.raises(UsageMistake):
-        disco.session()
-    assert not second.closed
-
-
-def test_being_current_keeps_no_session_alive():
-    disco.ThreadedSession(1)
-    gc.collect()
-    with pytest.raises(UsageMistake):
-        disco.session()
-
-
 # --- ending ----------------------------------------------------------------------------------------
 
 
@@ -184,9 +152,14 @@ def test_leaving_the_context_waits_and_raises_what_failed():
 
 
 def test_leaving_the_context_with_an_exception_raises_that_one():
-    with pytest.raises(KeyError, match="mine"), disco.ThreadedSession(2) as s:
-        s.call_packed(int, "no number")
-        raise KeyError("mine")
+    def fail():
+        with s:
+            s.call_packed(int, "no number")
+            raise KeyError("mine")
+
+    s = disco.ThreadedSession(2)
+    with pytest.raises(KeyError, match="mine"):
+        fail()
     assert s.closed
 
 
@@ -212,9 +185,9 @@ def test_a_session_that_never_began_can_be_dropped():
 
 def test_the_interpreter_shuts_sessions_down_that_are_left_open():
     code = (
-        "import disco_magic as disco\n"
+        "import sys\nimport disco_magic as disco\n"
         "class Loud:\n"
-        "    def __del__(self): print('freed', flush=True)\n"
+        "    def __del__(self): sys.stdout.write('freed\\n')\n"
         "s = disco.ThreadedSession(2)\n"
         "kept = s.call_packed(Loud)\n"
         "s.sync_all()\n"
@@ -222,6 +195,33 @@ def test_the_interpreter_shuts_sessions_down_that_are_left_open():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "freed\nfreed\n"
+
+
+def test_at_exit_all_open_sessions_are_shut_down(session):
+    first, second = session(1), session(2)
+    current._shut_down_all()
+    assert first.closed
+    assert second.closed
+
+
+def test_a_stuck_worker_that_cannot_be_replaced_any_more_does_not_spoil_the_end(gated, gate, monkeypatch):
+    # An interpreter that is ending starts no thread.
+    s = gated(1)
+    s.run_nowait("gate()")
+    gate.arrived()
+    stuck = workers_of(s)
+
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    s.shutdown(timeout=0)
+    assert s.closed
+    gate.open()
+    for thread in stuck:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in stuck)
+    s._launcher.workers[0].dispose()
 
 
 # --- again -----------------------------------------------------------------------------------------

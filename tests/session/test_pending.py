@@ -1,4 +1,4 @@
-"""A cell on its way, without threads: what the session asks of its workers, and what it makes of the answers."""
+"""A cell on its way, without threads: what the session asks of its workers and makes of their answers."""
 
 from __future__ import annotations
 
@@ -152,6 +152,17 @@ def test_ctrl_c_is_raised_although_the_cell_ends_well(stage, fast):
     assert caught.value.result.errors == {}
 
 
+def test_ctrl_c_that_comes_right_after_the_answer_is_raised_and_the_result_kept(stage):
+    # It went to the whole process group: a child process ended by it, and the cell with the child.
+    _, launcher, pending = stage
+    launcher.cell_done()
+    pending._inbox.put(INTERRUPT)
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
+        pending.wait()
+    assert caught.value.result.errors == {}
+    assert launcher.interrupts == []
+
+
 def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
     _, launcher, pending = stage
     launcher.whereabouts = ["in the first line", "in the second line"]
@@ -161,10 +172,20 @@ def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
     assert sorted(caught.value.result.errors) == [0, 1]
 
 
+def test_a_loss_while_a_cell_is_being_stopped_ends_it_too(stage, fast):
+    _, launcher, pending = stage
+    launcher.on_interrupt = lambda through, workers: launcher.lose(0, "killed")
+    pending.cancel()
+    with pytest.raises(WorkerLost, match="worker 0 is gone: killed"):
+        pending.wait()
+
+
 def test_a_lost_worker_ends_the_wait(stage):
     _, launcher, pending = stage
     launcher.lose(1, "killed by signal 9")
-    with pytest.raises(WorkerLost, match="worker 1 is gone: killed by signal 9; restart the session to go on"):
+    with pytest.raises(
+        WorkerLost, match="worker 1 is gone: killed by signal 9; restart the session to go on"
+    ):
         pending.wait()
     assert pending.done()
 

@@ -6,12 +6,10 @@ import copy
 import gc
 import pickle
 
-import numpy as np
 import pytest
 
 import disco_magic as disco
 from disco_magic.core.messages import Call, Kill
-from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.session.dref import DRef
 from disco_magic.testing.doubles import scripted_session
@@ -226,85 +224,3 @@ def test_a_reference_of_the_life_before_frees_no_register_of_this_one(session):
     del old
     assert held(s) == [[1], [1]]
     assert new.get_all() == [0, 1]
-
-
-# --- pictures --------------------------------------------------------------------------------------
-
-
-def test_the_picture_of_a_session_has_the_named_registers(session):
-    s = session(2)
-    s.run("x = worker_id\nsame = [1]\n_hidden = 1")
-    kept = s.call_packed(who)
-    s.sync_all()
-    picture = s.registers()
-    assert [row.name for row in picture.rows] == ["x", "same"]
-    assert [row.differs for row in picture.rows] == [True, False]
-    assert kept.register
-
-
-def test_the_picture_has_numbered_registers_on_request(session):
-    s = session(2)
-    s.run("x = 1").release()
-    kept = s.call_packed(who)
-    s.sync_all()
-    assert [row.name for row in s.registers(numbered=True).rows] == ["x", f"#{kept.register}"]
-
-
-def test_names_that_only_some_workers_have_differ(session):
-    s = session(3)
-    s.run("x = 1", workers=[1])
-    assert [cell is None for cell in s.registers().row("x").cells] == [True, False, True]
-
-
-def test_a_picture_is_taken_while_a_cell_runs(gated, gate):
-    s = gated(2)
-    pending = s.run_nowait("import numpy\nx = numpy.ones(4)\ngate()\nx = None")
-    gate.arrived(2)
-    assert [cell.shape for cell in s.registers().row("x").cells] == [(4,), (4,)]
-    gate.open()
-    pending.wait()
-    assert [cell.type for cell in s.registers().row("x").cells] == ["NoneType", "NoneType"]
-
-
-def test_a_picture_runs_no_code_of_the_values(session):
-    s = session(1)
-    s.run("class Loud:\n    def __repr__(self): raise SystemExit\n    __len__ = __str__ = __repr__\nx = Loud()")
-    assert s.registers().row("x").cells[0].type == "Loud"
-
-
-def test_there_is_no_picture_of_a_session_that_ended(session):
-    s = session(2)
-    s.run("x = 1")
-    s.shutdown()
-    with pytest.raises(SessionClosed, match="was shut down"):
-        s.registers()
-
-
-def test_info_describes_one_register_per_worker(session):
-    s = session(2)
-    ref = s.call_packed(np.full, (2, 2), 3.0)
-    s.sync_all()
-    info = ref.info()
-    assert info.name == f"#{ref.register}"
-    assert [(cell.shape, cell.mean, cell.nbytes) for cell in info.cells] == [((2, 2), 3.0, 32)] * 2
-
-
-def test_info_waits_for_nobody(gated, gate):
-    s = gated(1)
-    pending = s.run_nowait("gate()")
-    gate.arrived()
-    ref = s.call_packed(who)
-    assert ref.info().cells == (None,)
-    gate.open()
-    pending.wait()
-
-
-def test_info_of_a_poisoned_register_shows_the_failure(session):
-    s = session(1)
-    ref = s.call_packed(int, "no number")
-    with pytest.raises(disco.errors.WorkerError):
-        s.sync_all()
-    (cell,) = ref.info().cells
-    assert isinstance(cell, RegisterInfo)
-    assert cell.type == "failed"
-    assert cell.text.startswith("ValueError: invalid literal")

@@ -1,0 +1,51 @@
+"""Sessions whose cells can say that they run, stop at a gate, and press Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+import pytest
+
+from disco_magic.errors import CellError
+from disco_magic.session import pump
+
+MAIN = threading.main_thread().ident
+
+
+def interrupt_main():
+    """Ctrl-C, as the terminal or the stop button does it, as soon as the main thread waits in a session."""
+    pause = threading.Event()
+    for _ in range(60_000):
+        if sys._current_frames()[MAIN].f_code is pump.take.__code__:
+            signal.pthread_kill(MAIN, signal.SIGINT)
+            return
+        pause.wait(0.001)
+
+
+@pytest.fixture
+def here(gate):
+    """A gate that only says who has come."""
+    made = type(gate)()
+    made.open()
+    return made
+
+
+@pytest.fixture
+def busy(gated, here):
+    """Starts sessions whose cells can call `here`, `gate`, `stop` and `interrupt_main`."""
+    stop = threading.Event()
+
+    def start(n=2, groups=1):
+        return gated(n, groups, here=here, stop=stop, interrupt_main=interrupt_main)
+
+    yield start
+    stop.set()
+
+
+def stopped(pending):
+    """The failures of a cell that was stopped."""
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    return caught.value.failures

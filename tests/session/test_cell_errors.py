@@ -1,0 +1,145 @@
+"""Cells that fail, alone or in a collective."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch
+from disco_magic.functions.cells import compile_cell
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+
+
+# --- errors ----------------------------------------------------------------------------------------
+
+
+def test_an_exception_names_cell_line_and_worker(session):
+    with pytest.raises(CellError) as caught:
+        session(3).run(compile_cell("x = 1\nif worker_id == 1:\n    1 / 0\nx", label="Cell In[7]"))
+    error = caught.value
+    assert list(error.failures) == [1]
+    assert str(error).startswith("Cell In[7] failed on worker 1\n[1] ZeroDivisionError: division by zero\n")
+    assert "line 3, in <module>\n    1 / 0" in error.origin.traceback_text
+
+
+def test_an_errors_result_has_what_there_is(session):
+    with pytest.raises(CellError) as caught:
+        session(3).run("if worker_id == 1: 1 / 0\nworker_id")
+    result = caught.value.result
+    assert list(result.errors) == [1]
+    assert (result[0], result[2]) == (0, 2)
+    assert repr(result) == "[0] 0\n[2] 2\n[1] ZeroDivisionError: division by zero"
+    assert [workers for workers, _ in result.groups()] == [(0,), (2,)]
+    with pytest.raises(disco.errors.WorkerError, match="division by zero"):
+        result[1]
+
+
+def test_the_next_cell_works(session):
+    s = session(2)
+    with pytest.raises(CellError):
+        s.run("1 / 0")
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_names_bound_before_the_exception_stay(session):
+    s = session(1)
+    with pytest.raises(CellError):
+        s.run("x = 5\n1 / 0")
+    assert s["x"].get(0) == 5
+
+
+def test_a_failure_before_the_cell_is_raised_by_it_with_its_result(session):
+    s = session(2)
+    s.call_packed(int, "no number", workers=[1])
+    with pytest.raises(disco.errors.WorkerError, match="call int failed on worker 1") as caught:
+        s.run("worker_id")
+    assert not isinstance(caught.value, CellError)
+    assert caught.value.result.values == [0, 1]
+
+
+def test_a_failing_cell_after_a_failing_call_raises_both_per_worker(session):
+    s = session(2)
+    s.call_packed(int, "no number", workers=[1])
+    with pytest.raises(CellError) as caught:
+        s.run("if worker_id == 0: 1 / 0")
+    assert {w: f.summary.split(":")[0] for w, f in caught.value.failures.items()} == {
+        0: "ZeroDivisionError",
+        1: "ValueError",
+    }
+
+
+def test_how_long_a_failed_cell_took_is_known(session):
+    with pytest.raises(CellError) as caught:
+        session(1).run("1 / 0")
+    assert caught.value.result.elapsed[0] > 0
+
+
+# --- collectives in cells --------------------------------------------------------------------------
+
+
+@sizes
+def test_collectives_are_plain_functions(session, n):
+    result = session(n).run("x = np.full((2, 3), worker_id, dtype='float32')\ny = allreduce(x)\ny.sum()")
+    assert result.values == [6.0 * sum(range(n))] * n
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_collectives_stay_in_the_group_unless_told(session, groups):
+    s = session(6, groups)
+    size = 6 // groups
+    result = s.run("(int(allreduce(worker_id)), int(allreduce(worker_id, in_group=False)))")
+    sums = [sum(range(w // size * size, w // size * size + size)) for w in range(6)]
+    assert result.values == [(total, 15) for total in sums]
+
+
+def test_a_collective_on_a_subset_of_the_workers_is_refused(session):
+    s = session(3)
+    with pytest.raises(CellError) as caught:
+        s.run("allreduce(1.0)", workers=[0, 1])
+    assert all("sent to workers [0-1] only" in str(f.exception) for f in caught.value.failures.values())
+    assert s.run("allreduce(1)").values == [3, 3, 3]
+
+
+def test_a_whole_group_is_a_subset_that_can_call_collectives(session):
+    assert session(4, 2).run("allreduce(worker_id)", workers=[2, 3]).values == [5, 5]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_worker_that_does_not_join_releases_the_others(session, n):
+    s = session(n)
+    with pytest.raises(CellError) as caught:
+        s.run(f"if worker_id != {n - 1}: allreduce(1.0)")
+    assert sorted(caught.value.failures) == list(range(n - 1))
+    assert all(isinstance(f.exception, PlaneAborted) for f in caught.value.failures.values())
+    assert s.run("allreduce(1)").values == [n] * n
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_mismatch_raises_everywhere_with_the_lines_of_the_cell(session, n):
+    s = session(n)
+    with pytest.raises(CellError) as caught:
+        s.run(compile_cell("if worker_id:\n    allreduce(1.0)\nelse:\n    barrier()", label="Cell In[7]"))
+    assert sorted(caught.value.failures) == list(range(n))
+    for failure in caught.value.failures.values():
+        assert isinstance(failure.exception, PlaneMismatch)
+        assert "Cell In[7], line 2" in str(failure.exception)
+        assert "Cell In[7], line 4" in str(failure.exception)
+
+
+def test_an_unread_message_is_the_receivers_error(session):
+    s = session(2)
+    with pytest.raises(CellError, match="worker 1 finished without receiving") as caught:
+        s.run("if worker_id == 0: send(np.ones(3), 1)\nbarrier()")
+    assert list(caught.value.failures) == [1]
+    assert s.run("if worker_id == 0: send(5, 1)\nint(recv(0)) if worker_id else None").values == [None, 5]
+
+
+def test_functions_find_their_worker_and_its_collectives(session):
+    def mean(x):
+        return disco.worker().allreduce(x, "avg")
+
+    s = session(4)
+    assert s.call_packed(mean, s.call_packed(lambda: float(disco.worker().id))).get_all() == [1.5] * 4
+    assert np.isclose(s.run("mean_of = float(worker_id)\nworker.allreduce(mean_of, 'avg')")[3], 1.5)

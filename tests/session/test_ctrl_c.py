@@ -1,0 +1,113 @@
+"""Ctrl-C, timeouts, and processes that end while a cell runs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import SyncTimeout
+
+
+def who():
+    return disco.worker().id
+
+
+# --- Ctrl-C and time -------------------------------------------------------------------------------
+
+
+def test_ctrl_c_stops_the_cell_on_all_workers(busy):
+    s = busy(2)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"was stopped on workers \[0-1\]; registers may differ"
+    ) as caught:
+        s.run("n = 0\nif worker_id == 0: interrupt_main()\nwhile True:\n    n += 1\n")
+    assert sorted(caught.value.result.errors) == [0, 1]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_ctrl_c_says_which_threads_were_replaced(busy, gate):
+    s = busy(2)
+    with pytest.raises(
+        KeyboardInterrupt, match=r"The thread of \[1\] was stuck in a call that cannot be interrupted"
+    ):
+        s.run("if worker_id == 1: interrupt_main(); gate()")
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_ctrl_c_is_reported_although_the_cell_ends_well_meanwhile(busy):
+    s = busy(1)
+    with pytest.raises(KeyboardInterrupt):
+        s.run(
+            "try:\n  interrupt_main()\n  n = 0\n  while True:\n    n += 1\nexcept KeyboardInterrupt:\n  pass"
+        )
+
+
+def test_ctrl_c_while_waiting_for_a_value_leaves_the_session_usable(busy, gate):
+    s = busy(1)
+    s.run("def slow():\n    interrupt_main()\n    gate()\n    return 5")
+    ref = s.call_packed(s["slow"])
+    with pytest.raises(KeyboardInterrupt):
+        ref.get(0)
+    gate.open()
+    assert ref.get(0) == 5
+
+
+def test_a_thread_that_is_not_the_main_one_leaves_ctrl_c_alone(busy, background, gate):
+    s = busy(1)
+    before = signal.getsignal(signal.SIGINT)
+    result = background(s.run, "gate()\n5")
+    gate.arrived()
+    assert signal.getsignal(signal.SIGINT) is before
+    gate.open()
+    assert result()[0] == 5
+
+
+def test_a_cell_that_takes_too_long_is_stopped_and_says_where_it_was(busy):
+    s = busy(2)
+    with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped; it was here:") as caught:
+        s.run("n = 0\nwhile True:\n    n += 1\n", timeout=0)
+    assert sorted(caught.value.result.errors) == [0, 1]
+    assert "worker 1:" in str(caught.value)
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_a_cell_that_is_quick_enough_is_not_stopped(busy):
+    assert busy(2).run("worker_id", timeout=60).values == [0, 1]
+
+
+# --- the end of the process ------------------------------------------------------------------------
+
+BUSY = """
+import threading
+import disco_magic as disco
+begun = threading.Semaphore(0)
+session = disco.ThreadedSession(3, extras=lambda context: {{"begun": begun}})
+session.run_nowait({cell!r})
+for _ in range(3):
+    begun.acquire()
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["", "del session", "raise SystemExit(0)", "session.shutdown(timeout=0)"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "begun.release()\nn = 0\nwhile True:\n    n += 1",
+        "begun.release()\nimport threading\nthreading.Lock().acquire() and threading.Event().wait()",
+        "begun.release()\nif worker_id: allreduce(1.0)\nwhile True: pass",
+        "begun.release()\nwhile True:\n    try:\n        n = 1\n    except BaseException:\n        pass",
+    ],
+    ids=["loop", "stuck", "collective", "swallowing"],
+)
+def test_a_process_with_a_busy_session_ends_cleanly(cell, end):
+    code = BUSY.format(cell=cell, end=end)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,109 @@
+"""What fails is raised once, at the next wait, the origin first."""
+
+from __future__ import annotations
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import WorkerError
+
+sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
+
+
+def who():
+    return disco.worker().id
+
+
+def fail_on(worker, error=ValueError("boom")):  # noqa: B008 - one exception for all is what a user's module has
+    if disco.worker().id == worker:
+        raise error
+    return "fine"
+
+
+def give(*args, **kwargs):
+    return args, kwargs
+
+
+@sizes
+@pytest.mark.parametrize("way", ["sync_all", "sync_worker", "get", "run", "read name"])
+def test_a_failure_is_raised_once_at_the_next_wait(session, n, way):
+    s = session(n)
+    s.run("known = 1")
+    good = s.call_packed(who)
+    s.call_packed(fail_on, n - 1)
+    ways = {
+        "sync_all": s.sync_all,
+        "sync_worker": lambda: s.sync_worker(n - 1),
+        "get": lambda: good.get(n - 1),
+        "run": lambda: s.run("1"),
+        "read name": lambda: s["known"].get(n - 1),
+    }
+    with pytest.raises(WorkerError, match=f"fail_on failed on worker {n - 1}") as caught:
+        ways[way]()
+    assert caught.value.origin.summary == "ValueError: boom"
+    s.sync_all()
+    assert good.get_all() == list(range(n))
+
+
+def test_dependents_inherit_the_origin_and_it_is_raised_once(session):
+    s = session(2)
+    bad = s.call_packed(fail_on, 1)
+    further = s.call_packed(give, s.call_packed(give, bad))
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    assert {w: f.summary for w, f in caught.value.failures.items()} == {1: "ValueError: boom"}
+    s.sync_all()
+    with pytest.raises(WorkerError) as caught:
+        further.get(1)
+    assert caught.value.origin.command == "call fail_on"
+    assert further.get(0) == (((("fine",), {}),), {})
+
+
+def test_only_the_first_failure_of_each_worker_is_kept(session):
+    s = session(2)
+    for text in ("first", "second"):
+        s.call_packed(fail_on, 1, RuntimeError)
+        s.call_packed(int, text)
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    assert sorted(caught.value.failures) == [0, 1]
+    assert isinstance(caught.value.failures[1].exception, RuntimeError)
+    s.sync_all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_origin_comes_first_and_the_released_ones_last(session, n):
+    s = session(n)
+
+    def reduce_but_one(x):
+        if disco.worker().id == n - 1:
+            raise ValueError("boom")
+        return disco.worker().allreduce(x)
+
+    s.call_packed(reduce_but_one, s.call_packed(who))
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    assert sorted(caught.value.failures) == list(range(n))
+    assert caught.value.origin.worker == n - 1
+    kinds = [type(f.exception).__name__ for f in caught.value.failures.values()]
+    assert kinds == ["ValueError"] + ["PlaneAborted"] * (n - 1)
+    assert s.call_packed(who).get_all() == list(range(n))
+
+
+def test_a_traceback_shows_the_users_lines_and_none_of_the_runtimes(session):
+    s = session(1)
+    s.call_packed(fail_on, 0)
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    text = caught.value.origin.traceback_text
+    assert "in fail_on" in text
+    assert "worker.py" not in text
+
+
+def test_a_collectives_error_ends_at_the_line_that_called_it(session):
+    s = session(2)
+    with pytest.raises(disco.errors.CellError) as caught:
+        s.run("def f():\n    allreduce([1.0, 2.0][: worker_id + 1])\nf()")
+    text = caught.value.origin.traceback_text
+    assert "line 2, in f" in text
+    assert "planes" not in text

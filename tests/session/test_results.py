@@ -1,0 +1,161 @@
+"""What a cell gives back: values, groups of equal ones, rendered text."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+from disco_magic.errors import CellError, SessionClosed, UsageMistake
+from disco_magic.functions.cells import compile_cell
+
+WORDS = contextvars.ContextVar("words")
+
+
+class Scope:
+    """A front end that keeps per worker what a cell prints through `say`."""
+
+    def __init__(self):
+        self.stdout = {}
+        self.log = []
+        self.given_up = []
+
+    def context(self, worker):
+        context = contextvars.copy_context()
+        context.run(WORDS.set, [])
+        return context
+
+    def render(self, value):
+        return {"text/plain": f"<{value}>", "text/html": f"<b>{value}</b>"}
+
+    def ended(self, worker):
+        self.stdout[worker] = "".join(WORDS.get())
+
+    def abandoned(self, worker):
+        self.given_up.append(worker)
+
+
+def say(text):
+    WORDS.get().append(text)
+
+
+# --- results ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("36.0", "[0-3] 36.0"),
+        ("worker_id // 2", "[0-1] 0\n[2-3] 1"),
+        ("worker_id % 2", "[0,2] 0\n[1,3] 1"),
+        ("None", "<Cell on workers [0-3]: no value>"),
+        ("x = 1", "<Cell on workers [0-3]: no value>"),
+        ("None if worker_id else 5", "[0] 5\n[1-3] None"),
+        ("np.eye(2)", "[0-3] array([[1., 0.],\n             [0., 1.]])"),
+    ],
+)
+def test_a_result_shows_equal_values_together(session, source, text):
+    assert repr(session(4).run(compile_cell(source, label="Cell"))) == text
+
+
+def test_values_that_look_alike_but_differ_are_kept_apart(session):
+    result = session(2).run(
+        "np.zeros(2000) if worker_id else np.arange(2000) // 1500 * 0.0 + np.eye(1, 2000, 1000)[0]"
+    )
+    assert [workers for workers, _ in result.groups()] == [(0,), (1,)]
+
+
+def test_groups_can_be_asked_for_some_workers(session):
+    result = session(3).run("1")
+    assert result.groups((0, 2)) == [((0, 2), {"text/plain": "1"})]
+
+
+def test_a_result_is_read_by_worker_and_in_order(session):
+    result = session(3).run("worker_id * 2", workers=[0, 2])
+    assert (result[2], list(result), len(result)) == (4, [0, 4], 2)
+    with pytest.raises(UsageMistake, match=r"ran on workers \[0,2\], not on 1"):
+        result[1]
+
+
+def test_a_results_values_are_copies(session):
+    result = session(1).run("x = [1]\nx")
+    result[0].append("mine")
+    assert result[0] == [1]
+
+
+def test_a_result_keeps_its_value_when_the_name_is_bound_again(session):
+    s = session(1)
+    result = s.run("x = 1\nx")
+    s.run("x = 2")
+    assert result[0] == 1
+
+
+def test_a_released_result_frees_its_register_and_keeps_what_was_shown(session):
+    s = session(2)
+    result = s.run("np.ones(3)")
+    assert s.ledger.live_registers == 1
+    result.release()
+    s.sync_all()
+    assert s.ledger.live_registers == 0
+    assert repr(result) == "[0-1] array([1., 1., 1.])"
+    with pytest.raises(UsageMistake, match="were released; what was shown is still here"):
+        result[0]
+
+
+@pytest.mark.parametrize("end", ["shutdown", "restart"])
+def test_values_of_a_session_that_ended_say_so(session, end):
+    s = session(1)
+    result = s.run(compile_cell("5", label="Cell In[7]"))
+    getattr(s, end)()
+    with pytest.raises(SessionClosed, match=r"the values of Cell In\[7\] went with their session"):
+        result.values  # noqa: B018 - looking is the test
+    assert repr(result) == "[0] 5"
+
+
+def test_elapsed_seconds_are_measured_on_the_worker(session):
+    result = session(2).run(
+        "import time\nstart = time.perf_counter()\nx = sum(range(1000))\ntime.perf_counter() - start"
+    )
+    assert all(result.elapsed[w] >= result[w] for w in (0, 1))
+
+
+# --- a front end's scope ---------------------------------------------------------------------------
+
+
+def test_a_cell_runs_in_the_contexts_of_its_scope(session):
+    s = session(2, extras=lambda context: {"say": say})
+    result = s.run("say(f'I am {worker_id}')\nworker_id", scope=Scope())
+    assert result.stdout == {0: "I am 0", 1: "I am 1"}
+    assert result.shown[1] == {"text/plain": "<1>", "text/html": "<b>1</b>"}
+
+
+def test_output_of_a_failed_cell_is_in_the_errors_result(session):
+    s = session(1, extras=lambda context: {"say": say})
+    with pytest.raises(CellError) as caught:
+        s.run("say('so far')\n1 / 0", scope=Scope())
+    assert caught.value.result.stdout == {0: "so far"}
+
+
+def test_a_scope_that_cannot_be_entered_sends_nothing(session):
+    class Broken(Scope):
+        def context(self, worker):
+            raise RuntimeError("no stream")
+
+    s = session(2)
+    before = (s.ledger.seq, s.ledger.live_registers)
+    with pytest.raises(RuntimeError, match="no stream"):
+        s.run("1", scope=Broken())
+    assert (s.ledger.seq, s.ledger.live_registers) == before
+
+
+def test_scopes_are_forgotten_when_their_cell_has_ended(session):
+    s = session(2)
+    s.run("1", scope=Scope())
+    with pytest.raises(CellError):
+        s.run("1 / 0", scope=Scope())
+    assert [worker.scopes for worker in s._launcher.workers] == [{}, {}]
+
+
+def test_without_a_scope_print_goes_to_stdout(session, capsys):
+    session(1).run("print('hello')")
+    assert capsys.readouterr().out == "hello\n"

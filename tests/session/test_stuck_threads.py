@@ -1,0 +1,194 @@
+"""Code that catches interrupts, and threads that nobody can end."""
+
+from __future__ import annotations
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import CellError, WorkerInterrupt
+from tests.session.conftest import stopped
+
+
+def who():
+    return disco.worker().id
+
+
+# --- code that catches the interrupt ---------------------------------------------------------------
+
+
+def test_user_code_can_clean_up(busy, here):
+    s = busy(1)
+    pending = s.run_nowait(
+        "here()\n"
+        "n = 0\n"
+        "try:\n"
+        "    n += 1\n"
+        "    while True:\n"
+        "        n += 1\n"
+        "except KeyboardInterrupt:\n"
+        "    cleaned = True\n"
+        "    raise\n"
+    )
+    here.arrived()
+    pending.cancel()
+    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert s["cleaned"].get(0) is True
+
+
+def test_a_cell_that_catches_the_interrupt_and_ends_well_was_interrupted_all_the_same(busy, here):
+    s = busy(1)
+    pending = s.run_nowait(
+        "here()\nn = 0\ntry:\n  n += 1\n  while True:\n    n += 1\nexcept KeyboardInterrupt:\n  pass\n'fine'"
+    )
+    here.arrived()
+    pending.cancel()
+    failure = stopped(pending)[0]
+    assert failure.summary == "WorkerInterrupt: the command was interrupted"
+
+
+def test_a_cell_that_goes_on_after_the_first_interrupt_is_ended_by_the_next(busy, here):
+    s = busy(1)
+    pending = s.run_nowait(
+        "caught = 0\n"
+        "n = 0\n"
+        "here()\n"
+        "try:\n"
+        "    n += 1\n"
+        "    while True:\n"
+        "        n += 1\n"
+        "except KeyboardInterrupt:\n"
+        "    caught = 1\n"
+        "while True:\n"
+        "    n += 1\n"
+    )
+    here.arrived()
+    pending.cancel()
+    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert s["caught"].get(0) == 1
+    assert s._launcher.stuck == []
+
+
+def test_a_cell_that_cancels_no_await_is_ended_by_the_next_interrupt(busy, here):
+    s = busy(1)
+    pending = s.run_nowait(
+        "import asyncio\n"
+        "caught = 0\n"
+        "async def stubborn():\n"
+        "    global caught\n"
+        "    here()\n"
+        "    try:\n"
+        "        await asyncio.sleep(3600)\n"
+        "    except asyncio.CancelledError:\n"
+        "        caught = 1\n"
+        "    while True:\n"
+        "        await asyncio.sleep(0)\n"
+        "await stubborn()\n"
+    )
+    here.arrived()
+    pending.cancel()
+    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert s["caught"].get(0) == 1
+
+
+SWALLOW = (
+    "here()\n"
+    "n = 0\n"
+    "while not stop.is_set():\n"
+    "    try:\n"
+    "        while not stop.is_set():\n"
+    "            n += 1\n"
+    "    except BaseException:\n"
+    "        pass\n"
+)
+
+
+def test_code_that_swallows_everything_loses_its_thread(busy, here):
+    s = busy(2)
+    pending = s.run_nowait(SWALLOW, workers=[1])
+    here.arrived()
+    pending.cancel()
+    failure = stopped(pending)[1]
+    assert "its thread was stuck in a call that Python cannot end" in str(failure.exception)
+    assert len(s._launcher.stuck) == 1
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
+# --- threads that cannot be ended ------------------------------------------------------------------
+
+
+def test_a_thread_in_a_c_call_is_replaced_and_the_registers_stay(busy, gate):
+    s = busy(2)
+    s.run("kept = worker_id")
+    kept = s.call_packed(who)
+    pending = s.run_nowait("gate()\nlate = 'written'")
+    gate.arrived(2)
+    pending.cancel()
+    assert sorted(stopped(pending)) == [0, 1]
+    assert s.run("kept").values == kept.get_all() == [0, 1]
+    assert s.run("allreduce(1)").values == [2, 2]
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join()
+    assert "late" not in s
+    assert all("late" not in worker.registers.names for worker in s._launcher.workers)
+
+
+def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, gate):
+    s = busy(1)
+    s.run("def slow():\n    try:\n        gate()\n    except BaseException:\n        pass\n    return 'late'")
+    stuck = s.call_packed(s["slow"])
+    gate.arrived()
+    pending = s.run_nowait("1")
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    stuck.set(0, "new")
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join()
+    assert stuck.get(0) == "new"
+
+
+def test_a_replaced_thread_can_call_no_collective(busy, gate, here):
+    s = busy(1)
+    s.run("seen = []")
+    pending = s.run_nowait(
+        "try:\n    gate()\nexcept BaseException: pass\ntry:\n    barrier()\nexcept BaseException as error:\n"
+        "    seen.append(str(error))\n"
+    )
+    gate.arrived()
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join()
+    assert "in another thread than the worker's own" in s["seen"].get(0)[0]
+
+
+def test_the_front_end_is_told_whose_thread_was_given_up(busy, gate):
+    import contextvars
+
+    class Scope:
+        stdout = {}  # noqa: RUF012 - never written
+        given_up = []  # noqa: RUF012 - one test, one list
+
+        def context(self, worker):
+            return contextvars.copy_context()
+
+        def render(self, value):
+            return {"text/plain": ""}
+
+        def ended(self, worker):
+            return None
+
+        def abandoned(self, worker):
+            self.given_up.append(worker)
+
+    s = busy(2)
+    pending = s.run_nowait("if worker_id == 1: gate()", scope=Scope())
+    gate.arrived()
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    assert Scope.given_up == [1]

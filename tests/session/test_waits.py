@@ -1,0 +1,134 @@
+"""Waiting with a timeout, from several threads, and for sessions that are not there."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake
+
+
+def who():
+    return disco.worker().id
+
+
+def give(*args, **kwargs):
+    return args, kwargs
+
+
+# --- waiting ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["sync_all", "get", "get_all"])
+def test_a_wait_that_takes_too_long_says_where_the_workers_are(gated, gate, way):
+    s = gated(2)
+    s.run("def hold(): gate()")
+    ref = s.call_packed(s["hold"])
+    gate.arrived(2)
+    ways = {
+        "sync_all": lambda: s.sync_all(timeout=0),
+        "get": lambda: ref.get(1, timeout=0),
+        "get_all": lambda: ref.get_all(timeout=0),
+    }
+    with pytest.raises(SyncTimeout, match="did not answer within 0 s and go on") as caught:
+        ways[way]()
+    assert "worker 1: executing call hold" in str(caught.value)
+    gate.open()
+    s.sync_all()
+    assert ref.get_all() == [None, None]
+
+
+def test_a_timeout_shows_who_waits_in_which_collective(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id == 0: gate()\nallreduce(1.0)")
+    gate.arrived()
+    _until(lambda: 1 in s._launcher.plane.waiting)
+    with pytest.raises(SyncTimeout) as caught:
+        s.sync_all(timeout=0)
+    assert "worker 1: executing Cell" in str(caught.value)
+    assert "waiting in" in str(caught.value)
+    assert "allreduce" in str(caught.value)
+    gate.open()
+    pending.wait()
+
+
+def _until(condition):
+    pause = threading.Event()
+    for _ in range(60_000):
+        if condition():
+            return
+        pause.wait(0.001)
+    pytest.fail("it never came to that")
+
+
+def test_waiting_for_one_worker_does_not_wait_for_the_others(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id == 1: gate()")
+    gate.arrived()
+    s.sync_worker_0()
+    s.sync_worker(0)
+    assert not pending.done()
+    gate.open()
+    pending.wait()
+
+
+def test_a_late_answer_after_a_timeout_disturbs_nobody(gated, gate):
+    s = gated(1)
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    for _ in range(3):
+        with pytest.raises(SyncTimeout):
+            s.sync_all(timeout=0)
+    gate.open()
+    pending.wait()
+    assert s.call_packed(who).get(0) == 0
+    assert not s.ledger.expecting
+
+
+# --- several threads, several sessions -------------------------------------------------------------
+
+
+def test_two_threads_may_use_one_session(session, background):
+    s = session(3)
+
+    def work(number):
+        for step in range(50):
+            ref = s.call_packed(give, number, step)
+            assert ref.get(step % 3)[0] == (number, step)
+            name = f"x{number}"
+            s.run(f"{name} = {step}")
+            assert s[name].get(0) == step
+
+    results = [background(work, number) for number in range(3)]
+    for result in results:
+        result()
+    s.sync_all()
+
+
+@pytest.mark.parametrize("use", ["get", "argument", "name", "function"])
+def test_a_reference_of_another_session_is_refused(session, use):
+    mine, other = session(1), session(1)
+    ref = other.call_packed(who)
+    uses = {
+        "get": lambda: mine.fetch(ref, (0,)),
+        "argument": lambda: mine.call_packed(give, 1, ref),
+        "name": lambda: mine.__setitem__("x", ref),
+        "function": lambda: mine.call_packed(ref),
+    }
+    text = f"{ref!r} belongs to session {other.id}, this is session {mine.id}"
+    before = mine.ledger.seq
+    with pytest.raises(UsageMistake) as caught:
+        uses[use]()
+    assert str(caught.value) == text
+    assert mine.ledger.seq == before
+
+
+def test_after_shutdown_a_call_is_refused(session):
+    s = session(1)
+    ref = s.call_packed(who)
+    s.shutdown()
+    for use in (lambda: s.call_packed(who), ref.get, s.sync_all, lambda: s.run("1"), lambda: s.store(1)):
+        with pytest.raises(SessionClosed, match=f"session {s.id} was shut down; start another one"):
+            use()

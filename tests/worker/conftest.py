@@ -1,0 +1,63 @@
+"""A worker whose commands a test feeds by hand, in its own thread."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+from disco_magic.core.messages import Call, Stop
+from disco_magic.functions.context import Topology
+from disco_magic.worker import Worker
+
+
+class Plane:
+    """Keeps who left which command, and how often a departure was told."""
+
+    def __init__(self):
+        self.left = [-1, -1]
+        self.waiting = {}
+        self.told = []
+        self.messages = []
+
+    def leave(self, worker, scope, failure=None):
+        self.left[worker] = scope
+        self.told.append((scope, None if failure is None else failure.summary))
+
+    def unread(self, worker, scope):
+        return self.messages
+
+
+class Bench:
+    """A worker whose commands come from a list; `serve` returns when they are used up."""
+
+    def __init__(self):
+        self.events = []
+        self.plane = Plane()
+        self.worker = Worker(1, Topology(2), self.plane, self.events.append, session_id=9998)
+
+    def serve(self, *commands):
+        source = iter([*commands, Stop(10_000)])
+        contextvars.copy_context().run(self.worker.run, self.worker.lane, lambda: next(source))
+        return self.events
+
+    def call(self, function):
+        """Call `function` as a command; what it returned."""
+        outcome = []
+        self.serve(Call(1, 5, lambda: outcome.append(function()), ()))
+        return outcome[0]
+
+    @property
+    def values(self):
+        return self.worker.registers.values
+
+
+@pytest.fixture
+def bench():
+    made = Bench()
+    dispose, made.worker.dispose = (
+        made.worker.dispose,
+        lambda: None,
+    )  # the test looks at the registers afterwards
+    yield made
+    dispose()

@@ -1,0 +1,192 @@
+"""Interrupts and plane calls of one worker, one step at a time in the test's own thread."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+
+import pytest
+
+from disco_magic import injection
+from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
+from disco_magic.errors import UsageMistake, WorkerInterrupt
+from disco_magic.functions.cells import compile_cell
+
+
+def boom():
+    raise ValueError("boom")
+
+
+# --- interrupts, step by step ----------------------------------------------------------------------
+
+
+def test_a_command_that_was_interrupted_before_it_began_is_not_executed(bench):
+    ran = []
+    assert bench.worker.interrupt(2) is False
+    events = bench.serve(
+        Call(1, 5, ran.append, (1,)), Run(2, 6, compile_cell("x = 1")), Call(3, 7, ran.append, (3,))
+    )
+    assert ran == [3]
+    assert [str(event.failure.exception) for event in events] == ["interrupted before it began"] * 2
+
+
+def test_an_older_interrupt_does_not_shorten_a_newer_one(bench):
+    bench.worker.interrupt(5)
+    bench.worker.interrupt(2)
+    assert bench.worker.skip_through == 5
+
+
+def test_an_interrupt_does_not_mean_a_later_command(bench):
+    outcome = []
+    bench.serve(Call(7, 5, lambda: outcome.append(bench.worker.interrupt(6)), ()))
+    assert outcome == [False]
+    assert bench.values == {5: None}
+
+
+def test_an_injected_exception_ends_the_function_it_is_meant_for(bench):
+    def interrupt_myself():
+        assert bench.worker.interrupt(1)
+        while True:
+            pass
+
+    (event,) = bench.serve(Call(1, 5, interrupt_myself, ()))
+    assert isinstance(event.failure.exception, WorkerInterrupt)
+    assert bench.worker.lane.running == []
+    assert bench.worker.lane.interrupted is None
+
+
+def test_an_interrupt_between_the_functions_end_and_the_bookkeeping_counts(bench, monkeypatch):
+    # Step 3 without an injection: interrupt takes the command out, the function has returned already.
+    monkeypatch.setattr(injection, "inject", lambda thread_id: None)
+    (event,) = bench.serve(Call(1, 5, bench.worker.interrupt, (1,)))
+    assert event.failure.summary == "WorkerInterrupt: the command was interrupted"
+    assert bench.values == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "event"),
+    [(lambda f: Call(7, 5, f, ()), None), (lambda f: Run(7, 5, compile_cell("f()")), CellDone)],
+    ids=["call", "cell"],
+)
+def test_a_command_taken_out_by_mistake_is_finished_all_the_same(bench, command, event):
+    # `interrupt` looked at an older command, popped this one, and saw that it was not meant.
+    def popped():
+        bench.worker.lane.running.pop()
+        return "fine"
+
+    bench.worker.registers.names["f"] = popped
+    events = bench.serve(command(popped))
+    assert bench.values == {5: "fine"}
+    assert [type(e) for e in events] == ([] if event is None else [event])
+    assert all(e.failure is None for e in events)
+
+
+def test_an_interrupt_that_finds_another_command_leaves_it_alone(bench):
+    class Moving(list):
+        """The worker moves on to command 9 between the two looks."""
+
+        def pop(self, *args):
+            super().pop()
+            return Sync(9)
+
+    bench.worker.lane.running = Moving([Sync(1)])
+    assert bench.worker.interrupt(3) is False
+    assert bench.worker.lane.interrupted is None
+
+
+def test_an_interrupt_that_finds_nothing_any_more_does_nothing(bench):
+    class Vanishing(list):
+        """The worker ends its command between the two looks."""
+
+        def pop(self, *args):
+            raise IndexError
+
+    bench.worker.lane.running = Vanishing([Sync(1)])
+    assert bench.worker.interrupt(3) is False
+    assert bench.worker.lane.interrupted is None
+
+
+def test_an_exception_that_strikes_outside_of_the_loop_settles_its_command(bench):
+    # Step 4: injected after the function ended, before serve noticed.
+    lane = bench.worker.lane
+    calls = []
+
+    def get():
+        calls.append(len(calls))
+        if len(calls) == 1:
+            command = Call(1, 5, boom, ())
+            bench.worker.interpreter.feed(command)
+            lane.interrupted = command
+            raise WorkerInterrupt("late")
+        if len(calls) == 2:
+            raise WorkerInterrupt("meant for nothing any more")
+        return Stop(2)
+
+    contextvars.copy_context().run(bench.worker.run, lane, get)
+    (event,) = bench.events
+    assert isinstance(event.failure.exception, WorkerInterrupt)
+    assert len(calls) == 3
+
+
+def test_an_await_that_ended_in_this_moment_is_injected_instead(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", injected.append)
+
+    def closed():
+        raise RuntimeError("Event loop is closed")
+
+    bench.worker.lane.running.append(Sync(1))
+    bench.worker.cells.cancel = closed
+    assert bench.worker.interrupt(1)
+    assert injected == [bench.worker.lane.thread_id]
+
+
+def test_a_second_interrupt_injects_although_an_await_could_be_cancelled(bench, monkeypatch):
+    injected, cancelled = [], []
+    monkeypatch.setattr(injection, "inject", injected.append)
+    bench.worker.lane.running.append(Sync(1))
+    bench.worker.cells.cancel = lambda: cancelled.append(1)
+    bench.worker.interrupt(1)
+    assert (len(cancelled), len(injected)) == (1, 0)
+    bench.worker.interrupt(1)
+    assert (len(cancelled), len(injected)) == (1, 1)
+
+
+# --- plane calls -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_injected_inside_of_a_plane_call(bench, monkeypatch):
+    injected = []
+    monkeypatch.setattr(injection, "inject", injected.append)
+
+    def program():
+        assert bench.worker.enter() == (1, None)
+        assert bench.worker.interrupt(1)
+        assert injected == []
+        with pytest.raises(WorkerInterrupt, match="interrupted in a collective"):
+            bench.worker.leave()
+        with pytest.raises(WorkerInterrupt, match="interrupted before a collective"):
+            bench.worker.enter()
+        return "done"
+
+    assert bench.call(program) == "done"
+
+
+def test_an_undisturbed_plane_call_is_left_quietly(bench):
+    def program():
+        bench.worker.enter()
+        bench.worker.leave()
+        return bench.worker.lane.shielded
+
+    assert bench.call(program) is False
+
+
+def test_a_plane_call_outside_of_a_command_is_refused(bench):
+    bench.worker.lane.thread_id = threading.get_ident()
+    with pytest.raises(WorkerInterrupt, match="before a collective"):
+        bench.worker.enter()
+
+
+def test_a_plane_call_of_another_thread_is_refused(bench):
+    with pytest.raises(UsageMistake, match="a collective of worker 1 was called in another thread"):
+        bench.worker.enter()

@@ -20,23 +20,23 @@ How a command and an interrupt agree without a lock on the fast path
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic import injection
 from disco_magic.core.interpreter import CALL, EXECUTE, SKIP, STOP, Interpreter
 from disco_magic.core.registers import RegisterFile
-from disco_magic.errors import DiscoError, Failure, PlaneMismatch, UsageMistake, WorkerInterrupt
+from disco_magic.errors import Failure, PlaneMismatch, UsageMistake, WorkerInterrupt
 from disco_magic.functions.cells import CellRunner, drop_namespace, new_namespace
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.sites import innermost_site
+from disco_magic.functions.tracebacks import error_text, own_frames
 
 if TYPE_CHECKING:
     import contextvars
-    import types
     from collections.abc import Callable, Mapping
 
     from disco_magic.core.interfaces import Plane
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     Extras = Callable[[WorkerContext], Mapping[str, Any]]
 
 _NOTHING: Final = object()
+_INTERRUPTED: Final = "the command was interrupted"
 
 
 class Lane:
@@ -211,7 +212,7 @@ class Worker:
             return True
         if interrupted and not isinstance(error, WorkerInterrupt):
             # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
-            error = WorkerInterrupt("the command was interrupted").with_traceback(error.__traceback__)
+            error = WorkerInterrupt(_INTERRUPTED).with_traceback(error.__traceback__)
         self._fail(command, error)
         return True
 
@@ -225,13 +226,12 @@ class Worker:
 
     def _failure(self, command: Command, error: BaseException) -> Failure:
         error.__traceback__ = own_frames(error)
-        text = "".join(traceback.format_exception(error))
-        return Failure(self.id, command.seq, self.interpreter.describe(command), error, text)
+        return Failure(self.id, command.seq, self.interpreter.describe(command), error, error_text(error))
 
     # --- plane calls (Guard) -------------------------------------------------------------------
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:
-        """Begin a plane call: no injection from here to `leave`; the plane's abort ends the wait instead."""
+        """Begin a plane call: no injection from here to `leave`; an interrupt ends the wait instead."""
         with self._mutex:
             lane = self.lane
             if threading.get_ident() != lane.thread_id:
@@ -259,6 +259,8 @@ class Worker:
     def interrupt(self, through: int) -> bool:
         """End what is executing if its `seq` is ``<= through``, skip what has not begun.
 
+        Whoever waits for this worker in a collective of that command is released.
+
         Returns whether something was executing; it may still be, if it is stuck in C code. Call again to
         inject again: the first call only cancels a cell that awaits, so that its ``finally`` can await too.
         """
@@ -267,15 +269,16 @@ class Worker:
             lane = self.lane
             cancel = self.cells.cancel if lane.interrupted is None else None
             if lane.interrupted is None:
-                if not lane.running or lane.running[-1].seq > through:
-                    return False
                 try:
-                    command = lane.running.pop()
+                    command = lane.running[-1]
+                    if command.seq <= through:
+                        command = lane.running.pop()
                 except IndexError:
-                    return False
+                    return False  # idle, or it ended in this moment
                 if command.seq > through:
                     return False  # it moved on between the two looks; _settle lets it be
                 lane.interrupted = command
+                self._plane.leave(self.id, command.seq, self._failure(command, WorkerInterrupt(_INTERRUPTED)))
             if cancel is not None:
                 try:
                     cancel()
@@ -305,8 +308,10 @@ class Worker:
         scope, _ = self.scopes.get(command.seq, (None, None))
         if scope is not None:
             scope.abandoned(self.id)
-        stuck = WorkerInterrupt("interrupted; its thread was stuck in a call that Python cannot end")
-        self._fail(command, stuck)
+        at = innermost_site(sys._current_frames().get(lane.thread_id))  # noqa: SLF001 - the documented way
+        self._fail(
+            command, WorkerInterrupt(f"its thread was stuck in a call that Python cannot end, at {at}")
+        )
         return self.lane
 
     def position(self) -> str:
@@ -325,24 +330,3 @@ class Worker:
         self.registers.names.clear()
         self.registers.values.clear()
         self.registers.poisons.clear()
-
-
-def own_frames(error: BaseException) -> types.TracebackType | None:
-    """The traceback of `error` without the runtime's frames before the user's first one.
-
-    An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
-    too: the line that called the collective is what its reader wants to see.
-    """
-    trace = error.__traceback__
-    while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
-        trace = trace.tb_next
-    if trace is None:
-        return None if isinstance(error, DiscoError | WorkerInterrupt) else error.__traceback__
-    if isinstance(error, DiscoError | WorkerInterrupt):
-        last = step = trace
-        while step is not None:
-            if not runtime_file(step.tb_frame.f_code.co_filename):
-                last = step
-            step = step.tb_next  # type: ignore[assignment]
-        last.tb_next = None
-    return trace

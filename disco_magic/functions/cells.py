@@ -12,11 +12,14 @@ import ast
 import asyncio
 import builtins
 import inspect
+import io
 import itertools
 import linecache
 import sys
 import time
+import tokenize
 import types
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _numbers = itertools.count(1)
+_recent: deque[str] = deque(maxlen=1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +95,32 @@ def compile_cell(source: str, *, filename: str | None = None, label: str | None 
         SyntaxError: with the line in the cell; nothing was sent.
     """
     number = next(_numbers)
-    filename = filename or f"<disco cell {number}>"
     label = label or f"Cell {number}"
+    if filename is None:
+        filename = f"<disco cell {number}>"
+        _remember(filename)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     tree = ast.parse(source, filename)
     return cell_from_tree(
-        tree, source=source, filename=filename, label=label, show_last=not source.rstrip().endswith(";")
+        tree, source=source, filename=filename, label=label, show_last=not _ends_silent(source)
     )
+
+
+def _remember(filename: str) -> None:
+    """Keep the source of this cell for tracebacks, and forget that of the one a thousand cells ago."""
+    if len(_recent) == _recent.maxlen:
+        oldest = _recent[0]
+        linecache.cache.pop(oldest, None)
+        sites.forget(oldest)
+    _recent.append(filename)
+
+
+def _ends_silent(source: str) -> bool:
+    """Whether the last token that is no comment is a semicolon."""
+    empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    last = [token.string for token in tokens if token.type not in empty][-1:]
+    return last == [";"]
 
 
 def cell_from_tree(

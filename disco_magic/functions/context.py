@@ -226,6 +226,16 @@ _current: ContextVar[WorkerContext] = ContextVar("disco_magic_worker")
 enter_worker = _current.set
 
 
+def refuse_in_worker(session_id: int, what: str) -> None:
+    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself."""
+    me = _current.get(None)
+    if me is not None and me.session_id == session_id:
+        raise UsageMistake(
+            f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
+            "call it in the notebook, outside of cells and functions that workers execute"
+        )
+
+
 def worker() -> WorkerContext:
     """The worker that executes the calling function.
 

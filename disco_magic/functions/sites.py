@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNTIME = (_PACKAGE, threading.__file__)
@@ -30,6 +33,16 @@ def label(filename: str, text: str) -> None:
     _labels[filename] = text
 
 
+def label_of(filename: str) -> str | None:
+    """The name that lines of `filename` are shown under, if it has one."""
+    return _labels.get(filename)
+
+
+def forget(filename: str) -> None:
+    """Show lines of `filename` under its own name again."""
+    _labels.pop(filename, None)
+
+
 def runtime_file(filename: str) -> bool:
     """Whether a file belongs to disco_magic or to what starts its threads, not to the user."""
     return filename.startswith(_RUNTIME)
@@ -37,10 +50,14 @@ def runtime_file(filename: str) -> bool:
 
 def call_site() -> Site:
     """The innermost line of the calling thread that is not part of disco_magic. Costs about 0.5 us."""
-    frame = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call, a frame slower
+    return innermost_site(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same, a frame slower
+
+
+def innermost_site(frame: FrameType | None) -> Site:
+    """The innermost line of a stack that is not part of disco_magic."""
     while frame is not None:
         filename = frame.f_code.co_filename
         if not filename.startswith(_RUNTIME):
             return Site(filename, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return Site("", 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from disco_magic.channels.thread import ThreadChannel
@@ -104,9 +105,7 @@ class ThreadLauncher:
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
         """Interrupt `workers`; those that were executing something and may still be."""
-        busy = [number for number in workers if self.workers[number].interrupt(through)]
-        self.plane.abort(through, "the command was interrupted")
-        return busy
+        return [number for number in workers if self.workers[number].interrupt(through)]
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give every worker that ignores its interrupt a new thread; which workers that was."""
@@ -137,11 +136,10 @@ class ThreadLauncher:
                 break
             self.interrupt(through, alive)
             alive = self._join(alive, pause)
-        try:
-            # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
+        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer. When
+        # the interpreter is ending, no thread can be started (RuntimeError), and nobody waits any more.
+        with suppress(RuntimeError):
             alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
-        except RuntimeError:
-            pass  # the interpreter is ending: no thread can be started, and nobody waits any more
         self.plane.close()
         return alive
 

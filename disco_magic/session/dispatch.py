@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from disco_magic.core.ledger import Ledger
 from disco_magic.core.messages import Kill, Lost
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerError, WorkerLost, ranges
+from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.dref import DRef
 from disco_magic.session.pump import Pump, take
 
@@ -119,7 +120,9 @@ class Dispatch:
         Raises:
             SyncTimeout: `timeout` seconds went by; says what everybody is doing.
             WorkerLost: a worker is gone.
+            UsageMistake: called on a worker of this session.
         """
+        refuse_in_worker(self.id, verb)
         with self._lock:
             seq, kills = self._ordinal(workers)
             inbox = self._pump.expect(seq, workers)

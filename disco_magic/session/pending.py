@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
+from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
 
@@ -95,6 +96,7 @@ class PendingCell:
             Each has the attribute `result`, a `CellResult` of what there is.
         """
         if self._outcome is None:
+            refuse_in_worker(self._session.id, "wait")
             with sigint_into(self._inbox):
                 self._wait(timeout)
         if isinstance(self._outcome, BaseException):

@@ -8,6 +8,7 @@ from disco_magic.core.messages import Run, Stop
 from disco_magic.core.registers import ABSENT
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.functions.cells import Cell, compile_cell
+from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.describe import describe
 from disco_magic.session import current
 from disco_magic.session.dref import DRef
@@ -72,6 +73,7 @@ class Session(ArrayVerbs, NamedRegisters):
             SyntaxError: nothing was sent.
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         """
+        refuse_in_worker(self.id, "run")
         return self.run_nowait(code, workers=workers, scope=scope).wait(timeout)
 
     def run_nowait(
@@ -137,6 +139,7 @@ class Session(ArrayVerbs, NamedRegisters):
             timeout: seconds that what was sent may still take; then the rest of it is interrupted, and a
                 second later left alone. 0 interrupts at once.
         """
+        refuse_in_worker(self.id, "shutdown")
         with self._lock:
             if self.closed:
                 return

@@ -113,10 +113,18 @@ def test_the_first_loss_is_remembered():
 
 def test_failures_come_in_order_of_arrival_once():
     ledger = Ledger(3)
-    for worker in (2, 0):
-        ledger.feed(Failed(worker, 1, failure(worker)))
-    assert list(ledger.take_failures()) == [2, 0]
+    for worker, error in ((2, KeyError("k")), (0, ValueError("v")), (1, TypeError("t"))):
+        ledger.feed(Failed(worker, 1, failure(worker, error)))
+    assert list(ledger.take_failures()) == [2, 0, 1]
     assert ledger.take_failures() == {}
+
+
+def test_of_failures_alike_the_lowest_worker_comes_first():
+    ledger = Ledger(3)
+    ledger.feed(Failed(2, 1, failure(2, KeyError("k"))))
+    ledger.feed(Failed(1, 1, failure(1, ValueError("v"))))
+    ledger.feed(Failed(0, 1, failure(0, KeyError("k"))))
+    assert list(ledger.take_failures()) == [0, 2, 1]
 
 
 def test_only_the_first_failure_of_a_worker_is_kept():

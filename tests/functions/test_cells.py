@@ -284,3 +284,10 @@ def test_arrays_are_compared_by_every_element(runner):
     assert a.digest != b.digest
     assert a.digest == runner(compile_cell("__import__('numpy').zeros(1000)"), None).digest
     assert isinstance(a.value, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("source", "silent"), [("1;", True), ("1; # no", True), ("1  # ;", False), ("';'", False)]
+)
+def test_only_a_semicolon_that_is_code_silences_the_last_expression(source, silent):
+    assert (compile_cell(source).last is None) is silent

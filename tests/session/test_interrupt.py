@@ -156,3 +156,24 @@ def test_two_hundred_interrupts_at_random_moments_leave_nothing_behind(busy):
     assert outcomes["stopped"] > 0
     assert s.run("allreduce(1)").values == [2, 2]
     assert s._launcher.stuck == []
+
+
+def test_stopping_one_group_leaves_the_collectives_of_the_other_alone(busy, gate, here):
+    # An interrupt of some workers once gave up every wait of the plane.
+    s = busy(4, 2)
+    cell = (
+        "if worker_id == 1: gate()\n"
+        "if worker_id == 3: here()\n"
+        "while worker_id == 3: n = worker_id\n"
+        "total = allreduce(worker_id)"
+    )
+    pending = s.run_nowait(cell)
+    gate.arrived()
+    here.arrived()
+    s.interrupt([2, 3])
+    gate.open()
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert sorted(caught.value.failures) == [2, 3]
+    assert [s["total"].get(worker) for worker in (0, 1)] == [1, 1]
+    assert s.run("allreduce(1, in_group=False)").values == [4] * 4

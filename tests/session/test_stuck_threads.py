@@ -192,3 +192,11 @@ def test_the_front_end_is_told_whose_thread_was_given_up(busy, gate):
     with pytest.raises(CellError):
         pending.wait()
     assert Scope.given_up == [1]
+
+
+def test_the_error_says_at_which_line_a_thread_was_stuck(busy, gate):
+    s = busy(1)
+    pending = s.run_nowait("x = 1\ngate()")
+    gate.arrived()
+    pending.cancel()
+    assert "line 2" in str(stopped(pending)[0].exception)

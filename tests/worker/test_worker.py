@@ -12,7 +12,7 @@ from disco_magic import injection
 from disco_magic.core.messages import Call, Failed, Reached, Run, Sync
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
-from disco_magic.worker import own_frames
+from disco_magic.functions.tracebacks import own_frames
 
 
 def boom():

@@ -5,13 +5,16 @@ from __future__ import annotations
 import traceback
 import types
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake, WorkerError, grouped, ranges
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
+    from disco_magic.errors import Failure
     from disco_magic.notebook.shell import Shell
+
+_SUMMARY_LENGTH: Final = 90
 
 
 def dress(shell: Shell, error: BaseException) -> BaseException:
@@ -59,9 +62,16 @@ def worker_lines(shell: Shell, error: WorkerError) -> list[str]:
     origin = error.origin
     others = len(error.failures) - 1
     also = f" and on {others} other{'s' if others > 1 else ''}" if others else ""
-    summary = [f"{ranges(workers)} {text}" for text, workers in grouped(error.failures).items()]
+    summary = [_line(workers, text, origin) for text, workers in grouped(error.failures).items()]
     head = f"{origin.command} failed on worker {origin.worker}{also}"
     return [head, *_structured(shell, origin.exception), "", *summary]
+
+
+def _line(workers: list[int], text: str, origin: Failure) -> str:
+    """A group's summary; the origin's own, which stands above in full, cut to one line of a terminal."""
+    if text == origin.summary and len(text) > _SUMMARY_LENGTH:
+        text = text[: _SUMMARY_LENGTH - 1] + "…"
+    return f"{ranges(workers)} {text}"
 
 
 def _structured(shell: Shell, error: BaseException) -> list[str]:

@@ -47,7 +47,20 @@ class SyncTimeout(DiscoError, TimeoutError):
 
 
 class WorkerLost(SessionBroken):
-    """A worker is gone; the message says which, why, and what it executed last."""
+    """A worker is gone; the message says which, why, and what it executed last.
+
+    Attributes:
+        worker: its id.
+        reason: why, as its launcher knows it.
+    """
+
+    def __init__(self, worker: int, reason: str) -> None:
+        super().__init__(worker, reason)
+        self.worker = worker
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"worker {self.worker} is gone: {self.reason}; restart the session to go on"
 
 
 class PlaneError(DiscoError):

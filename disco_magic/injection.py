@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from typing import Final
 
 from disco_magic.errors import WorkerInterrupt
@@ -42,6 +43,12 @@ def inject(thread_id: int) -> None:
         let_strike()
     except _Lowered:
         return
+    except BaseException:
+        # A signal handler raised first, or this thread interrupts itself. What is still pending must not
+        # strike in the caller's code.
+        with suppress(_Lowered):
+            let_strike()
+        raise
 
 
 def let_strike() -> None:

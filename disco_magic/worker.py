@@ -112,6 +112,7 @@ class Worker:
                 error = late.__context__ or late  # what it struck had something of its own to say
                 if command is not None and not self._settle(lane, command, error, _NOTHING):
                     break
+                del command, error  # this frame lives as long as the worker
         if not lane.abandoned:
             self.dispose()
 
@@ -121,7 +122,7 @@ class Worker:
         feed, store = interpreter.feed, interpreter.store
         running = lane.running
         plane, me = self._plane, self.id
-        left, waiting = plane.left, plane.waiting
+        left, waiting, mail = plane.left, plane.waiting, plane.mail[me]
         while True:
             command = get()
             seq = command[0]
@@ -138,6 +139,9 @@ class Worker:
                     if not self._settle(lane, command, error, value):
                         return
                 else:
+                    if mail and self._left_unread(command):
+                        del value
+                        continue
                     store(value)
                 del value
             elif step is not None and not self._rare(lane, command, step):
@@ -145,6 +149,7 @@ class Worker:
             left[me] = seq
             if waiting:
                 plane.leave(me, seq)
+            del command, step  # what came with them is not needed while the worker is idle
 
     def _rare(self, lane: Lane, command: Command, step: Any) -> bool:
         """Everything that is no plain call; False ends the loop."""
@@ -187,10 +192,22 @@ class Worker:
             value = self.cells(command.cell, scope)
         else:
             value = context.run(self.cells, command.cell, scope)
+        self._check_mail(command)
+        return value
+
+    def _check_mail(self, command: Command) -> None:
         unread = self._plane.unread(self.id, command.seq)
         if unread:
             raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
-        return value
+
+    def _left_unread(self, command: Command) -> bool:
+        """Whether a call that returned left messages unread, and so has failed."""
+        try:
+            self._check_mail(command)
+        except PlaneMismatch as error:
+            self._fail(command, error)
+            return True
+        return False
 
     def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
@@ -249,6 +266,8 @@ class Worker:
         """End a plane call; an interrupt that came meanwhile strikes here."""
         with self._mutex:
             lane = self.lane
+            if threading.get_ident() != lane.thread_id:
+                raise WorkerInterrupt("this thread was given up while it was in a collective")
             lane.shielded = False
             if lane.interrupted is None:
                 return
@@ -291,7 +310,9 @@ class Worker:
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.
 
-        The stuck thread keeps its pending exception, dies when its C call returns, and touches nothing.
+        The stuck thread keeps its pending exception, or gets one at the end of its plane call, and dies of
+        it unless it catches that too. Whatever it does, nothing of it reaches the interpreter or the plane;
+        names that it binds in an ``except`` or ``finally`` of its own do reach the namespace.
         """
         with self._mutex:
             lane = self.lane

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import disco_magic as disco
+from disco_magic import testing
 
 
 def python(code):
@@ -20,6 +21,15 @@ def python(code):
 @pytest.mark.parametrize("name", disco.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(disco, name).__doc__
+
+
+@pytest.mark.parametrize("contract", ["channel", "launcher", "plane"])
+def test_the_checks_of_every_contract_can_be_imported_from_testing(contract):
+    check, checks = getattr(testing, f"check_{contract}"), getattr(testing, f"{contract.upper()}_CHECKS")
+    assert check.__name__ in testing.__all__
+    assert check.__doc__
+    assert len(checks) > 3
+    assert all(rule.__doc__ for rule in checks)
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.messages import Command, Event
+    from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.errors import Failure
 
 
@@ -58,6 +59,7 @@ class Plane(Protocol):
     name: str
     left: list[int]
     waiting: dict[int, Any]
+    mail: Sequence[Mapping[Any, Any]]
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
         """`worker` will make no further call in `scope` or an earlier one; `failure` says why, if it failed.
@@ -67,7 +69,10 @@ class Plane(Protocol):
         """
 
     def unread(self, worker: int, scope: int) -> list[str]:
-        """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`."""
+        """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`.
+
+        There can only be any if ``mail[worker]`` is not empty.
+        """
 
     def abort(self, through: int, reason: str) -> None:
         """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come."""
@@ -136,6 +141,12 @@ class Launcher(Protocol):
 
     def replace_stuck(self, workers: Sequence[int]) -> Sequence[int]:
         """Give up what an interrupt did not end; these workers go on with what comes next. Who it was."""
+
+    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:
+        """Per worker ``(label, picture)`` of its registers; never waits for a worker."""
+
+    def look_at(self, register: int) -> list[RegisterInfo | None]:
+        """Per worker the picture of one numbered register, None where there is none; never waits."""
 
     def positions(self) -> Sequence[str]:
         """What every worker is doing now, in words; never waits for a worker."""

@@ -18,7 +18,6 @@ command and must not pay for what the rare ones need.
 from __future__ import annotations
 
 import difflib
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.messages import (
@@ -60,13 +59,20 @@ CALL: Final = Step("CALL")
 EXECUTE: Final = Step("EXECUTE")
 SKIP: Final = Step("SKIP")
 STOP: Final = Step("STOP")
+_IDLE: Final = Sync(0)
 
 
 def _with_keywords(
     function: Any, args: Sequence[Any], kwnames: tuple[str, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     split = len(args) - len(kwnames)
-    return partial(function, **dict(zip(kwnames, args[split:], strict=True))), tuple(args[:split])
+    keywords = dict(zip(kwnames, args[split:], strict=True))
+    # Keywords travel as an argument, not in a partial: arguments are let go of when the call is over.
+    return _apply, (function, args[:split], keywords)
+
+
+def _apply(function: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    return function(*args, **keywords)
 
 
 # Types made by a class statement: looking at an attribute, or repr, may run the user's code there.
@@ -109,7 +115,7 @@ class Interpreter:
         self.events: tuple[Event, ...] = ()
         self._values = registers.values
         self._poisons = registers.poisons
-        self._command: Command = Sync(0)
+        self._command: Command = _IDLE
         self._copy = copy
         self._run = run
         self._table: dict[type, Callable[[Any], Step | Event | None]] = {
@@ -154,12 +160,14 @@ class Interpreter:
     def store(self, value: Any) -> None:
         """The function of a CALL returned `value`."""
         self._values[self._command.dest] = value  # type: ignore[union-attr]
-        self.arguments = ()  # an operand must not outlive its register until the next command comes
+        # Operands must not outlive their registers until the next command comes, nor what it brought along.
+        self.arguments = ()
+        self._command = _IDLE
 
     def finish(self, value: Any) -> Event | None:
         """What EXECUTE asked for returned `value`; the event to send, if any."""
         self.arguments = ()
-        command = self._command
+        command, self._command = self._command, _IDLE
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, value)
         if isinstance(command, Run):
@@ -178,7 +186,7 @@ class Interpreter:
     def fail(self, failure: Failure, elapsed_s: float = 0.0) -> Event:
         """Executing raised: poison the result and say so."""
         self.arguments = ()
-        command = self._command
+        command, self._command = self._command, _IDLE
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
         if isinstance(command, Call | Store | LoadName | Run):

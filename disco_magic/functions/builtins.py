@@ -2,6 +2,11 @@
 
 They compare element counts, not shapes, where Disco does (scatter, gather, allgather into a destination):
 (3, 4, 3) scatters into two registers of (3, 3, 2). The verbs of `WorkerContext` beneath are stricter.
+
+Collectives are called by all `n` workers of the group (``in_group``) or the session, with arrays of any dtype
+without Python objects, the same on all. They return `dst`, or a fresh array if it is None. Errors and costs
+are those of the verb beneath; PlaneMismatch also if `dst` has another element count (nothing is written) or
+dtype (found out after the move: it stays as it is, the other workers go on).
 """
 
 from __future__ import annotations
@@ -47,37 +52,41 @@ def empty(dtype: np.dtype[Any], who: str, *shape: int) -> Array | None:
 
 @register_func("runtime.disco.allreduce")
 def allreduce(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Reduce `src` over the group or all workers, into `dst` if there is one."""
+    """Reduce `src` element by element: `src`, `dst` and the result have one shape `s`. `dst` may be `src`."""
     return worker().allreduce(src, op, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.reduce_scatter")
 def reduce_scatter(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Reduce, then split along axis 0."""
+    """Reduce `src` of shape `(n * k, *s)`, then split along axis 0: `dst` and the result have `(k, *s)`."""
     return worker().reduce_scatter(src, op, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.alltoall")
 def alltoall(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Exchange parts along axis 0."""
+    """Exchange parts along axis 0: `src`, `dst` and the result have one shape `(n * k, *s)`."""
     return worker().alltoall(src, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.barrier")
 def barrier(in_group: bool) -> None:  # noqa: FBT001 - Disco's order
-    """Wait for the group or all workers."""
+    """Return when the group, or all workers, have called it."""
     worker().barrier(in_group=in_group)
 
 
 @register_func("runtime.disco.broadcast_from_worker0")
 def broadcast_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Copy `src` of the first worker (of each group) to `dst` of the others."""
+    """Copy the first worker's `src` of shape `s` to all; `dst` has exactly shape `s`."""
     return worker().broadcast(src if _rank(in_group=in_group) == 0 else None, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.allgather")
 def allgather(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Join the workers' arrays: along axis 0, or into `dst` of as many elements."""
+    """Join the workers' arrays everywhere, in rank order.
+
+    Without `dst` shapes `(k_i, *s)` give `(sum(k_i), *s)`. With it all have one size and fill
+    ``n * src.size`` elements of any shape in C order, which costs one more copy of the whole.
+    """
     me = worker()
     if dst is None:
         return me.allgather(src, in_group=in_group)
@@ -87,7 +96,7 @@ def allgather(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FB
 
 @register_func("runtime.disco.gather_to_worker0")
 def gather_to_worker0(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Join the workers' arrays on the first worker (of each group); the others keep None."""
+    """As `allgather`, on the first worker only; the others return their `dst`, or None."""
     me = worker()
     if dst is None:
         return me.gather(src, in_group=in_group)
@@ -99,7 +108,15 @@ def gather_to_worker0(src: Array, dst: Array | None, in_group: bool) -> Any:  # 
 
 @register_func("runtime.disco.scatter_from_worker0")
 def scatter_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """Split `src` of the first worker (of each group) evenly; without `dst` its axis 0 is used up."""
+    """Split `src` of the first worker (of each group) evenly; that of the others is not looked at.
+
+    Without `dst` `(n, *s)` gives each `s`, and `s` is broadcast besides. With it the elements, in C order, fill
+    `n` arrays of any shape of ``src.size / n`` elements, which costs one more copy of each part.
+
+    Raises:
+        UsageMistake: `src` of the first worker is None.
+        PlaneMismatch: `src` has not `n` parts, or does not fill `dst`.
+    """
     me = worker()
     size = _size(in_group=in_group)
     flat = None

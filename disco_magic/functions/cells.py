@@ -30,6 +30,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.describe import fingerprint
+from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
     import contextvars
@@ -169,7 +170,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
 
 
 def _module_name(context: WorkerContext) -> str:
-    return f"__disco_s{context.session_id}_w{context.id}__"
+    return f"{WORKER_MODULE}{context.session_id}_w{context.id}__"
 
 
 def text_of(value: Any) -> str:

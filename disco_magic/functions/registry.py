@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., Any]")
+# How the modules begin that are the workers' namespaces.
+WORKER_MODULE = "__disco_s"
 _functions: dict[str, Callable[..., Any]] = {}
 
 
@@ -31,12 +33,19 @@ def register_func(name: str, function: F | None = None, *, override: bool = Fals
             is replaced without asking.
 
     Raises:
-        UsageMistake: the name is taken by another function, or `function` cannot be called.
+        UsageMistake: the name is taken by another function, `function` cannot be called, or a cell defined it
+            on a worker: names are the process's, and such a function is every worker's own.
     """
     if function is None:
         return lambda f: register_func(name, f, override=override)
     if not callable(function):
         raise UsageMistake(f"register_func('{name}') got {type(function).__name__}, expected a callable")
+    if str(getattr(function, "__module__", "")).startswith(WORKER_MODULE):
+        raise UsageMistake(
+            f"register_func('{name}') was called in a %%disco cell: a registered function is one for the "
+            "whole process, what a cell defines is every worker's own; register it in the notebook, or call "
+            "the register: session.call_packed(session['name_of_the_function'], ...)"
+        )
     known = _functions.get(name)
     if known is not None and not override and _identity(known) != _identity(function):
         raise UsageMistake(

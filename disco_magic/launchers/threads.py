@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
+from disco_magic.core.registers import ABSENT
 from disco_magic.errors import LaunchError
+from disco_magic.functions.describe import describe
 from disco_magic.worker import Worker
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Event
+    from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
     from disco_magic.worker import Extras, Lane
@@ -108,16 +110,40 @@ class ThreadLauncher:
         return [number for number in workers if self.workers[number].interrupt(through)]
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
-        """Give every worker that ignores its interrupt a new thread; which workers that was."""
+        """Give every worker that ignores its interrupt a new thread; which workers that was.
+
+        One for which no thread can be started is lost.
+        """
+        self.stuck = [thread for thread in self.stuck if thread.is_alive()]
         replaced = []
         for number in workers:
             worker = self.workers[number]
             lane = worker.abandon()
             if lane is not None:
                 self.stuck.append(self._threads[number])
-                self._threads[number] = self._spawn(worker, lane)
-                replaced.append(number)
+                try:
+                    self._threads[number] = self._spawn(worker, lane)
+                except RuntimeError as reason:  # too many threads, or the interpreter is ending
+                    self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
+                else:
+                    replaced.append(number)
         return replaced
+
+    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:
+        """Per worker ``(label, picture)`` of its named registers, with `numbered` of all."""
+        return [
+            [
+                (label, describe(value))
+                for label, value in worker.registers.contents()
+                if numbered or not label.startswith("#")
+            ]
+            for worker in self.workers
+        ]
+
+    def look_at(self, register: int) -> list[RegisterInfo | None]:
+        """Per worker the picture of one numbered register, None where there is none."""
+        held = [worker.registers.content(register) for worker in self.workers]
+        return [None if value is ABSENT else describe(value) for value in held]
 
     def positions(self) -> list[str]:
         """What every worker is doing now, in words."""
@@ -136,10 +162,8 @@ class ThreadLauncher:
                 break
             self.interrupt(through, alive)
             alive = self._join(alive, pause)
-        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer. When
-        # the interpreter is ending, no thread can be started (RuntimeError), and nobody waits any more.
-        with suppress(RuntimeError):
-            alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
+        # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
+        alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
         self.plane.close()
         return alive
 

@@ -19,17 +19,19 @@ class Mailbox:
     Args:
         board: the bookkeeping of the plane.
         num_workers: number of workers.
+
+    Attributes:
+        boxes: receiver -> (source, scope) -> messages that it has not received.
     """
 
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
-        # receiver -> (source, scope) -> messages
-        self._boxes: list[dict[tuple[int, int], deque[Message]]] = [{} for _ in range(num_workers)]
+        self.boxes: list[dict[tuple[int, int], deque[Message]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
         """Number of messages that nobody has received yet."""
-        return sum(len(box) for boxes in self._boxes for box in boxes.values())
+        return sum(len(box) for boxes in self.boxes for box in boxes.values())
 
     def post(self, call: Call, message: Message, to: int) -> None:
         """Give `message` to worker `to`: into its hands if it waits for it, else into its box.
@@ -51,7 +53,7 @@ class Mailbox:
                 board.wake(wait)
                 return
             self.forget(to)
-            self._boxes[to].setdefault((call.worker, scope), deque()).append(message)
+            self.boxes[to].setdefault((call.worker, scope), deque()).append(message)
 
     def take(self, call: Call, source: int) -> Message:
         """The next message of `source` for the caller; waits for it.
@@ -65,7 +67,7 @@ class Mailbox:
         wait = Receive(call, source)
         with board.lock:
             board.admit(call.kind, call.seat)
-            boxes = self._boxes[call.worker]
+            boxes = self.boxes[call.worker]
             if key in boxes:
                 message = boxes[key].popleft()
                 if not boxes[key]:
@@ -81,15 +83,15 @@ class Mailbox:
 
     def unread(self, worker: int, scope: int) -> list[str]:
         """The messages of `scope` that `worker` has not received, in words."""
-        if not self._boxes[worker]:
+        if not self.boxes[worker]:
             return []
         with self._board.lock:
-            boxes = [box for (_, sent_in), box in self._boxes[worker].items() if sent_in == scope]
+            boxes = [box for (_, sent_in), box in self.boxes[worker].items() if sent_in == scope]
             return [message.describe() for box in boxes for message in box]
 
     def forget(self, worker: int) -> None:
         """Drop messages to `worker` of scopes it has left; with the board's lock held."""
-        boxes = self._boxes[worker]
+        boxes = self.boxes[worker]
         if not boxes:
             return
         over = max(self._board.left[worker], self._board.ended)

@@ -27,6 +27,8 @@ from disco_magic.planes.meeting import Message
 from disco_magic.planes.rendezvous import Rendezvous
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
 
@@ -46,6 +48,7 @@ class ThreadPlane:
         name: ``"threads"``.
         num_workers: number of workers.
         left, waiting: see `Plane.leave`.
+        mail: see `Plane.unread`.
     """
 
     name = "threads"
@@ -59,6 +62,7 @@ class ThreadPlane:
         self._mailbox = Mailbox(self._board, num_workers)
         self.left: list[int] = self._board.left
         self.waiting: dict[int, Any] = self._board.waiting
+        self.mail: Sequence[Mapping[Any, Any]] = self._mailbox.boxes
 
     # --- coming and going ----------------------------------------------------------------------------
 

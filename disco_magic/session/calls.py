@@ -67,7 +67,7 @@ class Calls(Dispatch):
         refs: tuple[int, ...] = ()
         kwnames: tuple[str, ...] = ()
         if kwargs or (args and not ATOMS.issuperset(map(type, args))):
-            target, operands, refs, kwnames = self._pack(target, args, kwargs)
+            target, operands, refs, kwnames = self._pack(target, args, kwargs, name=_name_of(function))
         if workers is not None:
             chosen = self.check_workers(workers)
             return self.issue(
@@ -141,6 +141,12 @@ class Calls(Dispatch):
         """As `sync_all`, for worker 0."""
         self.sync_worker(0, timeout)
 
+    async def sync_all_async(self, timeout: float | None = None) -> None:
+        """As `sync_all`, without blocking the event loop; the wait takes a thread of the loop's executor."""
+        import asyncio  # 30 ms that only who awaits has to spend
+
+        await asyncio.to_thread(self.sync_all, timeout)
+
     def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
         self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
         self.raise_failures()
@@ -166,7 +172,7 @@ class Calls(Dispatch):
         )
 
     def _pack(
-        self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, name: str
     ) -> tuple[Any, tuple[Any, ...], tuple[int, ...], tuple[str, ...]]:
         values = [*args, *kwargs.values()]
         refs, copied = [], []
@@ -179,8 +185,20 @@ class Calls(Dispatch):
                 copied.append(position)
         if not copied:
             return target, tuple(values), tuple(refs), tuple(kwargs)
-        name = getattr(target, "__qualname__", None) or f"register #{target}"
         refs = [position + 1 for position in refs]
         if type(target) is int:
             refs.insert(0, 0)
-        return CopyingCall(str(name), tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)
+        return CopyingCall(name, tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)
+
+
+def _name_of(function: Any) -> str:
+    """A function in words, for errors: its registered name, its own, or its register."""
+    if isinstance(function, DPackedFunc):
+        return function.name
+    if isinstance(function, DRef):
+        return f"register #{function.register}"
+    return (
+        function
+        if isinstance(function, str)
+        else str(getattr(function, "__qualname__", type(function).__name__))
+    )

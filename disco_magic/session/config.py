@@ -12,32 +12,57 @@ from disco_magic.planes.threads import ThreadPlane
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.interfaces import Launcher, Plane
     from disco_magic.worker import Extras
 
-# kind of session -> data planes it can have, its own choice first
-PLANES = {"threads": ("threads",)}
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A row of the table: what a kind of session and a data plane are made of.
+
+    Attributes:
+        device: where the workers' arrays live.
+        plane: makes the data plane for a number of workers.
+        launcher: makes the launcher on that plane.
+    """
+
+    device: str
+    plane: Callable[[int], Plane]
+    launcher: Callable[..., Launcher]
+
+
+# (kind of session, data plane) -> what goes together; of a kind's planes the first is its own choice.
+COMBINATIONS: dict[tuple[str, str], Combination] = {
+    ("threads", "threads"): Combination("cpu", ThreadPlane, ThreadLauncher),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A row of the table of what goes together.
+    """A chosen row, and what a front end adds to it.
 
     Attributes:
         kind: what the workers are.
-        device: where their arrays live.
         plane_name: what carries collectives.
         extras: names a front end adds behind the workers' namespaces.
     """
 
     kind: str
-    device: str
     plane_name: str
     extras: Extras | None = None
 
-    def launcher(self, topology: Topology, session_id: int) -> ThreadLauncher:
+    @property
+    def device(self) -> str:
+        """Where the workers' arrays live."""
+        return COMBINATIONS[self.kind, self.plane_name].device
+
+    def launcher(self, topology: Topology, session_id: int) -> Launcher:
         """A new launcher with a new plane; called again at every restart."""
-        plane = ThreadPlane(topology.num_workers)
-        return ThreadLauncher(topology, plane, session_id=session_id, extras=self.extras)
+        row = COMBINATIONS[self.kind, self.plane_name]
+        plane = row.plane(topology.num_workers)
+        return row.launcher(topology, plane, session_id=session_id, extras=self.extras)
 
 
 def choose_plane(kind: str, ccl: str = "auto") -> str:
@@ -46,14 +71,14 @@ def choose_plane(kind: str, ccl: str = "auto") -> str:
     Raises:
         UsageMistake: `kind` is unknown, or cannot have that plane.
     """
-    if kind not in PLANES:
-        raise UsageMistake(f"kind is {kind!r}, expected one of {', '.join(PLANES)}")
+    planes = [plane for known, plane in COMBINATIONS if known == kind]
+    if not planes:
+        kinds = ", ".join(dict.fromkeys(known for known, _ in COMBINATIONS))
+        raise UsageMistake(f"kind is {kind!r}, expected one of {kinds}")
     if ccl == "auto":
-        return PLANES[kind][0]
-    if ccl not in PLANES[kind]:
-        raise UsageMistake(
-            f"ccl is {ccl!r}; sessions of kind {kind} can have auto, {', '.join(PLANES[kind])}"
-        )
+        return planes[0]
+    if ccl not in planes:
+        raise UsageMistake(f"ccl is {ccl!r}; sessions of kind {kind} can have auto, {', '.join(planes)}")
     return ccl
 
 
@@ -74,4 +99,4 @@ class ThreadedSession(Session):
         self, num_workers: int, num_groups: int = 1, *, ccl: str = "auto", extras: Extras | None = None
     ) -> None:
         plane_name = choose_plane("threads", ccl)
-        super().__init__(Topology(num_workers, num_groups), Preset("threads", "cpu", plane_name, extras))
+        super().__init__(Topology(num_workers, num_groups), Preset("threads", plane_name, extras))

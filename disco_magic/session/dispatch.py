@@ -24,11 +24,11 @@ from disco_magic.session.pump import Pump, take
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from disco_magic.core.interfaces import Launcher
     from disco_magic.core.ledger import Expectation
     from disco_magic.core.messages import Command
     from disco_magic.errors import Failure
     from disco_magic.functions.context import Topology
-    from disco_magic.launchers.threads import ThreadLauncher
 
     Make = Callable[[int, tuple[int, ...]], Command]
     MakeInto = Callable[[int, int, tuple[int, ...]], Command]
@@ -54,7 +54,7 @@ class Dispatch:
         self.closed = True
         self._everybody = tuple(range(self.num_workers))
 
-    def open(self, launcher: ThreadLauncher) -> None:
+    def open(self, launcher: Launcher) -> None:
         """Begin a life: a fresh ledger, and workers brought up by `launcher`."""
         self._lock = threading.Lock()
         self.ledger = Ledger(self.num_workers)
@@ -97,7 +97,7 @@ class Dispatch:
             raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
         return dref.register
 
-    # --- sending; the lock is held in methods that begin with an underscore -------------------------
+    # --- sending; `_send`, `_ordinal`, `_flush` and `_drain` are called with the lock held -------------
 
     def send(self, make: Make, workers: tuple[int, ...] | None = None) -> None:
         """Send ``make(seq, kills)`` to `workers`, None: to all."""
@@ -123,9 +123,11 @@ class Dispatch:
             UsageMistake: called on a worker of this session.
         """
         refuse_in_worker(self.id, verb)
-        with self._lock:
+        lock = self._lock
+        with lock:
+            pump = self._pump  # of this life: a restart meanwhile begins another one, with equal numbers
             seq, kills = self._ordinal(workers)
-            inbox = self._pump.expect(seq, workers)
+            inbox = pump.expect(seq, workers)
             self._send(make(seq, kills), workers)
         try:
             item = take(inbox, timeout)
@@ -135,10 +137,10 @@ class Dispatch:
                 f"they are here:\n{self.whereabouts()}"
             ) from None
         finally:
-            with self._lock:
-                self._pump.forget(seq)
+            with lock:
+                pump.forget(seq)
         if isinstance(item, Lost):
-            raise WorkerLost(f"worker {item.worker} is gone: {item.reason}; restart the session to go on")
+            raise WorkerLost(item.worker, item.reason)
         return cast("Expectation", item)
 
     def flush(self) -> None:

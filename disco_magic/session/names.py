@@ -10,11 +10,10 @@ from disco_magic.core.messages import DropNames, LoadName, StoreName
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.session.calls import Calls
+from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from disco_magic.session.dref import DRef
 
 
 class NamedRegisters(Calls):
@@ -64,7 +63,7 @@ class NamedRegisters(Calls):
             UsageMistake: `name` is no variable name, or the value no DRef (`put` takes values).
         """
         _check_name(name)
-        if not hasattr(dref, "register"):
+        if not isinstance(dref, DRef):
             raise UsageMistake(
                 f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
                 f"session.put({name!r}, value) takes values"

@@ -99,9 +99,13 @@ class PendingCell:
             refuse_in_worker(self._session.id, "wait")
             with sigint_into(self._inbox):
                 self._wait(timeout)
-        if isinstance(self._outcome, BaseException):
-            raise self._outcome
-        return cast("CellResult", self._outcome)
+        outcome = self._outcome
+        if not isinstance(outcome, BaseException):
+            return cast("CellResult", outcome)
+        try:
+            raise outcome.with_traceback(None)  # else it grows with every wait
+        finally:
+            del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
     def _wait(self, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -147,7 +151,7 @@ class PendingCell:
         if not self._ended:
             self._replaced = self._session.replace_stuck(self.workers)
         while not self._ended:
-            item = self._inbox.get()
+            item = take(self._inbox, None)
             if item is not INTERRUPT:
                 self._accept(item)
         if self._outcome is None:
@@ -166,18 +170,20 @@ class PendingCell:
 
     def _take(self, timeout_s: float) -> bool:
         try:
-            self._accept(self._inbox.get(timeout=timeout_s))
+            item = self._inbox.get(timeout=timeout_s)
         except Empty:
             return False
+        if item is INTERRUPT:
+            self._inbox.put(item)  # it is meant for the one who waits
+            return False
+        self._accept(item)
         self._settle()
         return True
 
     def _accept(self, item: object) -> None:
         if isinstance(item, Lost):
             self._ended = Expectation(self.seq, set())
-            self._outcome = WorkerLost(
-                f"worker {item.worker} is gone: {item.reason}; restart the session to go on"
-            )
+            self._outcome = WorkerLost(item.worker, item.reason)
         elif isinstance(item, Expectation):
             self._ended = item
         else:

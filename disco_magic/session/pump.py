@@ -6,7 +6,7 @@
     signal handler ------------------------------------------------ INTERRUPT -----> the same queue
 
 The ledger decides under the lock; the queue is written after it. A waiter blocks in ``SimpleQueue.get``,
-which signals and other threads can always end, and never polls.
+which signals and other threads can end, and looks up once a second (`take` says why).
 """
 
 from __future__ import annotations
@@ -49,10 +49,13 @@ class Pump:
         self._lock = lock
         self._inboxes: dict[int, Inbox] = {}
 
-    def expect(self, seq: int, workers: tuple[int, ...]) -> Inbox:
-        """Where the replies to command `seq` will arrive. Call it under the lock, before sending."""
+    def expect(self, seq: int, workers: tuple[int, ...], inbox: Inbox | None = None) -> Inbox:
+        """Where the replies to command `seq` will arrive: `inbox`, or a new one.
+
+        Call it under the lock, before sending.
+        """
         self._ledger.expect(seq, workers)
-        inbox: Inbox = SimpleQueue()
+        inbox = SimpleQueue() if inbox is None else inbox
         self._inboxes[seq] = inbox
         if self._ledger.lost is not None:
             inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
@@ -92,6 +95,18 @@ def take(inbox: Inbox, timeout_s: float | None) -> Expectation | Lost | Signal:
         except Empty:
             if left < _LOOK_UP_S:
                 raise
+
+
+@contextmanager
+def attentive() -> Iterator[Inbox]:
+    """An inbox for a cell about to be sent, and a SIGINT lands in it from now on.
+
+    Without this a Ctrl-C between sending a cell and waiting for it would leave the cell running, and one
+    between two queues would send it to some workers only.
+    """
+    inbox: Inbox = SimpleQueue()
+    with sigint_into(inbox):
+        yield inbox
 
 
 @contextmanager

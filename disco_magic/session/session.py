@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, cast
 
 from disco_magic.core.messages import Run, Stop
-from disco_magic.core.registers import ABSENT
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.describe import describe
 from disco_magic.session import current
 from disco_magic.session.dref import DRef
 from disco_magic.session.names import NamedRegisters
 from disco_magic.session.pending import PendingCell
+from disco_magic.session.pump import attentive
 from disco_magic.session.verbs import ArrayVerbs
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
     from disco_magic.session.config import Preset
+    from disco_magic.session.pump import Inbox
     from disco_magic.session.results import CellResult
 
 
@@ -74,12 +74,22 @@ class Session(ArrayVerbs, NamedRegisters):
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         """
         refuse_in_worker(self.id, "run")
-        return self.run_nowait(code, workers=workers, scope=scope).wait(timeout)
+        with attentive() as inbox:
+            return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(timeout)
 
     def run_nowait(
-        self, code: str | Cell, *, workers: Sequence[int] | None = None, scope: CellScope | None = None
+        self,
+        code: str | Cell,
+        *,
+        workers: Sequence[int] | None = None,
+        scope: CellScope | None = None,
+        inbox: Inbox | None = None,
     ) -> PendingCell:
-        """Send a cell and return at once; see `run`."""
+        """Send a cell and return at once; see `run`.
+
+        `inbox` is what `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the
+        cell then.
+        """
         cell = compile_cell(code) if isinstance(code, str) else code
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
@@ -87,7 +97,7 @@ class Session(ArrayVerbs, NamedRegisters):
         with self._lock:
             seq, kills = self._ordinal(chosen)
             dest = self.ledger.new_register()
-            inbox = self._pump.expect(seq, chosen)
+            inbox = self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
             self._send(Run(seq, dest, cell, kills, present), chosen)
@@ -108,7 +118,7 @@ class Session(ArrayVerbs, NamedRegisters):
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
-        return self._launcher.replace_stuck(workers)
+        return list(self._launcher.replace_stuck(workers))
 
     def registers(self, *, numbered: bool = False) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.
@@ -119,18 +129,12 @@ class Session(ArrayVerbs, NamedRegisters):
         if self.closed:
             self._refuse()
         self.flush()
-        columns = []
-        for worker in self._launcher.workers:
-            contents = worker.registers.contents()
-            columns.append([(n, describe(v)) for n, v in contents if numbered or not n.startswith("#")])
-        return merge(self.id, columns)
+        return merge(self.id, self._launcher.look(numbered=numbered))
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
         register = self.own(dref)
-        held = [worker.registers.content(register) for worker in self._launcher.workers]
-        cells = tuple(None if value is ABSENT else describe(value) for value in held)
-        return Row(f"#{register}", cells)
+        return Row(f"#{register}", tuple(self._launcher.look_at(register)))
 
     def shutdown(self, timeout: float = 5.0) -> None:
         """End all workers. Idempotent.
@@ -169,10 +173,12 @@ class Session(ArrayVerbs, NamedRegisters):
             self.shutdown()
 
     def __del__(self) -> None:
-        # Dropped without shutdown: let the threads end. A finalizer may write queues, but take no lock.
+        # Dropped without shutdown: let the threads end after what they execute now, which goes on if it is
+        # endless. A finalizer may write queues and attributes, but take no lock.
         if not getattr(self, "closed", True):
+            last = self.ledger.seq + 1
             for send in self._sends:
-                send(Stop(self.ledger.seq + 1))
+                send(Stop(last))
 
     def __repr__(self) -> str:
         groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""

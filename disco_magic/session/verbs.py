@@ -1,8 +1,17 @@
 """Disco's array verbs on references: destination passing, destination optional.
 
 ``in_group=True`` (Disco's default) works inside each group with its first worker as root, ``False`` on all
-workers with worker 0 as root. All are asynchronous unless they say otherwise; a mismatch is raised at the
-next `sync_*`, `get` or end of a cell.
+workers with worker 0 as root. Below, `n` workers take part, and the *first worker* is the root.
+
+The controller calls them; unless they say otherwise they do not wait. Impossible arguments raise UsageMistake
+at once, and nothing is sent. What the workers find wrong is raised as a WorkerError by the next `sync_*`,
+`get` or end of a cell. Its origin is a PlaneMismatch if the arrays do not fit together or into `dst`, a
+UsageMistake if a register holds no array that can be moved. Nothing is written then, but for one case:
+scatter, gather and allgather find out about a `dst` of another dtype after the move, and fail on its worker
+alone.
+
+Collectives return a new register; with `dst` it holds the very array of `dst`. Small arrays cost the waking
+of the workers, 20-40 us each (2 cores); big ones what the verb says.
 """
 
 from __future__ import annotations
@@ -15,6 +24,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
+from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
@@ -22,8 +32,6 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import DRef
-
-OPS = ("sum", "prod", "min", "max", "avg")
 
 
 class ArrayVerbs(Calls):
@@ -34,9 +42,8 @@ class ArrayVerbs(Calls):
         shape: Sequence[int],
         dtype: Any = "float32",
         device: str | None = None,
-        *,
-        worker0_only: bool = False,
-        in_group: bool = True,
+        worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
         """Uninitialised arrays.
 
@@ -46,6 +53,9 @@ class ArrayVerbs(Calls):
             device: ``"cpu"`` or None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
+
+        Returns:
+            A new register. The memory is only reserved: whoever writes it first pays for its pages.
 
         Raises:
             UsageMistake: shape, dtype or device is impossible.
@@ -96,18 +106,51 @@ class ArrayVerbs(Calls):
             raise UsageMistake("copy_from_worker_0: host must be a writeable NumPy array")
         self.on_worker_0(builtins.copy_array, remote, host, into_register=False)
 
-    def broadcast(self, array: Any, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Copy a host array to every worker: to the first (of each group), then through the plane."""
+    def broadcast(
+        self,
+        array: Any,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Copy a host array to every worker; the caller may change `array` as soon as this returns.
+
+        Args:
+            array: shape `s`, anything NumPy takes that holds no Python objects.
+            dst: register with an array of shape `s` and the same dtype on every worker that takes the values.
+            in_group: through the first worker of each group, or through worker 0.
+
+        Returns:
+            Register of shape `s`, exact copies, one per worker.
+
+        Raises:
+            UsageMistake: `array` is no array of plain data; nothing was sent.
+
+        Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
+        """
         src = self.store(copy_of(_host_array("broadcast", array)), _roots(self.topology, in_group=in_group))
         return self.call_packed(builtins.broadcast_from_worker0, src, dst, in_group)
 
-    def scatter(self, array: Any, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Split a host array of shape `(n, *s)` over the `n` workers (of each group): each gets shape `s`.
+    def scatter(
+        self,
+        array: Any,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Split a host array over the workers; the caller may change `array` as soon as this returns.
 
-        With `dst` only the element counts have to fit: ``array.size == n * dst.size``.
+        Args:
+            array: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
+            dst: register whose arrays, of `array`'s dtype and any shape with ``n * dst.size == array.size``,
+                take the parts in C order.
+            in_group: the whole array to each group, or once over all workers.
+
+        Returns:
+            Register of shape `s` without `dst`: the first axis is used up. Exact copies.
 
         Raises:
-            UsageMistake: no destination, and the first axis is not `n` long.
+            UsageMistake: no array of plain data; or no `dst`, and the first axis is not `n` long.
+
+        Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
         host = _host_array("scatter", array)
         size = self.topology.group_size if in_group else self.topology.num_workers
@@ -119,47 +162,107 @@ class ArrayVerbs(Calls):
         src = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
         return self.call_packed(builtins.scatter_from_worker0, src, dst, in_group)
 
-    def broadcast_from_worker0(self, src: DRef, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Copy the first worker's array to the others."""
+    def broadcast_from_worker0(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Copy the first worker's array, shape `s`, to all; `src` of the others is not looked at.
+
+        With `dst`, its arrays have shape `s` and the dtype of `src`. Exact. Cost: `src` is read once and
+        written once per worker.
+        """
         return self.call_packed(builtins.broadcast_from_worker0, src, dst, in_group)
 
-    def scatter_from_worker0(self, src: DRef, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Split the first worker's array over all; see `scatter`."""
+    def scatter_from_worker0(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Split the first worker's array, shape `(n, *s)`, over all; `src` of the others is not looked at.
+
+        Each gets shape `s`, or `dst` filled as in `scatter`. Exact. Cost: each element is read and written
+        once; `dst` costs one more copy of a part on every worker, no `dst` one more small broadcast (of `s`).
+        """
         return self.call_packed(builtins.scatter_from_worker0, src, dst, in_group)
 
-    def gather_to_worker0(self, src: DRef, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Join the workers' arrays on the first worker: along axis 0, or into `dst` of as many elements."""
+    def gather_to_worker0(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Join the workers' arrays on the first worker, in the order of their ids.
+
+        Shapes `(k_i, *s)` of one dtype give `(sum(k_i), *s)`, arrays of no axes give `(n,)`; the others get
+        None. With `dst`, which only the first worker needs, arrays of one size fill its array of any shape of
+        ``n * src.size`` elements in C order, and the others get what `dst` holds there. Exact. Cost: each
+        element is read and written once; `dst` costs one more copy of the whole.
+        """
         return self.call_packed(builtins.gather_to_worker0, src, dst, in_group)
 
     def allreduce(
-        self, src: DRef, dst: DRef | None = None, op: str = "sum", *, in_group: bool = True
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        op: str = "sum",
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
-        """Reduce element by element; every worker gets the result. Rules: `WorkerContext.allreduce`."""
-        return self.call_packed(builtins.allreduce, src, dst, _op(op), in_group)
+        """Reduce arrays of one shape `s` and dtype element by element; every worker gets the result.
 
-    def allgather(self, src: DRef, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Join the workers' arrays everywhere: along axis 0, or into `dst` of as many elements."""
+        `op` is one of ``sum prod min max avg``; precision: `WorkerContext.allreduce`. `dst` has shape `s` and
+        the result's dtype, and may be `src`. Raises UsageMistake for another `op`; nothing was sent.
+        Cost: each element of every worker's array is read once, each of the result written once per worker.
+        """
+        op = check_op("allreduce", op)
+        return self.call_packed(builtins.allreduce, src, dst, op, in_group)
+
+    def allgather(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Join the workers' arrays on all of them, in the order of their ids.
+
+        Shapes and `dst` as in `gather_to_worker0`; `dst` holds an array on every worker. Exact. Cost: each
+        element is read once and written once per worker; `dst` costs one more copy of the whole.
+        """
         return self.call_packed(builtins.allgather, src, dst, in_group)
 
     def reduce_scatter(
-        self, src: DRef, dst: DRef | None = None, op: str = "sum", *, in_group: bool = True
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        op: str = "sum",
+        in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
     ) -> DRef:
-        """Reduce, then split along axis 0."""
-        return self.call_packed(builtins.reduce_scatter, src, dst, _op(op), in_group)
+        """Reduce as `allreduce`, then split along axis 0: shape `(n * k, *s)` gives `(k, *s)`.
 
-    def alltoall(self, src: DRef, dst: DRef | None = None, *, in_group: bool = True) -> DRef:
-        """Exchange parts along axis 0: part j of worker i becomes part i of worker j."""
+        `dst` has that shape and the result's dtype. Raises UsageMistake for another `op`; nothing was sent.
+        Cost: each element of every worker's array is read once, each of the result written once.
+        """
+        op = check_op("reduce_scatter", op)
+        return self.call_packed(builtins.reduce_scatter, src, dst, op, in_group)
+
+    def alltoall(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allgather
+    ) -> DRef:
+        """Exchange parts along axis 0: part j of worker i becomes part i of worker j.
+
+        All arrays have one dtype and one shape `(n * k, *s)`, which is also that of the result and of `dst`.
+        Exact. Cost: each element is read and written once.
+        """
         return self.call_packed(builtins.alltoall, src, dst, in_group)
 
     def barrier(self, *, in_group: bool = True) -> None:
-        """Let no worker go on before all have come here; does not wait itself."""
+        """Let no worker go on before all have come here; the controller does not wait."""
         self.call_packed(builtins.barrier, in_group)
-
-
-def _op(op: str) -> str:
-    if op not in OPS:
-        raise UsageMistake(f"op is {op!r}, expected one of {', '.join(OPS)}")
-    return op
 
 
 def _roots(topology: Topology, *, in_group: bool) -> tuple[int, ...]:

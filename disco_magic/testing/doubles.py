@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.messages import Command, Event
+    from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.errors import Failure
     from disco_magic.session.config import Preset
 
@@ -118,7 +119,6 @@ class ScriptedLauncher:
         self.whereabouts = ["at a place the test made up"] * num_workers
         self.on_interrupt: Callable[[int, tuple[int, ...]], object] | None = None
         self.on_replace: Callable[[tuple[int, ...]], list[int]] | None = None
-        self.workers: list[Any] = []
         self._deliver: Callable[[Event], None] | None = None
 
     @property
@@ -162,6 +162,14 @@ class ScriptedLauncher:
         """Note it, then do what the script says; without a script nobody is stuck."""
         self.replaced.append(tuple(workers))
         return [] if self.on_replace is None else self.on_replace(tuple(workers))
+
+    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:  # noqa: ARG002 - the contract
+        """Workers that are not there hold nothing."""
+        return [[] for _ in self.channels]
+
+    def look_at(self, register: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
+        """Workers that are not there hold nothing."""
+        return [None for _ in self.channels]
 
     def positions(self) -> list[str]:
         """`whereabouts`."""

@@ -17,6 +17,7 @@ class Plane:
     def __init__(self):
         self.left = [-1, -1]
         self.waiting = {}
+        self.mail = [{}, {}]
         self.told = []
         self.messages = []
 

@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from disco_magic import errors
+    from disco_magic.errors import (
+        CellError,
+        DiscoError,
+        PlaneAborted,
+        PlaneError,
+        PlaneMismatch,
+        SessionClosed,
+        SyncTimeout,
+        UsageMistake,
+        WorkerError,
+        WorkerLost,
+    )
     from disco_magic.functions.context import WorkerContext, worker
     from disco_magic.functions.registry import list_funcs, register_func, remove_func
     from disco_magic.session.config import ThreadedSession
@@ -28,6 +40,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CellError": "errors",
+    "DiscoError": "errors",
+    "PlaneAborted": "errors",
+    "PlaneError": "errors",
+    "PlaneMismatch": "errors",
+    "SessionClosed": "errors",
+    "SyncTimeout": "errors",
+    "UsageMistake": "errors",
+    "WorkerError": "errors",
+    "WorkerLost": "errors",
     "CellResult": "session.results",
     "DPackedFunc": "session.dref",
     "DRef": "session.dref",
@@ -42,12 +64,22 @@ _HOMES = {
 }
 
 __all__ = [
+    "CellError",
     "CellResult",
     "DPackedFunc",
     "DRef",
+    "DiscoError",
+    "PlaneAborted",
+    "PlaneError",
+    "PlaneMismatch",
     "Session",
+    "SessionClosed",
+    "SyncTimeout",
     "ThreadedSession",
+    "UsageMistake",
     "WorkerContext",
+    "WorkerError",
+    "WorkerLost",
     "errors",
     "list_funcs",
     "register_func",

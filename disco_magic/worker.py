@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     Extras = Callable[[WorkerContext], Mapping[str, Any]]
 
+IDLE: Final = "idle"
 _NOTHING: Final = object()
 _INTERRUPTED: Final = "the command was interrupted"
 
@@ -340,7 +341,7 @@ class Worker:
         try:
             command = self.lane.interrupted or self.lane.running[-1]
         except IndexError:
-            return "idle"
+            return IDLE
         at = self._plane.waiting.get(self.id)
         where = f", waiting in {at.seen_by(self.id)}" if at is not None else ""
         return f"executing {self.interpreter.describe(command)}{where}"

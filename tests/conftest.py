@@ -35,7 +35,8 @@ def _open_sessions():
     return {session.id for session in list(current._alive) if not session.closed}
 
 
-def _stacks(threads):
+def stacks(threads):
+    """Where each of `threads` is, as text."""
     frames = sys._current_frames()
     return "\n".join(
         f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
@@ -61,7 +62,7 @@ def nothing_is_left(request):
         for thread in left:
             thread.join(5)
         alive = {thread for thread in left if thread.is_alive()}
-        assert not alive, f"worker threads were left:\n{_stacks(alive)}"
+        assert not alive, f"worker threads were left:\n{stacks(alive)}"
     assert not _namespaces() - namespaces, "namespaces were left in sys.modules"
 
 
@@ -106,7 +107,7 @@ def gated(session, gate):
         each.shutdown()
         for thread in each._launcher.stuck:
             thread.join(DEADLINE_S)
-            assert not thread.is_alive(), f"a replaced thread did not end:\n{_stacks([thread])}"
+            assert not thread.is_alive(), f"a replaced thread did not end:\n{stacks([thread])}"
 
 
 @pytest.fixture
@@ -129,7 +130,7 @@ def background():
 
         def result():
             thread.join(DEADLINE_S)
-            assert outcome, f"the call hangs:\n{_stacks([thread])}"
+            assert outcome, f"the call hangs:\n{stacks([thread])}"
             value, error = outcome[0]
             if error is not None:
                 raise error
@@ -140,4 +141,4 @@ def background():
     yield start
     for thread in threads:
         thread.join(DEADLINE_S)
-        assert not thread.is_alive(), f"a background call hangs:\n{_stacks([thread])}"
+        assert not thread.is_alive(), f"a background call hangs:\n{stacks([thread])}"

@@ -83,10 +83,10 @@ def test_the_wheel_says_that_it_is_typed_and_carries_its_licence(wheel: zipfile.
     assert "Apache License" in _metadata(wheel, "licenses/LICENSE")
 
 
-def test_a_plain_installation_needs_four_packages_only(wheel: zipfile.ZipFile) -> None:
+def test_a_plain_installation_needs_five_packages_only(wheel: zipfile.ZipFile) -> None:
     lines = [line for line in _metadata(wheel, "METADATA").splitlines() if line.startswith("Requires-Dist: ")]
     plain = {line.removeprefix("Requires-Dist: ").split(">")[0] for line in lines if "extra ==" not in line}
-    assert plain == {"numpy", "ipython", "ipykernel", "ipywidgets"}
+    assert plain == {"numpy", "ipython", "ipykernel", "ipywidgets", "traitlets"}
 
 
 def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> None:

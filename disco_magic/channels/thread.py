@@ -20,6 +20,7 @@ class ThreadChannel:
         queue: SimpleQueue[Command] = SimpleQueue()
         self.send: Callable[[Command], None] = queue.put
         self.receive = queue.get
+        self.empty = queue.empty
 
     def close(self) -> None:
         """Refuse further commands; those that were sent are still executed. Idempotent."""

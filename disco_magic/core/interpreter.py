@@ -189,10 +189,12 @@ class Interpreter:
         command, self._command = self._command, _IDLE
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
-        if isinstance(command, Call | Store | LoadName | Run):
+        if isinstance(command, Call | Store | LoadName):
             self.registers.values.pop(command.dest, None)
             self.registers.poison(command.dest, Poison(failure, reported=True))
         if isinstance(command, Run):
+            # No poison: only the cell's result refers to this register, and it holds the failure itself. Kept
+            # here, the frames in its traceback would hold the result, and that the register, for ever.
             names = self.registers.public_names()
             return CellDone(self.worker, command.seq, elapsed_s, names, failure=failure)
         return Failed(self.worker, command.seq, failure)

@@ -86,8 +86,16 @@ class Ledger:
         return expectation
 
     def forget(self, seq: int) -> None:
-        """Nobody waits for `seq` any more; late replies are dropped (their failures are kept)."""
-        self._expected.pop(seq, None)
+        """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait."""
+        expectation = self._expected.pop(seq, None)
+        if expectation is not None:
+            self.keep_failures(expectation)
+
+    def keep_failures(self, ended: Expectation) -> None:
+        """Let the next wait raise what failed in a cell that nobody has a handle of."""
+        for reply in ended.replies.values():
+            if isinstance(reply, CellDone) and reply.failure is not None:
+                self._failures.setdefault(reply.worker, reply.failure)
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
@@ -99,10 +107,11 @@ class Ledger:
             return None
         if isinstance(event, CellDone):
             self.names[event.worker] = self._names_after(event)
-            if event.failure is not None:  # also of a cell nobody waits for: the next wait raises it
-                self._failures.setdefault(event.worker, event.failure)
         expectation = self._expected.get(event.seq)
         if expectation is None:
+            if isinstance(event, CellDone) and event.failure is not None:
+                # Nobody has a handle of the cell any more: the next wait raises it.
+                self._failures.setdefault(event.worker, event.failure)
             return None
         expectation.replies[event.worker] = event
         expectation.missing.discard(event.worker)
@@ -123,7 +132,7 @@ class Ledger:
 
         A worker that was only released because another one failed comes last, however early its event came.
         """
-        waiting = [*self._failures.values(), *further]
+        waiting = [*further, *self._failures.values()]
         self._failures.clear()
         waiting.sort(key=is_consequence)
         if waiting:

@@ -110,8 +110,8 @@ def gather_to_worker0(src: Array, dst: Array | None, in_group: bool) -> Any:  # 
 def scatter_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
     """Split `src` of the first worker (of each group) evenly; that of the others is not looked at.
 
-    Without `dst` `(n, *s)` gives each `s`, and `s` is broadcast besides. With it the elements, in C order, fill
-    `n` arrays of any shape of ``src.size / n`` elements, which costs one more copy of each part.
+    Without `dst` shape `(n, *s)` gives each worker `s`, which is broadcast besides. With it the elements, in
+    C order, fill `n` arrays of any shape of ``src.size / n`` elements, one more copy of each part.
 
     Raises:
         UsageMistake: `src` of the first worker is None.

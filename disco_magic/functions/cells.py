@@ -29,7 +29,7 @@ import numpy as np
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
-from disco_magic.functions.describe import fingerprint
+from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
@@ -193,17 +193,20 @@ class CellRunner:
         self.cancel: Callable[[], object] | None = None
         self.started: float | None = None
         self.failed_after_s = 0.0
+        # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
+        self._fixed: dict[str, Any] = {
+            name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
+        }
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
         enter_worker(self.context)
         self.started = start = time.perf_counter()
         try:
-            if cell.body is not None:
-                self._evaluate(cell.body)
+            self.namespace.update(self._fixed)
+            value = self._evaluate(cell)
             if cell.last is None:
                 return CellValue(None, None, b"", time.perf_counter() - start)
-            value = self._evaluate(cell.last)
             self.namespace["_"] = value
             shown = None
             if value is not None:
@@ -217,13 +220,26 @@ class CellRunner:
             if scope is not None:
                 scope.ended(self.context.id)
 
-    def _evaluate(self, code: types.CodeType) -> Any:
-        if code.co_flags & inspect.CO_COROUTINE:
-            return self._await(types.FunctionType(code, self.namespace))
-        return eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+    def _evaluate(self, cell: Cell) -> Any:
+        """Execute all of a cell; the last expression's value."""
+        codes = [code for code in (cell.body, cell.last) if code is not None]
+        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            return self._await(codes)
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+        return value
 
-    def _await(self, function: Callable[[], Any]) -> Any:
-        # One event loop per evaluation: a loop kept across cells breaks the second interrupt of an await.
+    async def _in_turn(self, codes: list[types.CodeType]) -> Any:
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await value
+        return value
+
+    def _await(self, codes: list[types.CodeType]) -> Any:
+        # One event loop per cell: one kept across cells breaks the second interrupt of an await.
         requests: list[None] = []
         # While the loop is made and closed a request is only noted: an exception injected there would leave
         # it half made.
@@ -241,7 +257,7 @@ class CellRunner:
             if requests:
                 task.cancel()
             try:
-                return await function()
+                return await self._in_turn(codes)
             finally:
                 self.cancel = note
 

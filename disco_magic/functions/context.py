@@ -164,7 +164,7 @@ class WorkerContext:
     def allgather(self, x: Any, axis: int = 0, *, out: Any | None = None, in_group: bool = True) -> Any:
         """Concatenate the members' arrays along `axis` in rank order; every member gets the whole.
 
-        All members call it, with `x` of shape `(..., k_i, ...)`, which may differ along `axis`, and one dtype.
+        All members call it, with `x` of one dtype and shape `(..., k_i, ...)`; `axis` may differ in length.
         Returns shape `(..., sum(k_i), ...)`, of numbers and arrays without axes `(n,)`.
         Cost: each element is read once and written once per member.
         """
@@ -242,7 +242,7 @@ class WorkerContext:
         """The next array that worker `source` (id in the session) sends to this one; waits for it.
 
         The receiver calls it. Returns the shape and dtype sent (a NumPy scalar for a number), or `out`;
-        raises PlaneMismatch if `out` differs in them: the message is used up. Cost: none, with `out` one copy.
+        raises PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
         """
         return self._call("recv", source, out, in_group=False)
 

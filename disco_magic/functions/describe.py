@@ -6,8 +6,6 @@ Tables are drawn while workers run, from another thread. So nothing here calls a
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 import types
 from typing import Any
 
@@ -15,11 +13,10 @@ import numpy as np
 
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_array
 
 SAMPLE = 65_536
 _TEXT = 60
-_DEPTH = 16
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ARRAY_LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 
 
@@ -29,7 +26,7 @@ def describe(value: Any) -> RegisterInfo:
     # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
     if issubclass(kind, np.ndarray | np.generic):
         return _describe_array(value)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return _describe_plain(value)
     if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
         return _describe_foreign(value)
@@ -58,33 +55,30 @@ def _describe_plain(value: Any) -> RegisterInfo:
             type(value).__name__,
             nbytes=len(value),
             text=_short(repr(value[: _TEXT + 1])),
-            fingerprint=_digest(content, head),
+            fingerprint=digest(content, head),
             sampled=len(value) > SAMPLE,
         )
-    text = _number_text(value)
-    return RegisterInfo(type(value).__name__, text=_short(text), fingerprint=_digest(text.encode()))
-
-
-def _number_text(value: object) -> str:
-    # Above 4,300 digits Python refuses to write an int in decimal; that takes quadratic time.
-    return hex(value) if type(value) is int and value.bit_length() > 10_000 else repr(value)
+    text = number_text(value)
+    return RegisterInfo(type(value).__name__, text=_short(text), fingerprint=digest(text.encode()))
 
 
 def _describe_array(value: np.ndarray[Any, Any] | np.generic) -> RegisterInfo:
     array = np.asarray(value)
     sample, sampled = sample_of(array)
-    minimum, mean, maximum = statistics(sample)
+    # What a subclass adds, a mask for instance, is not in the plain array: such values are not compared.
+    plain = type(value) is np.ndarray or isinstance(value, np.generic)
+    minimum, mean, maximum = statistics(sample) if plain else (None, None, None)
     return RegisterInfo(
         type(value).__name__,
         tuple(int(n) for n in array.shape),
         str(array.dtype),
         "cpu",
         int(array.nbytes),
-        _short(np.array2string(array, threshold=8, edgeitems=2)) if _is_short(array) else "",
+        _short(np.array2string(array, threshold=8, edgeitems=2)) if plain and _is_short(array) else "",
         minimum,
         mean,
         maximum,
-        b"" if array.dtype.hasobject else _digest(np.ascontiguousarray(sample).view(np.uint8)),
+        of_array(sample, type(value).__name__) if plain and not array.dtype.hasobject else b"",
         sampled,
     )
 
@@ -128,38 +122,6 @@ def statistics(sample: np.ndarray[Any, Any]) -> tuple[float | None, float | None
     if numbers.size == 0:
         return None, None, None
     return float(numbers.min()), float(numbers.mean()), float(numbers.max())
-
-
-def fingerprint(value: Any, *, depth: int = 0) -> bytes:
-    """Equal for equal values, over every element; 16 bytes.
-
-    Arrays by their bytes (about 1 GB/s, GIL released), containers element by element, everything else by
-    its pickled form, or by what repr says where it cannot be pickled. The latter two run the value's own
-    code: call this where the value lives, never for a table. `depth` is how many containers are around it:
-    deeper than 16 it is pickled as a whole, so that one that contains itself comes to an end.
-    """
-    kind = type(value)
-    if issubclass(kind, np.ndarray | np.generic) and not np.asarray(value).dtype.hasobject:
-        array = np.asarray(value)
-        head = f"{kind.__name__} {array.dtype.str} {array.shape}"
-        return _digest(np.ascontiguousarray(array).reshape(-1).view(np.uint8), head.encode())
-    if kind in _PLAIN:
-        text = f"{kind.__name__} {_number_text(value)}"
-        return _digest(text.encode("utf-8", "surrogatepass"))
-    if kind in (list, tuple, dict) and depth < _DEPTH:
-        items = [part for pair in value.items() for part in pair] if kind is dict else value
-        parts = [fingerprint(item, depth=depth + 1) for item in items]
-        return _digest(b"".join(parts), kind.__name__.encode())
-    try:
-        return _digest(pickle.dumps(value))
-    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart
-        return _digest(repr(value).encode("utf-8", "surrogatepass"))
-
-
-def _digest(content: Any, head: bytes = b"") -> bytes:
-    digest = hashlib.blake2b(head, digest_size=16)
-    digest.update(content)
-    return digest.digest()
 
 
 def _short(text: str) -> str:

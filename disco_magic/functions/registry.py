@@ -67,6 +67,8 @@ def find_func(name: str) -> Callable[..., Any]:
     Raises:
         UnknownName: there is none; near misses are in the message.
     """
+    if not isinstance(name, str):
+        raise UsageMistake(f"a function's name is text, got {type(name).__name__}")
     try:
         return _functions[name]
     except KeyError:

@@ -15,7 +15,7 @@ from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT
 from disco_magic.errors import LaunchError
 from disco_magic.functions.describe import describe
-from disco_magic.worker import Worker
+from disco_magic.worker import IDLE, Worker
 
 if TYPE_CHECKING:
     import contextvars
@@ -147,7 +147,11 @@ class ThreadLauncher:
 
     def positions(self) -> list[str]:
         """What every worker is doing now, in words."""
-        return [worker.position() for worker in self.workers]
+        places = [worker.position() for worker in self.workers]
+        return [
+            "about to execute what it was sent" if place == IDLE and not channel.empty() else place
+            for place, channel in zip(places, self._channels, strict=True)
+        ]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
         """End all workers, after Stop was sent to them; who has not ended. Idempotent.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.errors import UnknownName, UsageMistake, ranges
-from disco_magic.notebook.options import command_parsers, overview
+from disco_magic.notebook.options import OUT, command_parsers, overview
 from disco_magic.notebook.reprs import human_bytes
+from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.snapshot import SessionSnapshot
     from disco_magic.notebook.front import Front
+    from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
 
@@ -38,7 +40,7 @@ def perform(front: Front, line: str) -> Any:
 def _start(front: Front, options: Namespace) -> None:
     running = front.sessions.find()
     if running is None:
-        front.sessions.start(front.settings, options.workers, options.groups, options.ccl)
+        front.sessions.start(front.settings, options.workers, options.groups, options.ccl, options.kind)
     else:
         front.sessions.say(
             f"{running!r} is running already, with its registers; %disco restart gives it new workers and "
@@ -155,25 +157,48 @@ def _join(name: str, values: list[Any], axis: int) -> Any:
 
 
 def _rm(front: Front, options: Namespace) -> None:
-    session = front.sessions.require()
-    known = session.names()
-    for name in options.names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
-            )
-            raise UnknownName(f"register {name!r} is not defined on any worker; {hint}; nothing was removed")
-    for name in dict.fromkeys(options.names):
-        del session[name]
+    session = front.sessions.find()
+    known = () if session is None else session.names()
+    names = dict.fromkeys(options.names)
+    results = {name: _result(front, name) for name in names if name not in known}
+    for name, result in results.items():
+        if result is None:
+            raise _no_register(front, name, known)
+    for name in names:
+        if name in results:
+            cast("CellResult", results[name]).release()
+        else:
+            del cast("Session", session)[name]
+    if session is not None:
+        session.flush()  # now, not with the next command: the memory may be needed for something else
+
+
+def _result(front: Front, name: str) -> CellResult | None:
+    """The result of a cell that `name` (``Out[3]``, ``_3``, a variable) means in the notebook."""
+    from disco_magic.session.results import CellResult
+
+    number = OUT.fullmatch(name)
+    names = front.shell.user_ns
+    found = names.get("_oh", {}).get(int(number[1])) if number else names.get(name)
+    return found if isinstance(found, CellResult) else None
+
+
+def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistake:
+    if OUT.fullmatch(name):
+        return UnknownName(f"{name} holds no result of a %%disco cell; nothing was removed")
+    front.sessions.require()
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+    return UnknownName(f"register {name!r} is not defined on any worker; {hint}; nothing was removed")
 
 
 def _sync(front: Front, _: Namespace) -> None:
     front.sessions.require().sync_all()
 
 
-def _interrupt(front: Front, _: Namespace) -> None:
-    front.sessions.require().interrupt()
+def _interrupt(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    session.interrupt(parse_workers(options.workers, session.num_workers))
 
 
 COMMANDS: Final[dict[str, Callable[[Front, Namespace], Any]]] = {

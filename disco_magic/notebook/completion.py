@@ -1,7 +1,8 @@
-"""Tab completion on ``%disco`` lines: subcommands, their options, and names."""
+"""Tab completion: subcommands, options and names on ``%disco`` lines; names of the workers in their cells."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
 
 _OF_NOTEBOOK: Final = ("put", "broadcast", "scatter")
 _OF_WORKERS: Final = ("get", "gather", "rm")
+_BEHIND: Final = ("np", "num_workers", "worker", "worker_id", "xp")
+_IDENTIFIER: Final = re.compile(r"(?<![\w.])[^\W\d]\w*$")
 
 
 def make_matcher(front: Front) -> Callable[[Any], Any]:
     """A matcher for IPython's completer."""
 
     def match(context: Any) -> Any:
-        words = context.text_until_cursor.rpartition("\n")[2].lstrip()
+        words = context.text_until_cursor.lstrip()
         if not words.startswith("%disco "):
-            return {"completions": [], "suppress": False}
+            return _in_cell(front, context)
         typed = words.split(" ")[1:]
         found = sorted(name for name in candidates(front, typed[:-1]) if name.startswith(context.token))
         completions = [SimpleCompletion(text=name, type="disco") for name in found]
@@ -32,6 +35,20 @@ def make_matcher(front: Front) -> Callable[[Any], Any]:
 
     matcher: Callable[[Any], Any] = context_matcher(identifier="disco_magic", priority=1000)(match)
     return matcher
+
+
+def _in_cell(front: Front, context: Any) -> Any:
+    """Registers, and the names behind a worker's namespace, besides what IPython itself offers."""
+    before = context.full_text.split("\n")[: context.cursor_line]
+    typed = _IDENTIFIER.search(context.text_until_cursor)
+    if typed is None or not any(line.lstrip().startswith("%%disco") for line in before):
+        return {"completions": [], "suppress": False}
+    from disco_magic.functions.context import VERBS  # brings NumPy; loading the extension does not
+
+    session = front.sessions.find()
+    known = {*VERBS, *_BEHIND, *(session.names() if session is not None else ())}
+    found = [SimpleCompletion(text=name, type="disco") for name in sorted(known) if name.startswith(typed[0])]
+    return {"completions": found, "suppress": False, "matched_fragment": typed[0]}
 
 
 def candidates(front: Front, before: list[str]) -> Iterable[str]:

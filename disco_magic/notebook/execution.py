@@ -12,6 +12,7 @@ from disco_magic.notebook.output import NotebookScope
 from disco_magic.notebook.results import is_empty, show_only
 from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.session.dref import DRef
+from disco_magic.session.pump import attentive
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -39,8 +40,8 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         put(session, name, value)
     mode = options.group_outputs or options.output or front.settings.output
     scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
-    with front.console.cell(scope):
-        pending = session.run_nowait(cell, workers=workers, scope=scope)
+    with front.console.cell(scope), attentive() as inbox:
+        pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
         scope.handle = handle = CellHandle(front.shell, pending, scope)
         if options.nowait:
             return _sent(front, options, handle)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 from IPython.core.extensions import ExtensionManager
 from traitlets import TraitError
@@ -61,25 +60,28 @@ class Extension:
         _remove_magics(shell, self.front.settings)
 
 
-_loaded: WeakKeyDictionary[Shell, Extension] = WeakKeyDictionary()
-_kept: WeakKeyDictionary[Shell, Front] = WeakKeyDictionary()
+# Attributes of the shell itself: what refers to a shell from there dies with it, which the values of a
+# WeakKeyDictionary, holding their key, would prevent.
+_LOADED: Final = "_disco_magic_extension"
+_KEPT: Final = "_disco_magic_front"
 
 
 def load(shell: Shell) -> None:
     """Add the magics to `shell`. Starts no worker, imports neither NumPy nor ipywidgets."""
-    if shell not in _loaded:
-        _loaded[shell] = Extension(shell, _kept.pop(shell, None))
+    own = shell.__dict__
+    if _LOADED not in own:
+        own[_LOADED] = Extension(shell, own.pop(_KEPT, None))
 
 
 def unload(shell: Shell) -> None:
     """Take everything out of `shell` again; ``%reload_ext`` keeps the session, ``%unload_ext`` stops it."""
-    extension = _loaded.pop(shell, None)
+    extension = shell.__dict__.pop(_LOADED, None)
     if extension is None:
         return
     reloading = _is_reloading()
     extension.remove(keep_session=reloading)
     if reloading:
-        _kept[shell] = extension.front
+        shell.__dict__[_KEPT] = extension.front
 
 
 def _is_reloading() -> bool:

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
+from disco_magic.notebook.asking import input_for
 from disco_magic.notebook.printing import worker_print
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class WorkerShell:
 def cell_extras(context: WorkerContext) -> dict[str, object]:
     """The names that a notebook adds behind a worker's namespace."""
     shell = WorkerShell(context.id)
-    return {"get_ipython": lambda: shell, "print": worker_print}
+    return {"get_ipython": lambda: shell, "print": worker_print, "input": input_for(context.id)}
 
 
 def _caller_names() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -40,7 +40,9 @@ class CellHandle:
         try:
             return self.pending.wait(timeout)
         except (DiscoError, KeyboardInterrupt) as error:
-            raise dress(self._shell, error)  # noqa: B904 - the same exception, made presentable
+            shell = self._shell
+            del self  # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
+            raise dress(shell, error)  # noqa: B904 - the same exception, made presentable
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
@@ -66,9 +68,13 @@ class CellHandle:
         except WorkerError as error:
             for summary, workers in grouped(error.failures).items():
                 self._scope.page.note(workers, [summary])
-            self._scope.page.note(
-                self.pending.workers, ["failed after its cell; the handle's .wait() shows where"]
-            )
+        except DiscoError as error:  # a worker is gone: nobody failed, but there is no result either
+            self._scope.page.note(self.pending.workers, f"{type(error).__name__}: {error}".splitlines())
+        else:
+            return
+        self._scope.page.note(
+            self.pending.workers, ["failed after its cell; the handle's .wait() shows where"]
+        )
 
     def __repr__(self) -> str:
         return repr(self.pending)

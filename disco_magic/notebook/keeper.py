@@ -57,19 +57,21 @@ class SessionKeeper:
         workers: int | None = None,
         groups: int | None = None,
         ccl: str | None = None,
+        kind: str | None = None,
     ) -> Session:
         """Start a session and say so in one line, once every worker has answered.
 
         Raises:
-            UsageMistake: the numbers are impossible; nothing was started.
+            UsageMistake: numbers, kind or data plane are impossible; nothing was started.
         """
         began = time.perf_counter()
-        from disco_magic.session.config import ThreadedSession
+        from disco_magic.session.config import ThreadedSession, choose_plane
 
+        plane_name = choose_plane(kind or settings.kind, ccl or settings.ccl)
         session = ThreadedSession(
             settings.workers if workers is None else workers,
             settings.groups if groups is None else groups,
-            ccl=ccl or settings.ccl,
+            ccl=plane_name,
             extras=cell_extras,
         )
         self._own = session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -12,6 +13,7 @@ from IPython.core.magic_arguments import MagicArgumentParser
 from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
+OUT: Final = re.compile(r"Out\[(\d+)\]")
 _NAME_HELP = "names of variables"
 
 
@@ -60,6 +62,10 @@ def _name(text: str) -> str:
     if not text.isidentifier():
         raise argparse.ArgumentTypeError(f"{text!r} is not a variable name")
     return text
+
+
+def _name_or_result(text: str) -> str:
+    return text if OUT.fullmatch(text) else _name(text)
 
 
 def _seconds(text: str) -> float:
@@ -136,8 +142,16 @@ def command_parsers() -> dict[str, OptionParser]:
     start.add_argument("--groups", type=int, metavar="G", help="how many groups of equal size they form")
     start.add_argument("--kind", choices=["threads"], help="what the workers are")
     start.add_argument("--ccl", choices=["auto", "threads"], help="what carries collectives")
-    rm = _command("rm", "Unbind registers on every worker.")
-    rm.add_argument("names", nargs="+", metavar="NAME", type=_name, help="names of registers")
+    rm = _command("rm", "Unbind registers on every worker, or free the values that a result keeps there.")
+    rm.add_argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        type=_name_or_result,
+        help="names of registers, or results: Out[3], _3, a variable bound by --out; what they show stays",
+    )
+    interrupt = _command("interrupt", "Stop what the workers are executing.")
+    interrupt.add_argument("-w", "--workers", metavar="WORKERS", help="stop these only; as for cells")
     parsers = [
         start,
         _command("stop", "End the workers. Registers are gone."),
@@ -145,7 +159,7 @@ def command_parsers() -> dict[str, OptionParser]:
         _command("status", "Say what there is and what every worker is doing."),
         _command("registers", "Show what every register holds on every worker."),
         _command("sync", "Wait until the workers have executed everything sent so far; raise what failed."),
-        _command("interrupt", "Stop what the workers are executing."),
+        interrupt,
         _moving("put", "Copy notebook variables to worker 0; the other workers hold None."),
         _moving("get", "Copy registers of worker 0 into notebook variables."),
         _moving("broadcast", "Copy notebook variables to every worker."),

@@ -30,7 +30,7 @@ class NotebookScope:
         show: display filter; None shows all of `workers`.
 
     Attributes:
-        handle: the cell on its way, as soon as it was sent.
+        handle: the cell on its way, from when it was sent until `close`.
     """
 
     def __init__(
@@ -49,8 +49,11 @@ class NotebookScope:
         self._ghosts: list[weakref.ref[Context]] = []
 
     def running(self) -> bool:
-        """Whether a worker has not ended the cell; one that was told to skip it never begins it."""
-        return self.page.running and not (self.handle is not None and self.handle.done())
+        """Whether a worker has not ended the cell; one that was told to skip it never begins it.
+
+        The handle decides: a worker's last line comes before its reply, which says whether it failed.
+        """
+        return self.page.running if self.handle is None else not self.handle.done()
 
     def context(self, worker: int) -> Context:
         """The submitting cell's context with this worker's sink in it.
@@ -97,8 +100,9 @@ class NotebookScope:
     def close(self) -> None:
         """No worker executes the cell any more, whatever they said."""
         self.page.close()
-        if self.handle is not None:
-            self.handle.report()
+        handle, self.handle = self.handle, None  # each refers to the other
+        if handle is not None:
+            handle.report()
 
     @property
     def stdout(self) -> Mapping[int, str]:

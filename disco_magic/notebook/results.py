@@ -35,21 +35,11 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     Never talks to workers: values were rendered on them when the cell ended.
     """
     groups = _groups(result)
-    bundle = {"text/plain": result_text(result)}
+    bundle = {"text/plain": result.text(_filters.get(result))}
     if any(set(data) - _TEXT for _, data in groups):
         sections = "".join(_section(workers, data) for workers, data in groups if _has_content(data))
         bundle["text/html"] = f'<div class="disco-result">{sections}</div>'
     return bundle
-
-
-def result_text(result: CellResult) -> str:
-    """``[0-3] 36.0``; the rows of an array stay under each other."""
-    lines = []
-    for workers, data in filter(lambda group: _has_content(group[1]), _groups(result)):
-        prefix = f"{ranges(workers)} "
-        lines.append(prefix + str(data.get("text/plain", "")).replace("\n", "\n" + " " * len(prefix)))
-    lines += [f"{ranges((worker,))} {failure.summary}" for worker, failure in result.errors.items()]
-    return "\n".join(lines) or f"<{result.label} on workers {ranges(result.workers)}: no value>"
 
 
 def _groups(result: CellResult) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:

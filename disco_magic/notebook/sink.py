@@ -15,6 +15,30 @@ if TYPE_CHECKING:
 FRAME_INTERVAL_S: Final = 0.2
 """An unfinished line (a progress bar, ``print(end="", flush=True)``) is shown at most this often."""
 
+LINE_LIMIT: Final = 1 << 16
+"""Characters of an unfinished line that are kept; a longer one is shown in parts. Every part costs one pass
+over it, so a line written character by character costs as much as its length."""
+
+
+class Unfinished:
+    """The text of one channel since its last newline, in pieces as it came, so that adding costs nothing."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Append `text`."""
+        self._pieces.append(text)
+        self.size += len(text)
+
+    def take(self) -> str:
+        """The whole text, as one string; there is none left."""
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        self.size = 0
+        return text
+
 
 class Sink:
     r"""Collects a worker's text per channel and hands whole lines to the page.
@@ -29,7 +53,7 @@ class Sink:
         self._page = page
         self._clock = clock
         self._transcript = Transcript()
-        self._pending: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
         self._framed_at = float("-inf")
         self._closed = False
 
@@ -55,36 +79,61 @@ class Sink:
         with self._page.lock:
             if self._closed or not text:
                 return len(text)
-            self._pending[channel].append(text)
+            pending = self._pending[channel]
+            pending.add(text)
             if "\n" in text:
                 self._lines(channel)
-            if "\r" in text:
+            if "\r" in text and pending.size:
                 self._frame(channel)
+            if pending.size > LINE_LIMIT:
+                self._part(channel)
         return len(text)
 
     def _lines(self, channel: str) -> None:
         """Hand over what ends with a newline, keep the rest."""
-        *lines, rest = "".join(self._pending[channel]).split("\n")
-        self._pending[channel] = [rest] if rest else []
+        *lines, rest = self._pending[channel].take().split("\n")
+        self._pending[channel].add(rest)
         visible = [_visible(line) for line in lines]
         self._transcript.add("\n".join(visible) + "\n")
         self._page.lines(self.worker, channel, visible)
 
     def _frame(self, channel: str) -> None:
-        r"""Show the line as it stands, if the last time is long enough ago; forget what ``\r`` replaced."""
-        pending = "".join(self._pending[channel])
-        shown = _visible(pending)
-        if "\r" in pending:
-            self._pending[channel] = [shown + "\r" if pending.endswith("\r") else shown]
+        """Show the line as it stands, if the last time is long enough ago.
+
+        The clock is asked first: joining the pieces at every flush would cost the square of their number.
+        """
         now = self._clock()
-        if shown and now - self._framed_at >= FRAME_INTERVAL_S:
+        if now - self._framed_at < FRAME_INTERVAL_S:
+            return
+        shown = self._collapse(channel)
+        if shown:
             self._framed_at = now
             self._page.frame(self.worker, channel, shown)
+
+    def _part(self, channel: str) -> None:
+        """Hand over an endless line as far as it goes.
+
+        Already when half the limit is left after the collapse: what stays makes room for at least the other
+        half, so that a line is not collapsed at every write.
+        """
+        shown = self._collapse(channel)
+        if len(shown) > LINE_LIMIT // 2:
+            self._pending[channel].take()
+            self._transcript.add(shown)
+            self._page.lines(self.worker, channel, [shown])
+
+    def _collapse(self, channel: str) -> str:
+        r"""What is to be seen of the line; keeps that as one piece and forgets what ``\r`` replaced."""
+        pending = self._pending[channel]
+        text = pending.take()
+        shown = _visible(text)
+        pending.add(shown + "\r" if text.endswith("\r") else shown)
+        return shown
 
     def flush(self, channel: str) -> None:
         """``flush()`` in the worker: show an unfinished line."""
         with self._page.lock:
-            if self._pending[channel] and not self._closed:
+            if self._pending[channel].size and not self._closed:
                 self._frame(channel)
 
     def display(self, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]) -> None:
@@ -98,7 +147,8 @@ class Sink:
         """A `clear_output` call of the worker; what that means for the others is the page's matter."""
         with self._page.lock:
             if not self._closed:
-                self._pending = {"stdout": [], "stderr": []}
+                for pending in self._pending.values():
+                    pending.take()
                 self._page.clear(self.worker, clear, wait=wait)
 
     def finish(self) -> None:
@@ -114,12 +164,11 @@ class Sink:
             self._closed = True
 
     def _finish_lines(self) -> None:
-        for channel, pieces in self._pending.items():
-            if pieces:
-                rest = "".join(pieces)
-                self._pending[channel] = []
-                self._transcript.add(_visible(rest))
-                self._page.lines(self.worker, channel, [_visible(rest)])
+        for channel, pending in self._pending.items():
+            if pending.size:
+                rest = _visible(pending.take())
+                self._transcript.add(rest)
+                self._page.lines(self.worker, channel, [rest])
 
 
 def _visible(line: str) -> str:

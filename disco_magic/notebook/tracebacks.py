@@ -11,6 +11,8 @@ from disco_magic.errors import UsageMistake, WorkerError, grouped, ranges
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from disco_magic.errors import Failure
     from disco_magic.notebook.shell import Shell
 
@@ -24,14 +26,17 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     and tools that execute notebooks all see the same text. (An ExceptionGroup would be printed to stderr with
     no error output at all.) A `WorkerError` carries the first failing worker's traceback as its own, so that
     ``%debug`` lands in that worker's frame.
+
+    What is asked holds the failures or the finished text, never the error itself: that cycle would keep the
+    arrays of the failed frames until the garbage collector happens to run.
     """
     error.__context__ = None  # how the runtime came to raise it tells the user nothing
     if isinstance(error, WorkerError):
-        error._render_traceback_ = partial(worker_lines, shell, error)  # type: ignore[attr-defined]  # IPython's protocol
+        error._render_traceback_ = partial(worker_lines, shell, error.failures)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
     if not hasattr(error, "_render_traceback_"):
-        error._render_traceback_ = partial(plain_lines, shell, error)  # type: ignore[attr-defined]  # IPython's protocol
-    return error
+        error._render_traceback_ = plain_lines(shell, error).copy  # type: ignore[attr-defined]  # IPython's protocol
+    return error.with_traceback(None)  # its frames hold the handle of the cell, and that the error
 
 
 class CellSyntaxError(UsageMistake):
@@ -57,12 +62,12 @@ def plain_lines(shell: Shell, error: BaseException) -> list[str]:
     return [line.rstrip("\n") for line in shell.InteractiveTB.get_exception_only(type(error), error)]
 
 
-def worker_lines(shell: Shell, error: WorkerError) -> list[str]:
+def worker_lines(shell: Shell, failures: Mapping[int, Failure]) -> list[str]:
     """The origin's traceback, then every distinct failure with the workers it happened on."""
-    origin = error.origin
-    others = len(error.failures) - 1
+    origin = next(iter(failures.values()))
+    others = len(failures) - 1
     also = f" and on {others} other{'s' if others > 1 else ''}" if others else ""
-    summary = [_line(workers, text, origin) for text, workers in grouped(error.failures).items()]
+    summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = f"{origin.command} failed on worker {origin.worker}{also}"
     return [head, *_structured(shell, origin.exception), "", *summary]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import weakref
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,16 @@ def session() -> Session:
     if found is None or found.closed:
         raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
     return found
+
+
+def _forked() -> None:
+    for session_of_parent in list(_alive):
+        session_of_parent.closed = True
+        session_of_parent.end = "its worker threads did not survive the fork"
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

@@ -14,7 +14,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, cast
 
-from disco_magic.core.ledger import Ledger
+from disco_magic.core.ledger import Expectation, Ledger
 from disco_magic.core.messages import Kill, Lost
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
@@ -25,13 +25,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from disco_magic.core.interfaces import Launcher
-    from disco_magic.core.ledger import Expectation
     from disco_magic.core.messages import Command
     from disco_magic.errors import Failure
     from disco_magic.functions.context import Topology
+    from disco_magic.session.pump import Inbox
 
     Make = Callable[[int, tuple[int, ...]], Command]
     MakeInto = Callable[[int, int, tuple[int, ...]], Command]
+
+
+def seconds(timeout: object) -> float | None:
+    """`timeout` as a number of seconds; None: for ever.
+
+    Raises:
+        UsageMistake: it is no number, or a negative one.
+    """
+    if timeout is None:
+        return None
+    try:
+        number = float(timeout)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = -1.0
+    if isinstance(timeout, str | bytes) or not number >= 0:
+        raise UsageMistake(f"timeout is {timeout!r}, expected a number of seconds >= 0, or None")
+    return number
 
 
 class Dispatch:
@@ -41,6 +58,7 @@ class Dispatch:
         id: number of the session in this process.
         num_workers: how many workers there are.
         closed: whether nothing can be sent any more.
+        end: why, in words, if it is closed.
         ledger: what the controller knows; read it, do not write.
     """
 
@@ -52,6 +70,7 @@ class Dispatch:
         self.num_groups = topology.num_groups
         self.group_size = topology.group_size
         self.closed = True
+        self.end = "it was shut down"
         self._everybody = tuple(range(self.num_workers))
 
     def open(self, launcher: Launcher) -> None:
@@ -62,6 +81,8 @@ class Dispatch:
         # A queue per life of the session: a reference of the life before cannot free a register of this one.
         self._dead: SimpleQueue[int] = SimpleQueue()
         self.drop_register: Callable[[int], None] = self._dead.put
+        self._orphans: SimpleQueue[tuple[int, Inbox]] = SimpleQueue()
+        self.orphan: Callable[[tuple[int, Inbox]], None] = self._orphans.put
         self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)
@@ -91,6 +112,8 @@ class Dispatch:
             UsageMistake: it belongs to another session.
             SessionClosed: it was made before the session's restart.
         """
+        if not isinstance(dref, DRef):
+            raise UsageMistake(f"expected a DRef of session {self.id}, got {type(dref).__name__}")
         if dref.session is not self:
             raise UsageMistake(f"{dref!r} belongs to session {dref.session.id}, this is session {self.id}")
         if dref.drop_from is not self.drop_register:
@@ -123,6 +146,7 @@ class Dispatch:
             UsageMistake: called on a worker of this session.
         """
         refuse_in_worker(self.id, verb)
+        timeout = seconds(timeout)
         lock = self._lock
         with lock:
             pump = self._pump  # of this life: a restart meanwhile begins another one, with equal numbers
@@ -179,14 +203,24 @@ class Dispatch:
         return kills
 
     def _refuse(self) -> None:
-        raise SessionClosed(f"session {self.id} was shut down; start another one or call restart()")
+        raise SessionClosed(f"session {self.id} is closed: {self.end}; start another one or call restart()")
 
     # --- failures and whereabouts ----------------------------------------------------------------
 
     def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
         """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
         with self._lock:
+            while not self._orphans.empty():
+                self._adopt(*self._orphans.get_nowait())
             return self.ledger.take_failures(further)
+
+    def _adopt(self, seq: int, inbox: Inbox) -> None:
+        """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""
+        self._pump.forget(seq)
+        while not inbox.empty():
+            item = inbox.get_nowait()
+            if isinstance(item, Expectation):
+                self.ledger.keep_failures(item)
 
     def raise_failures(self, further: Iterable[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""

@@ -45,6 +45,8 @@ class NamedRegisters(Calls):
         Raises:
             UnknownName: no worker has it.
         """
+        if self.closed:
+            self._refuse()
         if name not in self.names() and self.ledger.expecting:
             self.sync_all()
         known = self.names()
@@ -84,6 +86,8 @@ class NamedRegisters(Calls):
         Raises:
             UnknownName: no worker has it.
         """
+        if self.closed:
+            self._refuse()
         if name not in self.names():
             raise UnknownName(f"register {name!r} is not defined on any worker")
 

@@ -22,6 +22,7 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.session.dispatch import seconds
 from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
 
@@ -61,11 +62,17 @@ class PendingCell:
         self._inbox = inbox
         self._values: DRef | None = values
         self._scope = scope
+        self._orphan = session.orphan
         self._ended: Expectation | None = None
         self._outcome: CellResult | BaseException | None = None
         self._replaced: list[int] = []
         self._sigints = 0
         self._settling = threading.Lock()
+
+    def __del__(self) -> None:
+        # A finalizer puts into a queue and does nothing else; the next wait looks into it.
+        if getattr(self, "_outcome", self) is None:
+            self._orphan((self.seq, self._inbox))
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
@@ -97,6 +104,7 @@ class PendingCell:
         """
         if self._outcome is None:
             refuse_in_worker(self._session.id, "wait")
+            timeout = seconds(timeout)
             with sigint_into(self._inbox):
                 self._wait(timeout)
         outcome = self._outcome

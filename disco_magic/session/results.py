@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import SessionClosed, UsageMistake, ranges
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,10 +48,13 @@ class CellResult:
 
         Raises:
             UsageMistake: that worker did not run the cell, or the values were released.
+            CellError: the cell failed there.
             SessionClosed: the session ended, and the values with it.
         """
         if worker not in self.workers:
             raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {worker!r}")
+        if worker in self.errors:
+            raise CellError({worker: self.errors[worker]})
         if self._values is None:
             raise UsageMistake(f"the values of {self.label} were released; what was shown is still here")
         try:
@@ -93,12 +96,23 @@ class CellResult:
             groups.setdefault(self._digests[worker], []).append(worker)
         return [(tuple(ids), self.shown[ids[0]] or {"text/plain": "None"}) for ids in groups.values()]
 
-    def __repr__(self) -> str:
+    def text(self, workers: tuple[int, ...] | None = None) -> str:
+        """``[0-3] 36.0``, a line or more per group, then one per failed worker.
+
+        Values that displayed themselves, and so left nothing to show, have no line.
+
+        Args:
+            workers: show the values of these only.
+        """
         lines = []
-        for workers, bundle in self.groups():
-            prefix = f"{ranges(workers)} "
-            text = str(bundle.get("text/plain", ""))
-            # An array's rows stay under each other: continuation lines are indented by the prefix.
-            lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
+        for ids, bundle in self.groups(workers):
+            if any(bundle.values()):
+                prefix = f"{ranges(ids)} "
+                text = str(bundle.get("text/plain", ""))
+                # An array's rows stay under each other: continuation lines are indented by the prefix.
+                lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
         lines += [f"{ranges((w,))} {failure.summary}" for w, failure in self.errors.items()]
         return "\n".join(lines) or f"<{self.label} on workers {ranges(self.workers)}: no value>"
+
+    def __repr__(self) -> str:
+        return self.text()

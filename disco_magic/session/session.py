@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Self, cast
 
 from disco_magic.core.messages import Run, Stop
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
+from disco_magic.session.dispatch import seconds
 from disco_magic.session.dref import DRef
 from disco_magic.session.names import NamedRegisters
 from disco_magic.session.pending import PendingCell
@@ -74,6 +76,7 @@ class Session(ArrayVerbs, NamedRegisters):
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         """
         refuse_in_worker(self.id, "run")
+        timeout = seconds(timeout)
         with attentive() as inbox:
             return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(timeout)
 
@@ -90,6 +93,8 @@ class Session(ArrayVerbs, NamedRegisters):
         `inbox` is what `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the
         cell then.
         """
+        if not isinstance(code, str | Cell):
+            raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code) if isinstance(code, str) else code
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
@@ -134,6 +139,8 @@ class Session(ArrayVerbs, NamedRegisters):
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
         register = self.own(dref)
+        if self.closed:
+            self._refuse()
         return Row(f"#{register}", tuple(self._launcher.look_at(register)))
 
     def shutdown(self, timeout: float = 5.0) -> None:
@@ -160,6 +167,8 @@ class Session(ArrayVerbs, NamedRegisters):
         self._begin()
 
     def __enter__(self) -> Self:
+        if self.closed:
+            self._refuse()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -272,7 +272,12 @@ def _roots(topology: Topology, *, in_group: bool) -> tuple[int, ...]:
 
 
 def _host_array(verb: str, host: Any) -> np.ndarray[Any, Any]:
-    array = np.asarray(host)
+    if isinstance(host, np.ma.MaskedArray):
+        raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
+    try:
+        array = np.asarray(host)
+    except ValueError as reason:  # nested lists of different lengths
+        raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
     if array.dtype.hasobject:
         raise UsageMistake(
             f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "

@@ -143,12 +143,12 @@ def test_the_origin_comes_before_what_it_caused_however_early_that_arrived(conse
     assert list(ledger.take_failures()) == [1, 0]
 
 
-def test_further_failures_join_those_waiting_one_per_worker():
+def test_the_asking_commands_own_failures_come_before_those_waiting_one_per_worker():
     ledger = Ledger(2)
     waiting = failure(0)
     ledger.feed(Failed(0, 1, waiting))
     further = [failure(0, KeyError("later")), failure(1)]
-    assert ledger.take_failures(further) == {0: waiting, 1: further[1]}
+    assert ledger.take_failures(further) == {0: further[0], 1: further[1]}
 
 
 def test_a_workers_own_error_wins_over_its_release():

@@ -180,3 +180,41 @@ def test_completion_offers_subcommands_options_and_names(four):
     assert complete("%disco scatter --a") == ["--axis"]
     assert complete("%disco nothing w") != ["winners"]
     assert "winners" not in complete("w")
+
+
+@pytest.fixture
+def complete(shell):
+    """Texts that are offered at the end of a cell."""
+
+    def offered(cell):
+        with provisionalcompleter():
+            return [found.text for found in shell.ip.Completer.completions(cell, len(cell))]
+
+    return offered
+
+
+def test_names_of_the_workers_complete_in_their_cells(complete, four):
+    four.run("%%disco\nwinners = 1")
+    assert "winners" in complete("%%disco -w 0\nx = 1\nf(2-win")
+    assert "winners" in complete("%%time\n%%disco\nwin")
+    assert {"worker", "worker_id"} <= set(complete("%%disco\nwork"))
+    assert {"allreduce", "allgather"} <= set(complete("%%disco\nall"))
+    assert "num_workers" in complete("%%disco\nprint(num")
+    assert {"np", "xp"} <= {*complete("%%disco\nn"), *complete("%%disco\nx")}
+
+
+def test_names_of_the_workers_are_offered_neither_elsewhere_nor_as_attributes(complete, four):
+    four.run("%%disco\nwinners = 1")
+    for cell in ("win", "x = 1\nwin", "%%time\nwin", "%%disco win", "%%disco\nx.win"):
+        assert "winners" not in complete(cell)
+
+
+def test_verbs_complete_before_there_is_a_session_and_start_none(complete, shell):
+    assert "allreduce" in complete("%%disco\nallr")
+    shell.run("%disco status")
+    assert "no session is running" in shell.out
+
+
+def test_the_notebook_s_own_names_complete_in_cells_too(complete, four):
+    four.ip.user_ns["weights"] = 1
+    assert {"weights", "len"} <= {*complete("%%disco\nwei"), *complete("%%disco\nle")}

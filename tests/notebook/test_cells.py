@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 
 import pytest
 
-from disco_magic.errors import CellError, UsageMistake, WorkerError
+from disco_magic.core.messages import Lost
+from disco_magic.errors import CellError, SyncTimeout, UsageMistake, WorkerError, WorkerLost
 from disco_magic.notebook.console import SWITCH_INTERVAL_S, Console
 from disco_magic.notebook.output import NotebookScope
+from disco_magic.notebook.tracebacks import dress
 from disco_magic.session.current import session
 
 
@@ -109,3 +113,67 @@ def test_closing_puts_everything_back_while_a_cell_still_runs(four):
     with console.cell(NotebookScope(four.ip, (0,))):
         console.close()
         assert sys.stdout is before
+
+
+def test_a_worker_lost_after_its_cell_is_noted_in_the_output_and_stops_nothing(four):
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    handle = four.run("%%disco --nowait -w 1\nimport builtins\nbuiltins.gate.wait(20)")
+    session()._launcher._deliver(Lost(1, 0, "killed by signal 9"))
+    four.run("1")
+    assert "Error in callback" not in four.out + four.err
+    assert "[1] WorkerLost: worker 1 is gone: killed by signal 9" in four.err
+    assert "[1] failed after its cell" in four.err
+    four.run("builtins.gate.set()")
+    with pytest.raises(WorkerLost):
+        handle.wait()
+
+
+# --- what an error keeps ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counted():
+    """Only reference counts free anything."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def error_of(shell, options, source):
+    """Weak references to the error that a cell raises and to a local variable of the function that failed."""
+    sys.modules["builtins"].local = []
+    begin = "import builtins, weakref\nclass Big: pass\ndef f():\n    big = Big()\n"
+    begin += "    builtins.local.append(weakref.ref(big))\n"
+    try:
+        value = shell.ip.run_cell_magic("disco", options, begin + source)
+        if options == "--nowait":
+            wait = value.wait
+            del value
+            wait()
+    except (CellError, SyncTimeout) as error:
+        wait = None
+        return [weakref.ref(error), *sys.modules["builtins"].local]
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [
+        ("", "    1 / 0\nf()"),
+        ("--nowait", "    1 / 0\nf()"),
+        ("--timeout 0.5", "    while True:\n        i = 1\n        i += 1\nf()"),
+    ],
+)
+def test_an_error_and_what_it_keeps_die_with_its_last_reference(four, counted, options, source):
+    refs = error_of(four, options, source)
+    four.run("1")  # the end of a notebook's cell is when asynchronous ones are looked after
+    assert len(refs) == 5
+    assert [ref() for ref in refs] == [None] * 5
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("stopped"), UsageMistake("a\nb")])
+def test_what_shows_an_error_does_not_refer_to_it(four, error):
+    before = sys.getrefcount(error)
+    assert dress(four.ip, error) is error
+    assert str(error).splitlines()[-1] in "\n".join(error._render_traceback_())
+    assert error._render_traceback_() == error._render_traceback_()
+    assert sys.getrefcount(error) == before

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, UnknownName, UsageMistake
+from disco_magic.notebook.commands import COMMANDS
 from disco_magic.session.current import session
 
 
@@ -219,3 +222,91 @@ def test_help_of_a_subcommand_and_of_cells(shell):
     shell.run("%%disco -h\npass")
     assert "--group-outputs" in shell.out
     assert "--targets" in shell.ip.magics_manager.magics["cell"]["disco"].__doc__
+
+
+# --- kinds -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def front(shell):
+    return shell.ip.magics_manager.magics["line"]["disco"].__self__.front
+
+
+def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
+    numbers = {"workers": 2, "groups": 1, "ccl": "threads"}
+    with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
+        COMMANDS["start"](front, Namespace(kind="boats", **numbers))
+    with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
+        front.sessions.start(Namespace(kind="carts", **numbers))
+    assert front.sessions.find() is None
+    front.sessions.start(Namespace(kind="carts", **numbers), kind="threads")
+    assert session().kind == "threads"
+
+
+# --- results ---------------------------------------------------------------------------------------
+
+
+def numbered(shell):
+    """How many registers without a name the workers hold."""
+    session().sync_all()
+    return len(session().registers(numbered=True).rows) - len(names(shell))
+
+
+@pytest.mark.parametrize("name", ["Out[3]", "_3", "_", "mine"])
+def test_rm_of_a_result_frees_its_values_and_keeps_what_it_shows(crew, name):
+    before = numbered(crew)
+    result = crew.run("%%disco --out mine\nx = 5\nx")
+    assert crew.ip.user_ns["Out"][3] is result
+    shown = repr(result)
+    assert numbered(crew) == before + 1
+    crew.run(f"%disco rm {name}")
+    assert numbered(crew) == before
+    assert repr(crew.ip.user_ns["Out"][3]) == shown
+    with pytest.raises(UsageMistake, match="were released"):
+        result[0]
+
+
+def test_rm_takes_a_register_before_a_result_of_the_same_name(crew):
+    result = crew.run("%%disco --out x\nx = 5\nx")
+    crew.run("%disco rm x")
+    assert names(crew) == ()
+    assert result[0] == 5
+
+
+def test_rm_of_something_that_is_no_result_removes_nothing(crew):
+    crew.ip.user_ns["plain"] = 1
+    result = crew.run("%%disco\nx = 5\nx")
+    assert "Out[99] holds no result of a %%disco cell" in str(crew.fail("%disco rm x Out[99]", UnknownName))
+    assert "register 'plain' is not defined" in str(crew.fail("%disco rm x _3 plain", UnknownName))
+    assert names(crew) == ("x",)
+    assert result[0] == 5
+
+
+def test_rm_of_a_result_of_a_stopped_session_is_no_error(crew):
+    result = crew.run("%%disco\n5")
+    crew.run("%disco stop\n%disco rm _3")
+    with pytest.raises(UsageMistake, match="were released"):
+        result[0]
+    assert "no session is running" in str(crew.fail("%disco rm x", UsageMistake))
+
+
+def test_help_of_rm_says_that_it_takes_results(shell):
+    shell.run("%disco rm -h")
+    assert "Out[3]" in shell.out
+
+
+# --- interrupts ------------------------------------------------------------------------------------
+
+
+def test_interrupt_can_stop_some_workers_only(four):
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    handle = four.run(
+        "%%disco --nowait\nimport builtins\n"
+        "while worker_id in (0, 2):\n    i = 1\n    i += 1\nbuiltins.gate.wait(20)"
+    )
+    four.run("%disco interrupt -w 0,2")
+    four.run("builtins.gate.set()")
+    with pytest.raises(CellError) as caught:
+        handle.wait()
+    assert sorted(caught.value.failures) == [0, 2]
+    assert "there is no worker 9" in str(four.fail("%disco interrupt -w 9", UsageMistake))

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
+from unittest.mock import MagicMock
+
+from traitlets.config import Configurable
+
+import disco_magic
+from disco_magic.notebook.extension import Extension
 
 SNAPSHOT = """
 import sys, threading
@@ -24,6 +32,7 @@ def snapshot():
         "threads": {thread for thread in threading.enumerate() if thread.name.startswith("disco")},
         "modules": {name for name in sys.modules if name.startswith("__disco")},
         "names": set(ip.user_ns),
+        "attributes": {name for name in vars(ip) if "disco" in name},
     }
 """
 USE = (
@@ -70,8 +79,6 @@ def test_loading_again_after_unloading_works(bare):
 def test_loading_twice_changes_nothing(shell):
     before = list(shell.ip.configurables)
     shell.run("%load_ext disco_magic")
-    import disco_magic
-
     disco_magic.load_ipython_extension(shell.ip)
     assert shell.ip.configurables == before
 
@@ -86,8 +93,6 @@ def test_reloading_keeps_the_session_and_its_registers(crew):
 
 
 def test_unloading_what_is_not_loaded_is_no_error(bare):
-    import disco_magic
-
     disco_magic.unload_ipython_extension(bare.ip)
     assert "disco" not in bare.ip.magics_manager.magics["line"]
 
@@ -122,3 +127,25 @@ def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets():
         "assert not found, found\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603 - our own program
+
+
+class LightShell(Configurable):
+    """What loading touches of a shell; IPython's own shells are never freed, whoever lets go of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.configurables = []
+        self.display_formatter = self.Completer = self.events = MagicMock()
+
+    def register_magics(self, magics):
+        self.magics_manager = MagicMock(magics={"line": {}}, registry={"DiscoMagics": magics})
+
+
+def test_a_shell_that_nobody_else_holds_is_freed_also_while_the_extension_is_loaded():
+    shell = LightShell()
+    disco_magic.load_ipython_extension(shell)
+    extension = next(value for value in vars(shell).values() if isinstance(value, Extension))
+    gone = [weakref.ref(shell), weakref.ref(extension)]
+    del shell, extension
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]

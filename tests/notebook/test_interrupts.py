@@ -30,7 +30,10 @@ def test_the_stop_button_ends_a_cell_and_the_next_one_works(fresh, place):
     fresh.interrupt()
     ran = fresh.finish(cell, before)
     assert (ran.status, ran.error["ename"]) == ("error", "KeyboardInterrupt")
-    assert "stopped on workers [0-3]" in ran.traceback
+    sentences = ["stopped on workers [0-3]"]
+    if place == "a subprocess":  # the signal goes to the child, too, which may end the cell first
+        sentences.append("was interrupted as it ended")
+    assert any(sentence in ran.traceback for sentence in sentences)
     after = fresh.ok("%%disco\nprint('alive')\nallgather(np.array([kept])).tolist()")
     assert after.value == "[0-3] [0, 1, 2, 3]"
     assert sorted(after.lines) == [f"[{worker}] alive" for worker in range(4)]

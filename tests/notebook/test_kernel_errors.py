@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def test_the_failing_line_is_shown_with_the_cell_s_own_number(fresh):
     ran = fresh.run("%%disco\n\ndef f(a):\n    return 1 / a\n\nif worker_id == 1:\n    f(0)\n")
@@ -16,6 +18,8 @@ def test_the_failing_line_is_shown_with_the_cell_s_own_number(fresh):
 
 def test_lines_count_from_the_top_of_the_whole_cell(fresh):
     ran = fresh.run("%%time\n%%disco\nx = 1\nraise ValueError('here')")
+    # What is shown, not the reply: the %%time of IPython 9.0 shows an error and reports success.
+    ran.error = next(m["content"] for m in ran.messages if m["msg_type"] == "error")
     assert "line 4" in ran.traceback
     assert "----> 4 raise ValueError('here')" in ran.traceback
 
@@ -59,7 +63,7 @@ def test_an_exception_group_is_shown_as_an_error_of_the_cell(fresh):
 
 def test_a_repr_that_fails_is_an_error_of_the_cell_on_that_worker(fresh):
     ran = fresh.run("%%disco\nclass A:\n    def __repr__(self):\n        raise ValueError('no text')\nA()")
-    assert "line 4, in A.__repr__(self)" in ran.traceback
+    assert re.search(r"line 4, in (A\.)?__repr__\(self\)", ran.traceback)  # newer IPython names the class
     assert ran.traceback.endswith("[0-3] ValueError: no text")
 
 

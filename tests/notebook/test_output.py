@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from disco_magic.notebook.printing import worker_print
+from disco_magic.notebook.sink import _visible
 from disco_magic.notebook.streams import current_sink
 
 
@@ -163,3 +164,66 @@ def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch,
         current_sink.reset(token)
     assert prompt.getvalue() == "\x1b[36m[0]\x1b[0m late 1\n"
     assert terminal.getvalue() == "elsewhere\n"
+
+
+# --- lines that do not end -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """Lengths of the texts that sinks have joined to look at."""
+    lengths = []
+
+    def count(line):
+        lengths.append(len(line))
+        return _visible(line)
+
+    monkeypatch.setattr("disco_magic.notebook.sink._visible", count)
+    return lengths
+
+
+def test_flushing_after_every_character_joins_the_line_once_per_frame_only(terminal, live, joined):
+    clock = Clock()
+    _, (first, _) = live(terminal, clock=clock)
+    for i in range(2000):
+        clock.now = i // 1000
+        first.writer("stdout")(".")
+        first.flush("stdout")
+    assert joined == [1, 1001]
+    first.finish()
+    assert first.text == "." * 2000
+
+
+def test_a_line_without_end_is_shown_in_parts_and_recorded_whole(texts, live, joined, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts)
+    for _ in range(250):
+        first.writer("stdout")("x")
+    first.writer("stdout")("\n")
+    assert texts[0].getvalue() == f"[0] {'x' * 101}\n" * 2 + f"[0] {'x' * 48}\n"
+    assert first.text == "x" * 250 + "\n"
+    assert sum(joined) == 250
+
+
+def test_a_progress_bar_without_end_keeps_its_present_state_only(texts, live, joined, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts, clock=Clock())
+    for step in range(1000):
+        first.writer("stdout")(f"\r{step}")
+    first.finish()
+    assert (texts[0].getvalue(), first.text) == ("[0] 999\n", "999")
+    assert max(joined) <= 105
+    assert sum(joined) < 2 * 4000
+
+
+def test_carriage_returns_behind_a_long_line_do_not_look_at_it_again_each_time(
+    texts, live, joined, monkeypatch
+):
+    monkeypatch.setattr("disco_magic.notebook.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts, clock=Clock())
+    first.writer("stdout")("\r")
+    first.writer("stdout")("x" * 99)
+    for _ in range(1000):
+        first.writer("stdout")("\r")
+    assert sum(joined) < 2 * 1100
+    assert first.text == "x" * 99

@@ -199,3 +199,9 @@ def test_a_reference_shows_itself_without_asking_the_workers(four):
     assert "on 4 workers of session" in four.out
     four.run("d.info()")
     assert "float64 3" in four.out
+
+
+def test_a_result_prints_as_it_shows_and_can_be_asked_for_some_workers(four):
+    result = four.run("%%disco\nworker_id // 2")
+    assert repr(result) == result_bundle(result)["text/plain"] == "[0-1] 0\n[2-3] 1"
+    assert result.text((1, 2)) == "[1] 0\n[2] 1"

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import traceback
 
 import pytest
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import Failure
 from disco_magic.planes.threads import ThreadPlane
-
-DEADLINE_S = 60
-
-
-def stacks(threads):
-    frames = sys._current_frames()
-    return "\n".join(
-        f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
-        for thread in threads
-        if thread.ident in frames
-    )
+from tests.conftest import DEADLINE_S, stacks
 
 
 def run(plane, program, scope, workers=None):

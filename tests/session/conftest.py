@@ -8,10 +8,25 @@ import threading
 
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.session import pump
 
 MAIN = threading.main_thread().ident
+
+
+def who():
+    return disco.worker().id
+
+
+def fail_on(worker, error=ValueError("boom")):  # noqa: B008 - one exception for all is what a user's module has
+    if who() == worker:
+        raise error
+    return "fine"
+
+
+def give(*args, **kwargs):
+    return args, kwargs
 
 
 def interrupt_main():
@@ -42,6 +57,13 @@ def busy(gated, here):
 
     yield start
     stop.set()
+
+
+def cancelled(pending, gate, workers=1):
+    """The failures of a cell that is cancelled as soon as so many workers have come to the gate."""
+    gate.arrived(workers)
+    pending.cancel()
+    return stopped(pending)
 
 
 def stopped(pending):

@@ -98,3 +98,13 @@ def test_extras_that_fail_start_nothing():
 
     with pytest.raises(disco.errors.LaunchError, match="2 worker threads could not be started: no facade"):
         disco.ThreadedSession(2, extras=extras)
+
+
+def test_a_task_made_in_the_body_can_be_awaited_in_the_last_line(session):
+    source = "import asyncio\nt = asyncio.create_task(asyncio.sleep(0, worker_id))\nawait t"
+    assert session(2).run(source).values == [0, 1]
+
+
+def test_body_and_last_line_share_an_event_loop(session):
+    source = "import asyncio\nt = asyncio.ensure_future(asyncio.sleep(0, 7))\nawait asyncio.sleep(0)\nawait t"
+    assert session(1).run(source).values == [7]

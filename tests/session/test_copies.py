@@ -7,27 +7,13 @@ import threading
 import numpy as np
 import pytest
 
-import disco_magic as disco
 from disco_magic.errors import UsageMistake, WorkerError
-
-
-def who():
-    return disco.worker().id
-
-
-def fail_on(worker, error=ValueError("boom")):  # noqa: B008 - one exception for all is what a user's module has
-    if disco.worker().id == worker:
-        raise error
-    return "fine"
+from tests.session.conftest import fail_on, give, who
 
 
 def append(target, value):
     target.append(value)
     return target
-
-
-def give(*args, **kwargs):
-    return args, kwargs
 
 
 def test_a_value_comes_back_as_a_copy(session):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout
+from disco_magic.session import pump
 
 
 def who():
@@ -111,3 +113,42 @@ def test_a_process_with_a_busy_session_ends_cleanly(cell, end):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Interrupting:
+    """A scope during whose making Ctrl-C comes: after the user's line began, before the cell is sent."""
+
+    stdout: dict[int, str] = {}  # noqa: RUF012 - nothing is written to it
+
+    def context(self, worker):
+        if worker == 1:
+            signal.raise_signal(signal.SIGINT)
+        return contextvars.copy_context()
+
+    def render(self, value):
+        return {"text/plain": repr(value)}
+
+    def ended(self, worker):
+        pass
+
+    def abandoned(self, worker):
+        pass
+
+
+def test_ctrl_c_before_the_cell_was_sent_stops_it_on_all_workers(busy):
+    # Between sending and waiting a KeyboardInterrupt once left the cell running.
+    s = busy(3)
+    with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+        s.run("n = 0\nwhile True:\n    n += 1\n", scope=Interrupting())
+    assert s.run("allreduce(1)").values == [3, 3, 3]
+
+
+def test_looking_whether_a_cell_is_done_does_not_swallow_ctrl_c(busy, here):
+    s = busy(1)
+    with pump.attentive() as inbox:
+        pending = s.run_nowait("here()\nn = 0\nwhile True:\n    n += 1\n", inbox=inbox)
+        here.arrived()
+        signal.raise_signal(signal.SIGINT)
+        assert not pending.done()
+        with pytest.raises(KeyboardInterrupt):
+            pending.wait()

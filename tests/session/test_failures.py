@@ -6,22 +6,9 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import WorkerError
+from tests.session.conftest import fail_on, give, who
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
-
-
-def who():
-    return disco.worker().id
-
-
-def fail_on(worker, error=ValueError("boom")):  # noqa: B008 - one exception for all is what a user's module has
-    if disco.worker().id == worker:
-        raise error
-    return "fine"
-
-
-def give(*args, **kwargs):
-    return args, kwargs
 
 
 @sizes

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import disco_magic as disco
 from disco_magic.errors import CellError, WorkerInterrupt
-from tests.session.conftest import stopped
-
-
-def who():
-    return disco.worker().id
-
+from tests.session.conftest import cancelled, who
 
 # --- code that catches the interrupt ---------------------------------------------------------------
 
@@ -29,9 +23,7 @@ def test_user_code_can_clean_up(busy, here):
         "    cleaned = True\n"
         "    raise\n"
     )
-    here.arrived()
-    pending.cancel()
-    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert isinstance(cancelled(pending, here)[0].exception, WorkerInterrupt)
     assert s["cleaned"].get(0) is True
 
 
@@ -40,9 +32,7 @@ def test_a_cell_that_catches_the_interrupt_and_ends_well_was_interrupted_all_the
     pending = s.run_nowait(
         "here()\nn = 0\ntry:\n  n += 1\n  while True:\n    n += 1\nexcept KeyboardInterrupt:\n  pass\n'fine'"
     )
-    here.arrived()
-    pending.cancel()
-    failure = stopped(pending)[0]
+    failure = cancelled(pending, here)[0]
     assert failure.summary == "WorkerInterrupt: the command was interrupted"
 
 
@@ -61,9 +51,7 @@ def test_a_cell_that_goes_on_after_the_first_interrupt_is_ended_by_the_next(busy
         "while True:\n"
         "    n += 1\n"
     )
-    here.arrived()
-    pending.cancel()
-    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert isinstance(cancelled(pending, here)[0].exception, WorkerInterrupt)
     assert s["caught"].get(0) == 1
     assert s._launcher.stuck == []
 
@@ -84,9 +72,7 @@ def test_a_cell_that_cancels_no_await_is_ended_by_the_next_interrupt(busy, here)
         "        await asyncio.sleep(0)\n"
         "await stubborn()\n"
     )
-    here.arrived()
-    pending.cancel()
-    assert isinstance(stopped(pending)[0].exception, WorkerInterrupt)
+    assert isinstance(cancelled(pending, here)[0].exception, WorkerInterrupt)
     assert s["caught"].get(0) == 1
 
 
@@ -105,9 +91,7 @@ SWALLOW = (
 def test_code_that_swallows_everything_loses_its_thread(busy, here):
     s = busy(2)
     pending = s.run_nowait(SWALLOW, workers=[1])
-    here.arrived()
-    pending.cancel()
-    failure = stopped(pending)[1]
+    failure = cancelled(pending, here)[1]
     assert "its thread was stuck in a call that Python cannot end" in str(failure.exception)
     assert len(s._launcher.stuck) == 1
     assert s.run("allreduce(1)").values == [2, 2]
@@ -121,9 +105,7 @@ def test_a_thread_in_a_c_call_is_replaced_and_the_registers_stay(busy, gate):
     s.run("kept = worker_id")
     kept = s.call_packed(who)
     pending = s.run_nowait("gate()\nlate = 'written'")
-    gate.arrived(2)
-    pending.cancel()
-    assert sorted(stopped(pending)) == [0, 1]
+    assert sorted(cancelled(pending, gate, 2)) == [0, 1]
     assert s.run("kept").values == kept.get_all() == [0, 1]
     assert s.run("allreduce(1)").values == [2, 2]
     gate.open()
@@ -197,6 +179,4 @@ def test_the_front_end_is_told_whose_thread_was_given_up(busy, gate):
 def test_the_error_says_at_which_line_a_thread_was_stuck(busy, gate):
     s = busy(1)
     pending = s.run_nowait("x = 1\ngate()")
-    gate.arrived()
-    pending.cancel()
-    assert "line 2" in str(stopped(pending)[0].exception)
+    assert "line 2" in str(cancelled(pending, gate)[0].exception)

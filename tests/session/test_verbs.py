@@ -202,6 +202,29 @@ def test_alltoall_exchanges_parts(session, n, groups):
         assert value.tolist() == [10 * w + worker % size for w in peers(worker, n, groups)]
 
 
+BY_POSITION = {  # verb -> what comes before in_group in Disco's own signature
+    "empty": lambda s, size: ((0, 3), "int64", None, True),
+    "broadcast": lambda s, size: ([7, 8], None),
+    "scatter": lambda s, size: (np.arange(2.0 * size).reshape(size, 2), None),
+    "broadcast_from_worker0": lambda s, size: (s.call_packed(mine), None),
+    "scatter_from_worker0": lambda s, size: (s.call_packed(np.arange, size), None),
+    "gather_to_worker0": lambda s, size: (s.call_packed(mine), None),
+    "allreduce": lambda s, size: (s.call_packed(mine), None, "sum"),
+    "allgather": lambda s, size: (s.call_packed(mine), None),
+    "reduce_scatter": lambda s, size: (s.call_packed(mine, (4,)), None, "sum"),
+    "alltoall": lambda s, size: (s.call_packed(mine, (4,)), None),
+}
+
+
+@pytest.mark.parametrize(("in_group", "size"), [(True, 2), (False, 4)])
+@pytest.mark.parametrize("verb", BY_POSITION)
+def test_in_group_may_be_given_by_position(session, verb, in_group, size):
+    s = session(4, 2)
+    call, args = getattr(s, verb), BY_POSITION[verb](s, size)
+    by_position, by_name = call(*args, in_group).get_all(), call(*args, in_group=in_group).get_all()
+    assert list(map(repr, by_position)) == list(map(repr, by_name))
+
+
 @pytest.mark.parametrize("in_group", [True, False])
 def test_a_barrier_lets_nobody_on_before_all_have_come(gated, gate, in_group):
     s = gated(2)

@@ -130,5 +130,5 @@ def test_after_shutdown_a_call_is_refused(session):
     ref = s.call_packed(who)
     s.shutdown()
     for use in (lambda: s.call_packed(who), ref.get, s.sync_all, lambda: s.run("1"), lambda: s.store(1)):
-        with pytest.raises(SessionClosed, match=f"session {s.id} was shut down; start another one"):
+        with pytest.raises(SessionClosed, match=f"session {s.id} is closed: it was shut down"):
             use()

@@ -1,0 +1,63 @@
+"""Which values count as equal between workers."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+from disco_magic.functions.fingerprint import fingerprint
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.ma.array([1, 2], mask=[1, 0]), np.ma.array([1, 2], mask=[0, 0])),
+        (np.array([(1,)], [("a", "i4")]), np.array([(1,)], [("b", "i4")])),
+        (np.array([(1065353216,)], [("a", "i4")]), np.array([(1.0,)], [("a", "f4")])),
+        (
+            np.array([56], np.uint8).view(ml_dtypes.float8_e4m3fn),
+            np.array([56], np.uint8).view(ml_dtypes.float8_e5m2),
+        ),
+        (np.zeros(2), np.array([0.0, -0.0])),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        ({1, 2}, frozenset({1, 2})),
+    ],
+    ids=range(7),
+)
+def test_values_that_differ_are_told_apart(one, other):
+    assert fingerprint(one) != fingerprint(other)
+
+
+def padded(value, noise):
+    made = np.full(4 * np.dtype(np.longdouble).itemsize, noise, np.uint8).view(np.longdouble)
+    made[:] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (padded(1.5, 0), padded(1.5, 255)),
+        ({8, 0}, {0, 8}),
+        (np.array([np.nan]), np.array([np.nan])),
+    ],
+    ids=["longdouble", "sets", "nan"],
+)
+def test_equal_values_count_as_equal(one, other):
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_instances_of_a_class_that_every_worker_defined_count_as_equal(session):
+    s = session(3)
+    s.run("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")
+    assert [workers for workers, _ in s.run("Point(1)").groups()] == [(0, 1, 2)]
+    assert [workers for workers, _ in s.run("Point(worker_id // 2)").groups()] == [(0, 1), (2,)]
+
+
+def test_what_cannot_be_pickled_is_compared_by_its_text():
+    lock = types.SimpleNamespace(x=iter([1]), f=lambda: 0)
+    assert fingerprint(lock) == fingerprint(lock)

@@ -1,0 +1,89 @@
+"""Requests that cannot be meant: refused with a sentence, nothing is sent, the session goes on."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import CellError, SessionClosed, UsageMistake
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda s: s.run(None), "source text, got NoneType"),
+        (lambda s: s.run(["1"]), "source text, got list"),
+        (lambda s: s.run("1", timeout="1"), "timeout is '1'"),
+        (lambda s: s.run("1", timeout=-1), "timeout is -1"),
+        (lambda s: s.sync_all(timeout=float("nan")), "timeout is nan"),
+        (lambda s: s.copy_from_worker_0(np.zeros(2), None), "expected a DRef"),
+        (lambda s: s.copy_to_worker_0(np.ma.array([1, 2], mask=[1, 0])), "lose its mask"),
+        (lambda s: s.copy_to_worker_0([[1], [1, 2]]), "makes no array"),
+        (lambda s: s.get_global_func(None), "name is text"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_sent(session, ask, sentence):
+    s = session(2)
+    before = (s.ledger.seq, s.ledger.live_registers)
+    with pytest.raises(UsageMistake, match=sentence):
+        ask(s)
+    assert (s.ledger.seq, s.ledger.live_registers) == before
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_numbers_of_numpy_are_timeouts(session):
+    s = session(1)
+    s.sync_all(timeout=np.float32(30))
+    assert s.run("7", timeout=np.int64(30)).values == [7]
+
+
+def test_a_closed_session_says_so_whatever_is_asked(session):
+    s = session(1)
+    s.run("x = 1")
+    ref = s["x"]
+    s.shutdown()
+    for ask in (lambda: s["x"], lambda: s.__delitem__("x"), ref.info, s.__enter__, s.registers):
+        with pytest.raises(SessionClosed):
+            ask()
+
+
+def test_a_cell_that_clears_its_globals_loses_its_registers_only(session):
+    s = session(2)
+    s.run("x = 1")
+    s.run("globals().clear()")
+    assert s.run("(allreduce(1), np.add(1, worker_id), __name__[:9])").values == [
+        (2, 1, "__disco_s"),
+        (2, 2, "__disco_s"),
+    ]
+    assert "x" not in s
+
+
+def test_a_function_of_a_cell_is_not_registered_for_the_process(session):
+    s = session(2)
+    source = (
+        "import disco_magic as disco\n"
+        "@disco.register_func('test_misuse.mine')\n"
+        "def mine(): return worker_id\n"
+    )
+    with pytest.raises(CellError, match="register it in the notebook"):
+        s.run(source)
+    with pytest.raises(UsageMistake):
+        s.get_global_func("test_misuse.mine")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_in_a_forked_child_a_session_says_that_its_workers_are_not_there(session):
+    s = session(2)
+    child = os.fork()
+    if child == 0:
+        try:
+            s.run("1", timeout=5)
+        except SessionClosed as error:
+            os._exit(0 if "fork" in str(error) else 2)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert s.run("worker_id").values == [0, 1]

@@ -1,0 +1,54 @@
+"""Who keeps which contract, for mypy alone: nothing imports this. `make types` fails where one is broken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.channels.thread import ThreadChannel
+    from disco_magic.core.interfaces import Channel, Launcher, Plane
+    from disco_magic.core.messages import Command
+    from disco_magic.functions.cells import CellScope
+    from disco_magic.functions.context import Guard, Topology
+    from disco_magic.launchers.threads import ThreadLauncher
+    from disco_magic.notebook.output import NotebookScope
+    from disco_magic.planes.threads import ThreadPlane
+    from disco_magic.testing import check_channel, check_launcher, check_plane
+    from disco_magic.testing.doubles import ScriptedChannel, ScriptedLauncher
+    from disco_magic.testing.stage import Run
+    from disco_magic.worker import Worker
+
+    # --- the joints of a session -------------------------------------------------------------------
+
+    plane: Plane = ThreadPlane(2)
+    channel: Channel = ThreadChannel()
+    launcher: Launcher = ThreadLauncher(Topology(2), plane, session_id=1)
+
+    # --- the doubles stand in for them -------------------------------------------------------------
+
+    scripted_channel: Channel = ScriptedChannel()
+    scripted_launcher: Launcher = ScriptedLauncher(2)
+
+    # --- between the layers ------------------------------------------------------------------------
+
+    def guard(worker: Worker) -> Guard:
+        return worker
+
+    def scope(cell: NotebookScope) -> CellScope:
+        return cell
+
+    # --- the checks take what we have --------------------------------------------------------------
+
+    def thread_channel() -> tuple[ThreadChannel, Callable[[], Command]]:
+        made = ThreadChannel()
+        return made, made.receive
+
+    def thread_launcher(size: int) -> ThreadLauncher:
+        return ThreadLauncher(Topology(size), ThreadPlane(size), session_id=1)
+
+    def checks(run: Run) -> None:
+        check_channel(thread_channel)
+        check_launcher(thread_launcher)
+        check_plane(ThreadPlane, run)

@@ -56,9 +56,9 @@ def several_threads_may_send(make: Make) -> None:
     threads = [threading.Thread(target=send, args=(number * 1000,)) for number in range(3)]
     for thread in threads:
         thread.start()
-    got = [receive().seq for _ in range(1500)]
     for thread in threads:
         thread.join()
+    got = [receive().seq for _ in range(1500)]
     for number in range(3):
         mine = [seq for seq in got if seq // 1000 == number]
         expect(mine == list(range(number * 1000, number * 1000 + 500)), f"thread {number} sent, got {mine}")

@@ -96,6 +96,9 @@ class WorkerInterrupt(KeyboardInterrupt):
     it through and ``except KeyboardInterrupt`` can clean up.
     """
 
+    def __str__(self) -> str:
+        return super().__str__() or "the command was interrupted"  # an injected one comes without words
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

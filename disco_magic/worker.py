@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 IDLE: Final = "idle"
 _NOTHING: Final = object()
-_INTERRUPTED: Final = "the command was interrupted"
 
 
 class Lane:
@@ -230,7 +229,7 @@ class Worker:
             return True
         if interrupted and not isinstance(error, WorkerInterrupt):
             # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
-            error = WorkerInterrupt(_INTERRUPTED).with_traceback(error.__traceback__)
+            error = WorkerInterrupt().with_traceback(error.__traceback__)
         self._fail(command, error)
         return True
 
@@ -298,7 +297,7 @@ class Worker:
                 if command.seq > through:
                     return False  # it moved on between the two looks; _settle lets it be
                 lane.interrupted = command
-                self._plane.leave(self.id, command.seq, self._failure(command, WorkerInterrupt(_INTERRUPTED)))
+                self._plane.leave(self.id, command.seq, self._failure(command, WorkerInterrupt()))
             if cancel is not None:
                 try:
                     cancel()

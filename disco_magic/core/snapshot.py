@@ -47,6 +47,11 @@ class Row:
         """Whether any worker's value is missing or of another type, shape, dtype or content."""
         return len({self._key(cell) for cell in self.cells}) > 1
 
+    @property
+    def compared(self) -> bool:
+        """Whether all workers' values were compared, not only their types and shapes."""
+        return all(cell is None or cell.fingerprint for cell in self.cells)
+
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent)."""
         keys = [self._key(cell) for cell in self.cells]

@@ -106,8 +106,13 @@ class ThreadLauncher:
         self.workers[worker].scopes[seq] = (scope, context)
 
     def interrupt(self, through: int, workers: Sequence[int]) -> list[int]:
-        """Interrupt `workers`; those that were executing something and may still be."""
-        return [number for number in workers if self.workers[number].interrupt(through)]
+        """Interrupt `workers`; those that were executing something and may still be.
+
+        A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
+        """
+        me = threading.get_ident()
+        order = sorted(workers, key=lambda number: self.workers[number].lane.thread_id == me)
+        return [number for number in order if self.workers[number].interrupt(through)]
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give every worker that ignores its interrupt a new thread; which workers that was.

@@ -124,9 +124,11 @@ def _caption(snapshot: SessionSnapshot) -> str:
     count = len(snapshot.rows)
     differing = sum(row.differs for row in snapshot.rows)
     text = f"Disco session {snapshot.session_id}: {count} register{'' if count == 1 else 's'}"
-    return text + (
-        f", {differing} differ{'s' if differing == 1 else ''} between workers ({_MARK})" if differing else ""
-    )
+    if differing:
+        text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({_MARK})"
+    unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
+    # Lists, objects, functions: looking into them would run code of theirs.
+    return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")
 
 
 def _kind(info: RegisterInfo) -> str:

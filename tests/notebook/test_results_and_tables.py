@@ -205,3 +205,9 @@ def test_a_result_prints_as_it_shows_and_can_be_asked_for_some_workers(four):
     result = four.run("%%disco\nworker_id // 2")
     assert repr(result) == result_bundle(result)["text/plain"] == "[0-1] 0\n[2-3] 1"
     assert result.text((1, 2)) == "[1] 0\n[2] 1"
+
+
+def test_the_table_says_how_many_registers_were_compared_by_type_only(four):
+    four.run("%%disco\nx = np.ones(2)\nl = [worker_id]")
+    text = snapshot_bundle(four.run("%disco registers"))["text/plain"]
+    assert "2 registers, 1 compared by type only" in text

@@ -177,3 +177,15 @@ def test_stopping_one_group_leaves_the_collectives_of_the_other_alone(busy, gate
     assert sorted(caught.value.failures) == [2, 3]
     assert [s["total"].get(worker) for worker in (0, 1)] == [1, 1]
     assert s.run("allreduce(1, in_group=False)").values == [4] * 4
+
+
+def test_a_worker_that_interrupts_its_session_stops_all_workers(busy, here):
+    s = busy(3)
+    for worker in s._launcher.workers:
+        worker.registers.names["s"] = s
+    pending = s.run_nowait("if worker_id == 0: s.interrupt()\nn = 0\nwhile True:\n    n += 1\n")
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert sorted(caught.value.failures) == [0, 1, 2]
+    for worker in s._launcher.workers:
+        worker.registers.names.clear()

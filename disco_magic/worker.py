@@ -8,14 +8,7 @@ Guarantees
   * An exception is injected only into the command it is meant for, and never inside a plane call.
   * Whatever user code raises ends its command, not the worker.
 
-How a command and an interrupt agree without a lock on the fast path
-  1. Before executing, `serve` puts the command into `lane.running`; then it looks at `skip_through`.
-     `interrupt` raises `skip_through` first and looks at `running` second: one of them sees the other.
-  2. After executing, `serve` takes the command out with ``running.pop()``. `interrupt` takes it out with the
-     same atomic operation. Exactly one of them gets it; the other sees IndexError.
-  3. If `interrupt` got it, it may inject, and `serve`, on its IndexError, goes to `_settle`, which takes the
-     mutex, lets an injection strike that has not struck yet and only then changes any state.
-  4. An injection that strikes between user code and step 3 escapes from `serve`; `run` settles the command.
+`lane.py` tells how a command and an interrupt agree; "step" below means a step there.
 """
 
 from __future__ import annotations
@@ -34,6 +27,7 @@ from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.sites import innermost_site
 from disco_magic.functions.tracebacks import error_text, own_frames
+from disco_magic.lane import Lane
 
 if TYPE_CHECKING:
     import contextvars
@@ -48,19 +42,6 @@ if TYPE_CHECKING:
 
 IDLE: Final = "idle"
 _NOTHING: Final = object()
-
-
-class Lane:
-    """One thread's hold on a worker; a thread that is stuck loses it to a new one."""
-
-    __slots__ = ("abandoned", "interrupted", "running", "shielded", "thread_id")
-
-    def __init__(self) -> None:
-        self.running: list[Command] = []
-        self.interrupted: Command | None = None
-        self.abandoned = False
-        self.shielded = False
-        self.thread_id = 0
 
 
 class Worker:
@@ -212,15 +193,7 @@ class Worker:
     def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
         with self._mutex:
-            interrupted = lane.interrupted is not None
-            if interrupted:
-                try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
-                    injection.let_strike()
-                except WorkerInterrupt:
-                    pass  # expected here, and only here: whoever injects holds the mutex
-            # From here on nothing is injected: `running` is empty and `interrupted` is None.
-            lane.interrupted = None
-            lane.running.clear()
+            interrupted = lane.end()
             if lane.abandoned:
                 return False
         if value is not _NOTHING and not interrupted:
@@ -288,15 +261,9 @@ class Worker:
             lane = self.lane
             cancel = self.cells.cancel if lane.interrupted is None else None
             if lane.interrupted is None:
-                try:
-                    command = lane.running[-1]
-                    if command.seq <= through:
-                        command = lane.running.pop()
-                except IndexError:
-                    return False  # idle, or it ended in this moment
-                if command.seq > through:
-                    return False  # it moved on between the two looks; _settle lets it be
-                lane.interrupted = command
+                command = lane.seize(through)
+                if command is None:
+                    return False
                 self._plane.leave(self.id, command.seq, self._failure(command, WorkerInterrupt()))
             if cancel is not None:
                 try:

@@ -20,7 +20,7 @@ LAYERS = [
     ["errors"],
     ["core"],
     ["functions", "injection"],
-    ["channels", "planes"],
+    ["channels", "planes", "lane"],
     ["worker"],
     ["launchers"],
     ["session"],

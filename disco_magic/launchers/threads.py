@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
-    from disco_magic.worker import Extras, Lane
+    from disco_magic.lane import Lane
+    from disco_magic.worker import Extras
 
 
 class ThreadLauncher:

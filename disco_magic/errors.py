@@ -47,7 +47,7 @@ class SyncTimeout(DiscoError, TimeoutError):
 
 
 class WorkerLost(SessionBroken):
-    """A worker is gone; the message says which, why, and what it executed last.
+    """A worker is gone; the message says which and why.
 
     Attributes:
         worker: its id.

@@ -27,6 +27,10 @@ _set_async_exc: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
 _set_async_exc.restype = ctypes.c_int
 
+# How long to wait after the first, the second and the third injection, before the thread is given up. Not
+# shorter: at 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
+PAUSES_S: Final = (0.35, 0.35, 0.30)
+
 # An evaluation loop looks for a pending exception at every backward jump; one is enough, ten cost nothing.
 _JUMPS = 10
 

@@ -148,6 +148,7 @@ class Worker:
         return True
 
     def _execute(self, lane: Lane, command: Command) -> bool:
+        """What `serve` does for a call, which has it written out, for everything else that runs user code."""
         value: Any = _NOTHING
         lane.running.append(command)
         try:

@@ -94,8 +94,12 @@ class Ledger:
     def keep_failures(self, ended: Expectation) -> None:
         """Let the next wait raise what failed in a cell that nobody has a handle of."""
         for reply in ended.replies.values():
-            if isinstance(reply, CellDone) and reply.failure is not None:
-                self._failures.setdefault(reply.worker, reply.failure)
+            self._keep(reply)
+
+    def _keep(self, event: Failed | Reply) -> None:
+        # The failure in an Answer is not news: its register's command told it, or will be asked again.
+        if isinstance(event, Failed | CellDone) and event.failure is not None:
+            self._failures.setdefault(event.worker, event.failure)
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
@@ -103,15 +107,13 @@ class Ledger:
             self.lost = self.lost or event
             return None
         if isinstance(event, Failed):
-            self._failures.setdefault(event.worker, event.failure)
+            self._keep(event)
             return None
         if isinstance(event, CellDone):
             self.names[event.worker] = self._names_after(event)
         expectation = self._expected.get(event.seq)
         if expectation is None:
-            if isinstance(event, CellDone) and event.failure is not None:
-                # Nobody has a handle of the cell any more: the next wait raises it.
-                self._failures.setdefault(event.worker, event.failure)
+            self._keep(event)  # nobody has a handle of the cell any more: the next wait raises it
             return None
         expectation.replies[event.worker] = event
         expectation.missing.discard(event.worker)

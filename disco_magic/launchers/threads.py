@@ -15,6 +15,7 @@ from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT
 from disco_magic.errors import LaunchError
 from disco_magic.functions.describe import describe
+from disco_magic.injection import PAUSES_S
 from disco_magic.worker import IDLE, Worker
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class ThreadLauncher:
         daemon, and ends by itself when that returns.
         """
         alive = self._join(list(range(len(self._threads))), timeout_s)
-        for pause in (0.35, 0.35, 0.30):
+        for pause in PAUSES_S:
             if not alive:
                 break
             self.interrupt(through, alive)

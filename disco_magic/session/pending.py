@@ -7,7 +7,7 @@ Stopping works in steps, because CPython cannot end a thread that sits in C code
     0.70 s   inject again
     1.00 s   give up the threads that are still stuck; new ones go on with the same registers
 
-Not more often: at 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
+`injection.PAUSES_S` says why not more often.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.injection import PAUSES_S
 from disco_magic.session.dispatch import seconds
 from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
 
-_STEPS_S = (0.35, 0.35, 0.30)
 _SIGINTS_TO_GIVE_UP = 3
 
 
@@ -80,7 +80,7 @@ class PendingCell:
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
-        return self._outcome is not None or self._take(0.0)
+        return self._outcome is not None or self._take()
 
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
@@ -151,7 +151,7 @@ class PendingCell:
     def _stop(self) -> None:
         """Interrupt, then replace what is stuck; returns when every worker has ended the cell."""
         self._sigints = 1
-        for pause in _STEPS_S:
+        for pause in PAUSES_S:
             self._session.interrupt_through(self.seq, self.workers)
             self._listen(time.monotonic() + pause)
             if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
@@ -176,9 +176,9 @@ class PendingCell:
             else:
                 self._accept(item)
 
-    def _take(self, timeout_s: float) -> bool:
+    def _take(self) -> bool:
         try:
-            item = self._inbox.get(timeout=timeout_s)
+            item = self._inbox.get_nowait()
         except Empty:
             return False
         if item is INTERRUPT:

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
 
+# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
 _STYLE: Final = """<style>
 .disco-registers{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
 .disco-registers caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
 .disco-registers th,.disco-registers td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
-padding:3px 8px;text-align:left;vertical-align:top;color:inherit;
+padding:3px 8px;text-align:left!important;vertical-align:top;color:inherit;
 background:var(--jp-layout-color1,transparent)}
 .disco-registers thead th,.disco-registers tfoot td,.disco-registers tfoot th{
 background:var(--jp-layout-color2,rgba(128,128,128,.12))}

@@ -18,17 +18,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic import injection
+from disco_magic.core.messages import full
 from disco_magic.errors import WorkerInterrupt
 
 if TYPE_CHECKING:
-    from disco_magic.core.messages import Command
+    from disco_magic.core.messages import Command, Message
 
 
 class Lane:
     """One thread's hold on a worker; a thread that is stuck loses it to a new one.
 
     Attributes:
-        running: the command that is executed, or empty.
+        running: the command that is executed, as it came, or empty.
         interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
         shielded: the thread is inside a plane call, where nothing is injected.
@@ -38,7 +39,7 @@ class Lane:
     __slots__ = ("abandoned", "interrupted", "running", "shielded", "thread_id")
 
     def __init__(self) -> None:
-        self.running: list[Command] = []
+        self.running: list[Message] = []
         self.interrupted: Command | None = None
         self.abandoned = False
         self.shielded = False
@@ -48,14 +49,14 @@ class Lane:
         """Take the command that is executed away from its thread, if its `seq` is ``<= through``."""
         try:
             command = self.running[-1]
-            if command.seq <= through:
+            if command[0] <= through:
                 command = self.running.pop()
         except IndexError:
             return None  # idle, or it ended in this moment
-        if command.seq > through:
+        if command[0] > through:
             return None  # it moved on between the two looks; the worker finishes it all the same
-        self.interrupted = command
-        return command
+        self.interrupted = full(command)
+        return self.interrupted
 
     def end(self) -> bool:
         """The thread is done with its command: whether it was interrupted. Nothing is injected any more."""

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from disco_magic.channels.thread import ThreadChannel
     from disco_magic.core.interfaces import Channel, Launcher, Plane
-    from disco_magic.core.messages import Command
+    from disco_magic.core.messages import Message
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Guard, Topology
     from disco_magic.launchers.threads import ThreadLauncher
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     # --- the checks take what we have --------------------------------------------------------------
 
-    def thread_channel() -> tuple[ThreadChannel, Callable[[], Command]]:
+    def thread_channel() -> tuple[ThreadChannel, Callable[[], Message]]:
         made = ThreadChannel()
         return made, made.receive
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.core.messages import Command, Event
+    from disco_magic.core.messages import Event, Message
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.errors import Failure
 
@@ -117,7 +117,7 @@ class Plane(Protocol):
 class Channel(Protocol):
     """Ordered lane to one worker: whole messages, first in, first out."""
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Message) -> None:
         """Append a command. Never blocks, never fails while the channel is open."""
 
     def close(self) -> None:

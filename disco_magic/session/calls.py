@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync, make_call
+from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
@@ -22,6 +22,8 @@ from disco_magic.session.dref import DPackedFunc, DRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from disco_magic.core.messages import Ordinary
 
 
 class Calls(Dispatch):
@@ -55,34 +57,46 @@ class Calls(Dispatch):
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
         """
-        # The usual kinds first. Where a reference drops its register is unique to one life of a session.
-        kind = type(function)
-        if kind is DPackedFunc and function.drop_from is self.drop_register:  # type: ignore[union-attr]
-            target: Any = function.register  # type: ignore[union-attr]
+        # Where a reference drops its register is unique to one life of a session.
+        if isinstance(function, DRef) and function.drop_from is self.drop_register:
+            target: Any = function.register
         else:
-            target = function if kind is FunctionType else self._target(function)
+            target = function if type(function) is FunctionType else self._target(function)
         # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
         # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args
         refs: tuple[int, ...] = ()
         kwnames: tuple[str, ...] = ()
         if kwargs or (args and not ATOMS.issuperset(map(type, args))):
-            target, operands, refs, kwnames = self._pack(target, args, kwargs, name=_name_of(function))
-        if workers is not None:
-            chosen = self.check_workers(workers)
+            target, operands, refs, kwnames = self._pack(function, target, args, kwargs)
+        if kwnames or workers is not None:
+            chosen = None if workers is None else self.check_workers(workers)
             return self.issue(
                 lambda seq, dest, kills: Call(seq, dest, target, operands, refs, kwnames, kills, chosen),
                 chosen,
             )
-        # `issue` written out: this is the path whose cost every command has.
+        return self.call_all(target, operands, refs)
+
+    def call_all(self, target: Any, operands: tuple[Any, ...] = (), refs: tuple[int, ...] = ()) -> DRef:
+        """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
+        dead = self._dead
         with self._lock:
             if self.closed:
                 self._refuse()
             ledger = self.ledger
-            kills = () if self._dead.empty() else self._drain()
             ledger.seq = seq = ledger.seq + 1
-            dest = ledger.new_register()
-            command = make_call((seq, dest, target, operands, refs, kwnames, kills, None))
+            if dead.empty():
+                kills: tuple[int, ...] = ()
+                dest = ledger.new_register()
+            else:
+                dest = dead.get()
+                kills = (dest,)
+                if not dead.empty():
+                    ledger.retire(kills)
+                    kills += self._drain()
+                    dest = ledger.new_register()
+                # else: the register that dies is the one that is taken again, which changes no account
+            command: Ordinary = (seq, dest, target, operands, refs, kills)
             for send in self._sends:
                 send(command)
         return DRef(self, dest)  # type: ignore[arg-type]
@@ -172,7 +186,7 @@ class Calls(Dispatch):
         )
 
     def _pack(
-        self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, name: str
+        self, function: Any, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Any, tuple[Any, ...], tuple[int, ...], tuple[str, ...]]:
         values = [*args, *kwargs.values()]
         refs, copied = [], []
@@ -188,7 +202,7 @@ class Calls(Dispatch):
         refs = [position + 1 for position in refs]
         if type(target) is int:
             refs.insert(0, 0)
-        return CopyingCall(name, tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)
+        return CopyingCall(_name_of(function), tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)
 
 
 def _name_of(function: Any) -> str:

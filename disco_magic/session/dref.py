@@ -114,6 +114,7 @@ class DPackedFunc(DRef):
 
     def __call__(self, *args: Any, **kwargs: Any) -> DRef:
         """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
-        if kwargs:
-            return self.session.call_packed(self, *args, **kwargs)
-        return self.session.call_packed(self, *args)
+        session = self.session
+        if kwargs or args or self.drop_from is not session.drop_register:
+            return session.call_packed(self, *args, **kwargs)
+        return session.call_all(self.register)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from disco_magic.core.messages import Call, Command, Kill, Run, Stop, Store, Sync
+from disco_magic.core.messages import Call, Kill, Message, Run, Stop, Store, Sync, full
 from disco_magic.errors import SessionClosed
 from disco_magic.testing.stage import expect
 
@@ -14,26 +14,28 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Channel
 
-    Receive = Callable[[], Command]
+    Receive = Callable[[], Message]
     Make = Callable[[], tuple[Channel, Receive]]
 
 
 def messages_arrive_whole_and_in_order(make: Make) -> None:
-    """What was sent comes out equal, first in, first out, whatever its kind."""
+    """What was sent comes out equal, first in, first out, a bare call perhaps as a `Call`."""
     channel, receive = make()
-    sent: list[Command] = [
+    sent: list[Message] = [
         Sync(1),
         Store(2, 1, {"a": [1, 2.5, None]}, (0,)),
         Call(3, 2, 1, (1, "text", b"bytes"), (0,), ("key",), (4, 5), (0, 2)),
         Kill(4, tuple(range(1000))),
-        Run(5, 3, "x = 1\n" * 1000),
-        Stop(6),
+        (5, 3, 1, (1, "text"), (0,), (6,)),
+        Run(6, 3, "x = 1\n" * 1000),
+        Stop(7),
     ]
     for command in sent:
         channel.send(command)
-    got = [receive() for _ in sent]
-    expect(got == sent, f"sent {sent}, received {got}")
-    expect([type(m) for m in got] == [type(m) for m in sent], "a message changed its class")
+    got = [full(receive()) for _ in sent]
+    meant = [full(command) for command in sent]
+    expect(got == meant, f"sent {sent}, received {got}")
+    expect([type(m) for m in got] == [type(m) for m in meant], "a message changed its class")
 
 
 def sending_does_not_wait_for_the_receiver(make: Make) -> None:
@@ -41,7 +43,7 @@ def sending_does_not_wait_for_the_receiver(make: Make) -> None:
     channel, receive = make()
     for seq in range(10_000):
         channel.send(Sync(seq))
-    got = [receive().seq for _ in range(10_000)]
+    got = [receive()[0] for _ in range(10_000)]
     expect(got == list(range(10_000)), "messages were lost or changed places")
 
 
@@ -58,7 +60,7 @@ def several_threads_may_send(make: Make) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    got = [receive().seq for _ in range(1500)]
+    got = [receive()[0] for _ in range(1500)]
     for number in range(3):
         mine = [seq for seq in got if seq // 1000 == number]
         expect(mine == list(range(number * 1000, number * 1000 + 500)), f"thread {number} sent, got {mine}")

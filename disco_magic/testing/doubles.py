@@ -6,7 +6,7 @@ import itertools
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
-from disco_magic.core.messages import CellDone, Lost, Run
+from disco_magic.core.messages import CellDone, Lost, Run, full
 from disco_magic.errors import SessionClosed
 from disco_magic.functions.context import Topology
 from disco_magic.session.session import Session
@@ -14,7 +14,7 @@ from disco_magic.session.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from disco_magic.core.messages import Command, Event
+    from disco_magic.core.messages import Command, Event, Message
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.errors import Failure
     from disco_magic.session.config import Preset
@@ -83,11 +83,11 @@ class ScriptedChannel:
         self.commands: list[Command] = []
         self.closed = False
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Message) -> None:
         """Keep `command`."""
         if self.closed:
-            raise SessionClosed(f"{type(command).__name__} cannot be sent: the channel is closed")
-        self.commands.append(command)
+            raise SessionClosed(f"{type(full(command)).__name__} cannot be sent: the channel is closed")
+        self.commands.append(full(command))
 
     def close(self) -> None:
         """Refuse further commands."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from disco_magic.core.interpreter import CALL, EXECUTE, SKIP, Interpreter
+from disco_magic.core.interpreter import EXECUTE, SKIP, Interpreter
 from disco_magic.core.registers import RegisterFile
 from disco_magic.errors import Failure
 
@@ -40,11 +40,8 @@ class Bench:
     def drive(self, command):
         """Feed, execute, finish; what the driver would send."""
         step = self.machine.feed(command)
-        if step is CALL:
-            self.machine.store(self.machine.function(*self.machine.arguments))
-            return []
         if step is EXECUTE:
-            event = self.machine.finish(self.machine.function(*self.machine.arguments))
+            event = self.machine.finish(command, self.machine.function(*self.machine.arguments))
             return [event] if event is not None else []
         if step is SKIP:
             return list(self.machine.events)
@@ -52,9 +49,9 @@ class Bench:
 
     def fail(self, command, error=None):
         """Feed, and let the execution fail."""
-        assert self.machine.feed(command) in (CALL, EXECUTE)
+        assert self.machine.feed(command) is EXECUTE
         failure = Failure(1, command.seq, "call f", error or ValueError("boom"), "text")
-        return self.machine.fail(failure)
+        return self.machine.fail(command, failure)
 
 
 @pytest.fixture

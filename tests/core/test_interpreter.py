@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from disco_magic.core.interpreter import CALL, SKIP
+from disco_magic.core.interpreter import SKIP
 from disco_magic.core.messages import (
     Call,
     DropNames,
@@ -72,11 +72,9 @@ def test_a_call_may_reuse_the_register_it_kills(bench):
     assert bench.registers.values == {2: 4}
 
 
-def test_a_call_may_be_finished_like_a_rare_command(bench):
-    # What the driver does when an interrupt came too late to mean this call.
+def test_a_call_that_succeeds_heals_its_register(bench):
     bench.fail(Call(1, 5, add, ()))
-    assert bench.machine.feed(Call(2, 5, add, (1, 2))) is CALL
-    assert bench.machine.finish(3) is None
+    bench.drive(Call(2, 5, add, (1, 2)))
     assert (bench.registers.values, bench.registers.poisons) == ({5: 3}, {})
 
 
@@ -137,7 +135,6 @@ def test_a_call_may_kill_poisoned_registers(bench):
 
 
 def test_a_failed_binding_poisons_nothing_and_says_so(bench):
-    bench.machine.feed(DropNames(1, ("x",)))
-    event = bench.machine.fail(Failure(1, 1, "drop", ValueError(), ""))
+    event = bench.machine.fail(DropNames(1, ("x",)), Failure(1, 1, "drop", ValueError(), ""))
     assert isinstance(event, Failed)
     assert bench.registers.poisons == {}

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from disco_magic.core.interpreter import CALL, EXECUTE, SKIP, STOP
+from disco_magic.core.interpreter import EXECUTE, SKIP, STOP
 from disco_magic.core.messages import (
     Call,
     CellDone,
@@ -49,8 +49,7 @@ def test_a_failed_cell_leaves_its_register_undefined_and_still_tells_the_names()
 
 
 def test_a_failed_cell_says_how_long_it_took(bench):
-    bench.machine.feed(Run(3, 5, Cell()))
-    event = bench.machine.fail(Failure(1, 3, "c", ValueError(), ""), 2.5)
+    event = bench.machine.fail(Run(3, 5, Cell()), Failure(1, 3, "c", ValueError(), ""), 2.5)
     assert event.elapsed_s == 2.5
 
 
@@ -136,6 +135,6 @@ def test_a_command_is_described_in_words_without_running_code_of_the_user(bench,
     assert bench.machine.describe(command) == words
 
 
-@pytest.mark.parametrize("step", [CALL, EXECUTE, SKIP, STOP])
+@pytest.mark.parametrize("step", [EXECUTE, SKIP, STOP])
 def test_a_step_is_shown_by_its_name(step):
     assert repr(step) == step.name

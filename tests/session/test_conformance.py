@@ -51,13 +51,13 @@ class Broken(ScriptedChannel):
         self.fault = fault
 
     def send(self, command):
-        if self.fault == "loses" and command.seq == 300:
+        if self.fault == "loses" and command[0] == 300:
             return
         super().send(command)
         if self.fault == "reorders" and len(self.commands) > 1:
             self.commands.insert(-1, self.commands.pop())
         if self.fault == "changes":
-            self.commands[-1] = Sync(command.seq)
+            self.commands[-1] = Sync(command[0])
 
     def close(self):
         if self.fault == "drops at close":

@@ -6,7 +6,7 @@ import contextvars
 
 import pytest
 
-from disco_magic.core.messages import Call, Stop
+from disco_magic.core.messages import Call, Stop, full
 from disco_magic.functions.context import Topology
 from disco_magic.worker import Worker
 
@@ -32,12 +32,15 @@ class Plane:
 class Bench:
     """A worker whose commands come from a list; `serve` returns when they are used up."""
 
-    def __init__(self):
+    def __init__(self, *, bare=False):
+        self.bare = bare
         self.events = []
         self.plane = Plane()
         self.worker = Worker(1, Topology(2), self.plane, self.events.append, session_id=9998)
 
     def serve(self, *commands):
+        if self.bare:
+            commands = [bare(command) for command in commands]
         source = iter([*commands, Stop(10_000)])
         contextvars.copy_context().run(self.worker.run, self.worker.lane, lambda: next(source))
         return self.events
@@ -53,9 +56,18 @@ class Bench:
         return self.worker.registers.values
 
 
-@pytest.fixture
-def bench():
-    made = Bench()
+def bare(command):
+    """A call as it travels if it has neither keywords nor a choice of workers."""
+    if not isinstance(command, Call) or command.kwnames or command.workers is not None:
+        return command
+    ordinary = (*command[:5], command.kills)
+    assert full(ordinary) == command
+    return ordinary
+
+
+@pytest.fixture(params=[False, True], ids=["named", "bare"])
+def bench(request):
+    made = Bench(bare=request.param)
     dispose, made.worker.dispose = (
         made.worker.dispose,
         lambda: None,

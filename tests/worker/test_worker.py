@@ -28,10 +28,10 @@ def test_a_call_leaves_its_value_and_says_that_its_command_is_over(bench):
 
 
 def test_nobody_is_told_of_a_departure_unless_somebody_waits(bench):
-    bench.serve(Call(1, 5, int, ()))
+    bench.serve((1, 5, int, (), (), ()))
     assert bench.plane.told == [(10_000, None)]
     bench.plane.waiting[0] = "somebody"
-    bench.serve(Call(2, 6, int, ()))
+    bench.serve((2, 6, int, (), (), ()))
     assert (2, None) in bench.plane.told
 
 

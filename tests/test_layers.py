@@ -23,8 +23,8 @@ LAYERS = [
     ["channels", "planes", "lane"],
     ["worker"],
     ["launchers"],
-    ["session"],
     ["loader"],
+    ["session"],
     ["testing", "notebook"],
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

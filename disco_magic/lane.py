@@ -10,18 +10,22 @@
   4. An injection that strikes between user code and step 3 escapes from `Worker.serve`; `Worker.run` ends
      the command.
 
-`seize` and `end` are called with the worker's mutex held, and so is everything that injects.
+`seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
+keeps injections out of plane calls.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Protocol
 
 from disco_magic import injection
 from disco_magic.core.messages import full
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
+    from _thread import LockType
+
     from disco_magic.core.messages import Command, Message
 
 
@@ -69,3 +73,47 @@ class Lane:
         self.interrupted = None
         self.running.clear()
         return interrupted
+
+
+class Holder(Protocol):
+    """A worker, as its guard sees it."""
+
+    id: int
+    lane: Lane
+    mutex: LockType
+
+
+class PlaneGuard:
+    """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
+
+    Nothing is injected between `enter` and `leave`: an interrupt ends the wait instead, through the plane.
+    """
+
+    def __init__(self, worker: Holder) -> None:
+        self._worker = worker
+
+    def enter(self) -> tuple[int, tuple[int, ...] | None]:
+        """Begin a plane call: the command's sequence number and the workers that it was sent to."""
+        with self._worker.mutex:
+            lane = self._worker.lane
+            if threading.get_ident() != lane.thread_id:
+                raise UsageMistake(
+                    f"a collective of worker {self._worker.id} was called in another thread than the "
+                    "worker's own; call it in the cell or function itself"
+                )
+            if lane.interrupted is not None or not lane.running:
+                raise WorkerInterrupt("interrupted before a collective")
+            lane.shielded = True
+            command = full(lane.running[-1])
+        return command.seq, command.workers
+
+    def leave(self) -> None:
+        """End a plane call; an interrupt that came meanwhile strikes here."""
+        with self._worker.mutex:
+            lane = self._worker.lane
+            if threading.get_ident() != lane.thread_id:
+                raise WorkerInterrupt("this thread was given up while it was in a collective")
+            lane.shielded = False
+            if lane.interrupted is None:
+                return
+        raise WorkerInterrupt("interrupted in a collective")

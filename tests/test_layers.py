@@ -19,8 +19,9 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 LAYERS = [
     ["errors"],
     ["core"],
-    ["functions", "injection"],
+    ["functions", "injection", "stopwatch"],
     ["channels", "planes", "lane"],
+    ["serving"],
     ["worker"],
     ["launchers"],
     ["loader"],

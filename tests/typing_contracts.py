@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     # --- between the layers ------------------------------------------------------------------------
 
     def guard(worker: Worker) -> Guard:
-        return worker
+        return worker.guard
 
     def scope(cell: NotebookScope) -> CellScope:
         return cell

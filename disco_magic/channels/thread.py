@@ -22,6 +22,7 @@ class ThreadChannel:
         self.send: Callable[[Message], None] = queue.put
         self.receive = queue.get
         self.empty = queue.empty
+        self.size = queue.qsize
 
     def close(self) -> None:
         """Refuse further commands; those that were sent are still executed. Idempotent."""

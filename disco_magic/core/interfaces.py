@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.messages import Event, Message
     from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.core.stats import Account
     from disco_magic.errors import Failure
 
 
@@ -73,6 +74,9 @@ class Plane(Protocol):
 
         There can only be any if ``mail[worker]`` is not empty.
         """
+
+    def waited_s(self, worker: int) -> float:
+        """Seconds that `worker` has spent asleep in calls, for others; from any thread."""
 
     def abort(self, through: int, reason: str) -> None:
         """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come."""
@@ -150,6 +154,12 @@ class Launcher(Protocol):
 
     def positions(self) -> Sequence[str]:
         """What every worker is doing now, in words; never waits for a worker."""
+
+    def backlog(self) -> Sequence[int]:
+        """Commands that every worker was sent and has not taken yet; never waits for a worker."""
+
+    def accounts(self) -> Sequence[Account]:
+        """What every worker holds and how it spent its time; never waits for a worker."""
 
     def stop(self, timeout_s: float, through: int = 0) -> Sequence[int]:
         """End all workers, after Stop was sent to them.

@@ -33,6 +33,19 @@ def describe(value: Any) -> RegisterInfo:
     return RegisterInfo("failed" if kind is Poison else kind.__name__, text=_short(_words(value)))
 
 
+def nbytes_of(value: Any) -> int:
+    """Bytes of the elements, 0 where that is not known without running the value's code; under 1 us."""
+    kind = type(value)
+    if issubclass(kind, np.ndarray | np.generic):
+        return int(value.nbytes)
+    if kind in (str, bytes):
+        return len(value)
+    if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
+        nbytes = getattr(value, "nbytes", 0)
+        return nbytes if isinstance(nbytes, int) else 0
+    return 0
+
+
 def _words(value: Any) -> str:
     kind = type(value)
     if kind is Poison:
@@ -89,13 +102,12 @@ def _is_short(array: np.ndarray[Any, Any]) -> bool:
 
 def _describe_foreign(value: Any) -> RegisterInfo:
     shape = getattr(value, "shape", None)
-    nbytes = getattr(value, "nbytes", 0)
     return RegisterInfo(
         type(value).__name__,
         tuple(int(n) for n in shape) if isinstance(shape, tuple) else None,
         str(value.dtype) if hasattr(value, "dtype") else None,
         str(value.device) if hasattr(value, "device") else "cpu",
-        int(nbytes) if isinstance(nbytes, int) else 0,
+        nbytes_of(value),
     )
 
 

@@ -15,6 +15,7 @@ from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT
 from disco_magic.errors import LaunchError
 from disco_magic.functions.describe import describe
+from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.injection import PAUSES_S
 from disco_magic.worker import IDLE, Worker
 
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Event
     from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.core.stats import Account
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
     from disco_magic.lane import Lane
-    from disco_magic.worker import Extras
+    from disco_magic.serving import Extras
 
 
 class ThreadLauncher:
@@ -58,6 +60,7 @@ class ThreadLauncher:
             LaunchError: a thread could not be started, or `extras` failed; nothing is left running.
         """
         self._deliver = deliver
+        mark_records(self)
         try:
             for number in range(self.topology.num_workers):
                 worker = Worker(
@@ -160,6 +163,14 @@ class ThreadLauncher:
             for place, channel in zip(places, self._channels, strict=True)
         ]
 
+    def backlog(self) -> list[int]:
+        """Commands that every worker was sent and has not taken yet."""
+        return [channel.size() for channel in self._channels]
+
+    def accounts(self) -> list[Account]:
+        """What every worker holds and how it spent its time."""
+        return [worker.account() for worker in self.workers]
+
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
         """End all workers, after Stop was sent to them; who has not ended. Idempotent.
 
@@ -176,6 +187,7 @@ class ThreadLauncher:
         # Successors of stuck threads take what is left in the queue, so that nobody waits for an answer.
         alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
         self.plane.close()
+        leave_records(self)
         return alive
 
     def _join(self, workers: list[int], timeout_s: float) -> list[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, ranges
 from disco_magic.notebook.options import OUT, command_parsers, overview
-from disco_magic.notebook.reprs import human_bytes
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:

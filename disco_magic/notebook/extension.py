@@ -10,6 +10,7 @@ from IPython.core.extensions import ExtensionManager
 from traitlets import TraitError
 from traitlets.config import Config
 
+from disco_magic.notebook.accounts import stats_bundle
 from disco_magic.notebook.completion import make_matcher
 from disco_magic.notebook.console import Console
 from disco_magic.notebook.front import Front
@@ -29,6 +30,7 @@ _BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
     ("disco_magic.session.dref", "DRef"): dref_bundle,
     ("disco_magic.core.snapshot", "SessionSnapshot"): snapshot_bundle,
     ("disco_magic.core.snapshot", "Row"): row_bundle,
+    ("disco_magic.core.stats", "SessionStats"): stats_bundle,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.words import human_bytes
+
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
@@ -152,13 +154,3 @@ def _content(info: RegisterInfo) -> str:
     about = " (sample)" if info.sampled else ""
     statistics = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
     return info.text if info.shape in ((), (1,)) and info.text else statistics
-
-
-def human_bytes(count: int) -> str:
-    """``24 B``, ``1.5 KiB``, ``64 MiB``."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}" if unit != "B" else f"{count} B"
-        size /= 1024
-    return f"{size:.3g} TiB"

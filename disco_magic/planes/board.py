@@ -28,12 +28,14 @@ from disco_magic.errors import PlaneAborted, PlaneMismatch
 from disco_magic.planes import circles
 from disco_magic.planes.calls import people
 from disco_magic.planes.meeting import Verdict
+from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
+    from disco_magic.planes.calls import Call
     from disco_magic.planes.meeting import Wait
 
 CLOSED = "the data plane was closed"
@@ -49,6 +51,7 @@ class Board:
         left: worker -> the last scope it has left.
         waiting: worker -> what it waits for.
         ended: calls with a scope up to here raise.
+        asleep: worker -> the time it has spent waiting.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -56,6 +59,7 @@ class Board:
         self.left = [-1] * num_workers
         self.waiting: dict[int, Wait] = {}
         self.ended = -1
+        self.asleep = [Stopwatch() for _ in range(num_workers)]
         self._reason = ""
         # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
         self._failures: list[deque[tuple[int, Failure]]] = [
@@ -115,6 +119,13 @@ class Board:
         )
         for wait in _distinct(self.waiting[w] for w in workers):
             self.fail(wait, verdict)
+
+    def sleep(self, call: Call) -> None:
+        """Until somebody opens the caller's gate; without the lock, after `park`."""
+        watch = self.asleep[call.worker]
+        watch.start()
+        call.gate.acquire()
+        watch.stop()
 
     # --- for any thread ------------------------------------------------------------------------------
 

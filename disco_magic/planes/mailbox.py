@@ -74,7 +74,7 @@ class Mailbox:
                     del boxes[key]
                 return message
             board.park(call.worker, wait)
-        call.gate.acquire()
+        board.sleep(call)
         if wait.message is not None:
             return wait.message
         if wait.verdict is None:

@@ -71,7 +71,7 @@ class Rendezvous:
         """
         meeting, last = self._arrive(call)
         if not last:
-            call.gate.acquire()
+            self._board.sleep(call)
         elif meeting.verdict is None:
             self._settle(meeting, call)
         if meeting.pieces is not None:  # even if it failed meanwhile: others may still read our array
@@ -214,7 +214,7 @@ class Rendezvous:
                 board.wake(meeting)
                 return
             meeting.resting.append(call)
-        call.gate.acquire()
+        board.sleep(call)
 
 
 def _move(plan: Plan, pieces: deque[Fold]) -> None:

@@ -64,6 +64,10 @@ class ThreadPlane:
         self.waiting: dict[int, Any] = self._board.waiting
         self.mail: Sequence[Mapping[Any, Any]] = self._mailbox.boxes
 
+    def waited_s(self, worker: int) -> float:
+        """See `Plane.waited_s`."""
+        return self._board.asleep[worker].seconds()
+
     # --- coming and going ----------------------------------------------------------------------------
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:

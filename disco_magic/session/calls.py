@@ -79,11 +79,12 @@ class Calls(Dispatch):
 
     def call_all(self, target: Any, operands: tuple[Any, ...] = (), refs: tuple[int, ...] = ()) -> DRef:
         """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
-        dead = self._dead
+        if self.ledger.seq >= self._pace_at:
+            self.keep_pace()
         with self._lock:
             if self.closed:
                 self._refuse()
-            ledger = self.ledger
+            dead, ledger = self._dead, self.ledger
             ledger.seq = seq = ledger.seq + 1
             if dead.empty():
                 kills: tuple[int, ...] = ()

@@ -9,13 +9,14 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import Topology
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
+from disco_magic.session.dispatch import MAX_OUTSTANDING
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.core.interfaces import Launcher, Plane
-    from disco_magic.worker import Extras
+    from disco_magic.serving import Extras
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class ThreadedSession(Session):
         num_workers: how many.
         num_groups: how many groups of equal size they form.
         ccl: the data plane, ``"auto"`` or ``"threads"``.
+        max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
+            done everything it was sent. Bounds the memory of a controller that runs ahead.
         extras: called with every worker's context, gives names its cells see without import.
 
     Raises:
@@ -96,7 +99,13 @@ class ThreadedSession(Session):
     """
 
     def __init__(
-        self, num_workers: int, num_groups: int = 1, *, ccl: str = "auto", extras: Extras | None = None
+        self,
+        num_workers: int,
+        num_groups: int = 1,
+        *,
+        ccl: str = "auto",
+        max_outstanding: int = MAX_OUTSTANDING,
+        extras: Extras | None = None,
     ) -> None:
-        plane_name = choose_plane("threads", ccl)
-        super().__init__(Topology(num_workers, num_groups), Preset("threads", plane_name, extras))
+        preset = Preset("threads", choose_plane("threads", ccl), extras)
+        super().__init__(Topology(num_workers, num_groups), preset, max_outstanding=max_outstanding)

@@ -12,14 +12,17 @@ from __future__ import annotations
 import operator
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from disco_magic.core.ledger import Expectation, Ledger
-from disco_magic.core.messages import Kill, Lost
+from disco_magic.core.messages import Kill, Lost, Sync
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerError, WorkerLost, ranges
-from disco_magic.functions.context import refuse_in_worker
+from disco_magic.functions.context import on_worker_of, refuse_in_worker
 from disco_magic.session.dref import DRef
 from disco_magic.session.pump import Pump, take
+
+# Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
+MAX_OUTSTANDING: Final = 10_000
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,11 +63,17 @@ class Dispatch:
         closed: whether nothing can be sent any more.
         end: why, in words, if it is closed.
         ledger: what the controller knows; read it, do not write.
+        max_outstanding: how many commands a worker may be behind before the controller waits for it.
     """
 
     id: int
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, max_outstanding: int = MAX_OUTSTANDING) -> None:
+        if not isinstance(max_outstanding, int) or isinstance(max_outstanding, bool) or max_outstanding < 1:
+            raise UsageMistake(
+                f"max_outstanding is {max_outstanding!r}, expected a whole number of commands >= 1"
+            )
+        self.max_outstanding = max_outstanding
         self.topology = topology
         self.num_workers = topology.num_workers
         self.num_groups = topology.num_groups
@@ -86,6 +95,8 @@ class Dispatch:
         self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)
+        self._spared = [0] * self.num_workers  # worker -> commands that were not sent to it
+        self._pace_at = self.max_outstanding
         self.closed = False
 
     def check_workers(self, workers: Sequence[int]) -> tuple[int, ...]:
@@ -125,12 +136,14 @@ class Dispatch:
     def send(self, make: Make, workers: tuple[int, ...] | None = None) -> None:
         """Send ``make(seq, kills)`` to `workers`, None: to all."""
         chosen = workers or self._everybody
+        self.keep_pace()
         with self._lock:
             self._send(make(*self._ordinal(chosen)), chosen)
 
     def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None) -> DRef:
         """Send ``make(seq, new register, kills)`` to `workers`; the new register's reference."""
         chosen = workers or self._everybody
+        self.keep_pace()
         with self._lock:
             seq, kills = self._ordinal(chosen)
             register = self.ledger.new_register()
@@ -175,7 +188,26 @@ class Dispatch:
             if not self.closed:
                 self._flush()
 
+    def keep_pace(self) -> None:
+        """Wait if a worker is `max_outstanding` commands behind; call it without the lock, before sending.
+
+        Looks at the queues only after as many commands as the fullest one had room for then: a controller
+        that is not far ahead pays one comparison. Whoever is behind is waited for until it has done all that
+        it was sent. A worker that calls its own session is never held up: it would wait for itself.
+        """
+        if self.ledger.seq < self._pace_at or self.closed or on_worker_of(self.id):
+            return
+        backlog = self._launcher.backlog()
+        if max(backlog) >= self.max_outstanding:
+            behind = tuple(w for w, count in enumerate(backlog) if 2 * count >= self.max_outstanding)
+            self.ask(lambda seq, kills: Sync(seq, kills, behind), behind, None, "a call")
+            backlog = self._launcher.backlog()
+        self._pace_at = self.ledger.seq + max(1, self.max_outstanding - max(backlog))
+
     def _send(self, command: Command, workers: tuple[int, ...]) -> None:
+        if len(workers) < self.num_workers:
+            for worker in set(self._everybody).difference(workers):
+                self._spared[worker] += 1
         for worker in workers:
             self._sends[worker](command)
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, cast
 
 from disco_magic.core.messages import Run, Stop
-from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
-from disco_magic.session.dispatch import seconds
+from disco_magic.session.dispatch import MAX_OUTSTANDING, seconds
 from disco_magic.session.dref import DRef
+from disco_magic.session.exchange import Exchange
+from disco_magic.session.looks import Looks
 from disco_magic.session.names import NamedRegisters
 from disco_magic.session.pending import PendingCell
+from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
 from disco_magic.session.verbs import ArrayVerbs
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
 
 
-class Session(ArrayVerbs, NamedRegisters):
+class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
     Attributes:
@@ -39,8 +41,8 @@ class Session(ArrayVerbs, NamedRegisters):
         closed: whether it was shut down.
     """
 
-    def __init__(self, topology: Topology, preset: Preset) -> None:
-        super().__init__(topology)
+    def __init__(self, topology: Topology, preset: Preset, *, max_outstanding: int = MAX_OUTSTANDING) -> None:
+        super().__init__(topology, max_outstanding)
         self.kind = preset.kind
         self.device = preset.device
         self.plane_name = preset.plane_name
@@ -99,6 +101,7 @@ class Session(ArrayVerbs, NamedRegisters):
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
         contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
+        self.keep_pace()
         with self._lock:
             seq, kills = self._ordinal(chosen)
             dest = self.ledger.new_register()
@@ -124,24 +127,6 @@ class Session(ArrayVerbs, NamedRegisters):
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
         return list(self._launcher.replace_stuck(workers))
-
-    def registers(self, *, numbered: bool = False) -> SessionSnapshot:
-        """A picture of the named registers, with `numbered` of all; also while workers are busy.
-
-        Never waits for a worker, runs no code of the values. Cost: at most a pass over 65,536 elements per
-        register and worker.
-        """
-        if self.closed:
-            self._refuse()
-        self.flush()
-        return merge(self.id, self._launcher.look(numbered=numbered))
-
-    def picture(self, dref: DRef) -> Row:
-        """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
-        register = self.own(dref)
-        if self.closed:
-            self._refuse()
-        return Row(f"#{register}", tuple(self._launcher.look_at(register)))
 
     def shutdown(self, timeout: float = 5.0) -> None:
         """End all workers. Idempotent.

@@ -7,6 +7,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.messages import CellDone, Lost, Run, full
+from disco_magic.core.stats import Account
 from disco_magic.errors import SessionClosed
 from disco_magic.functions.context import Topology
 from disco_magic.session.session import Session
@@ -105,6 +106,7 @@ class ScriptedLauncher:
         interrupts: ``(through, workers)`` of every interrupt.
         replaced: workers of every call of `replace_stuck`.
         stops: ``(timeout_s, through)`` of every call of `stop`.
+        unread: what `backlog` says.
         whereabouts: what `positions` says.
         on_interrupt: called as ``on_interrupt(through, workers)`` after an interrupt was noted.
         on_replace: called as ``on_replace(workers)``; returns who was replaced.
@@ -116,6 +118,7 @@ class ScriptedLauncher:
         self.replaced: list[tuple[int, ...]] = []
         self.prepared: list[tuple[int, int]] = []
         self.stops: list[tuple[float, int]] = []
+        self.unread = [0] * num_workers
         self.whereabouts = ["at a place the test made up"] * num_workers
         self.on_interrupt: Callable[[int, tuple[int, ...]], object] | None = None
         self.on_replace: Callable[[tuple[int, ...]], list[int]] | None = None
@@ -174,6 +177,17 @@ class ScriptedLauncher:
     def positions(self) -> list[str]:
         """`whereabouts`."""
         return list(self.whereabouts)
+
+    def backlog(self) -> list[int]:
+        """`unread`."""
+        return list(self.unread)
+
+    def accounts(self) -> list[Account]:
+        """Workers that are not there hold nothing and spend no time."""
+        return [
+            Account(busy=False, registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0)
+            for _ in self.channels
+        ]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
         """Note it; everybody has ended."""

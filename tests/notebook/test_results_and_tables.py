@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
-from disco_magic.notebook.reprs import human_bytes, row_bundle, snapshot_bundle
+from disco_magic.core.words import human_bytes
+from disco_magic.notebook.reprs import row_bundle, snapshot_bundle
 from disco_magic.notebook.results import result_bundle, show_only
 from disco_magic.session.current import session
 

@@ -25,6 +25,9 @@ class Plane:
         self.left[worker] = scope
         self.told.append((scope, None if failure is None else failure.summary))
 
+    def waited_s(self, worker):
+        return 0.0
+
     def unread(self, worker, scope):
         return self.messages
 
@@ -42,7 +45,7 @@ class Bench:
         if self.bare:
             commands = [bare(command) for command in commands]
         source = iter([*commands, Stop(10_000)])
-        contextvars.copy_context().run(self.worker.run, self.worker.lane, lambda: next(source))
+        contextvars.copy_context().run(self.worker.run, self.worker.lane, lambda block: next(source))
         return self.events
 
     def call(self, function):

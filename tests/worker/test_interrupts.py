@@ -111,7 +111,7 @@ def test_an_exception_that_strikes_outside_of_the_loop_settles_its_command(bench
     lane = bench.worker.lane
     calls = []
 
-    def get():
+    def get(block):
         calls.append(len(calls))
         if len(calls) == 1:
             command = Call(1, 5, boom, ())
@@ -160,13 +160,13 @@ def test_nothing_is_injected_inside_of_a_plane_call(bench, monkeypatch):
     monkeypatch.setattr(injection, "inject", injected.append)
 
     def program():
-        assert bench.worker.enter() == (1, None)
+        assert bench.worker.guard.enter() == (1, None)
         assert bench.worker.interrupt(1)
         assert injected == []
         with pytest.raises(WorkerInterrupt, match="interrupted in a collective"):
-            bench.worker.leave()
+            bench.worker.guard.leave()
         with pytest.raises(WorkerInterrupt, match="interrupted before a collective"):
-            bench.worker.enter()
+            bench.worker.guard.enter()
         return "done"
 
     assert bench.call(program) == "done"
@@ -174,8 +174,8 @@ def test_nothing_is_injected_inside_of_a_plane_call(bench, monkeypatch):
 
 def test_an_undisturbed_plane_call_is_left_quietly(bench):
     def program():
-        bench.worker.enter()
-        bench.worker.leave()
+        bench.worker.guard.enter()
+        bench.worker.guard.leave()
         return bench.worker.lane.shielded
 
     assert bench.call(program) is False
@@ -184,9 +184,9 @@ def test_an_undisturbed_plane_call_is_left_quietly(bench):
 def test_a_plane_call_outside_of_a_command_is_refused(bench):
     bench.worker.lane.thread_id = threading.get_ident()
     with pytest.raises(WorkerInterrupt, match="before a collective"):
-        bench.worker.enter()
+        bench.worker.guard.enter()
 
 
 def test_a_plane_call_of_another_thread_is_refused(bench):
     with pytest.raises(UsageMistake, match="a collective of worker 1 was called in another thread"):
-        bench.worker.enter()
+        bench.worker.guard.enter()

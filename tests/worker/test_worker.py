@@ -37,7 +37,7 @@ def test_nobody_is_told_of_a_departure_unless_somebody_waits(bench):
 
 def test_a_failure_is_told_to_the_plane_before_the_controller(bench):
     told_when_delivered = []
-    bench.worker._deliver = lambda event: told_when_delivered.append(list(bench.plane.told))
+    bench.worker.deliver = lambda event: told_when_delivered.append(list(bench.plane.told))
     bench.serve(Call(1, 5, boom, ()))
     assert told_when_delivered == [[(1, "ValueError: boom")]]
 
@@ -123,7 +123,7 @@ def test_an_abandoned_cell_says_how_long_it_ran(bench, monkeypatch):
 def test_an_abandoned_thread_that_an_exception_ends_late_touches_nothing(bench):
     lane = bench.worker.lane
 
-    def get():
+    def get(block):
         command = Call(1, 5, boom, ())
         bench.worker.interpreter.feed(command)
         lane.interrupted = command

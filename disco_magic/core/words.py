@@ -1,0 +1,36 @@
+"""Quantities and tables as people read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def human_bytes(count: int) -> str:
+    """``24 B``, ``1.5 KiB``, ``64 MiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if unit != "B" else f"{count} B"
+        size /= 1024
+    return f"{size:.3g} TiB"
+
+
+def human_seconds(seconds: float) -> str:
+    """``12.3 ms``, ``4.56 s``, ``7 min 05 s``, ``3 h 02 min``."""
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    if seconds < 60:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines in which the cells of each column end at the same place."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

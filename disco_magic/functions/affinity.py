@@ -1,0 +1,58 @@
+"""Threads on CPU cores: which one a thread may run on. Linux alone lets a program say so per thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import UsageMistake, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def bind_thread(core: int) -> None:
+    """Let the calling thread, and threads that it starts from now on, run on one core only. Costs 1 us.
+
+    Threads that exist already stay where they are, those of a BLAS library for instance.
+
+    Raises:
+        UsageMistake: there is no such core, this process may not use it, or the system is not Linux.
+    """
+    if sys.platform != "linux":
+        raise UsageMistake(
+            f"a thread cannot be bound to CPU core {core}: {sys.platform} has no call for it, only Linux "
+            "has; leave the binding out"
+        )
+    try:
+        os.sched_setaffinity(0, {core})
+    except (OSError, OverflowError, ValueError) as reason:
+        own = sorted(os.sched_getaffinity(os.getpid()))  # the main thread's, which nobody here has bound
+        raise UsageMistake(
+            f"a thread cannot be bound to CPU core {core}: there is no such core, or this process may not "
+            f"use it ({reason}); name some of {ranges(own)}, which the main thread may use"
+        ) from None
+
+
+def check_cores(cores: Iterable[int]) -> None:
+    """Raise what `bind_thread` would raise for one of `cores`; the calling thread stays as it is.
+
+    Which cores a process may use is written nowhere (a thread's own mask is what it was given last, not what
+    it may have), so it is tried out, in a thread that ends. Costs 100 us.
+    """
+    mistakes: list[UsageMistake] = []
+
+    def attempt() -> None:
+        for core in sorted(set(cores)):
+            try:
+                bind_thread(core)
+            except UsageMistake as mistake:
+                mistakes.append(mistake)
+
+    trial = threading.Thread(target=attempt, name="disco-cores", daemon=True)
+    trial.start()
+    trial.join()
+    if mistakes:
+        raise mistakes[0]

@@ -1,0 +1,61 @@
+"""`session.stats()` as a table with a bar of each worker's time. Never talks to workers."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.stats import HEADER
+from disco_magic.core.words import human_seconds
+
+if TYPE_CHECKING:
+    from disco_magic.core.stats import SessionStats, WorkerStats
+
+# Told apart by texture too, not by colour alone.
+_PARTS: Final = (
+    ("running", "#2e8b57"),
+    ("waiting", "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"),
+    ("idle", "transparent"),
+)
+_BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
+_STYLE: Final = """<style>
+.disco-stats{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
+.disco-stats caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
+.disco-stats th,.disco-stats td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
+padding:3px 8px;text-align:right!important;color:inherit;background:var(--jp-layout-color1,transparent)}
+.disco-stats thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}
+</style>"""
+
+
+def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
+    """MIME bundle of a session's numbers."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in (*HEADER, "time"))
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
+        f"<td>{_bar(each)}</td></tr>"
+        for row, each in zip(stats.rows(), stats.workers, strict=True)
+    )
+    legend = ", ".join(f"{_swatch(paint)} {name}" for name, paint in _PARTS)
+    html = (
+        f'{_STYLE}<table class="disco-stats"><caption>Disco session {stats.session_id}: {legend}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    )
+    return {"text/plain": repr(stats), "text/html": html}
+
+
+def _swatch(paint: str) -> str:
+    style = f"display:inline-block;width:1em;height:.8em;border:1px solid;background:{paint}"
+    return f'<span style="{style}"></span>'
+
+
+def _bar(worker: WorkerStats) -> str:
+    spent = (worker.running_s, worker.waiting_s, worker.idle_s)
+    whole = sum(spent) or 1.0
+    said = ", ".join(
+        f"{name} {human_seconds(seconds)}" for (name, _), seconds in zip(_PARTS, spent, strict=True)
+    )
+    segments = "".join(
+        f'<span style="width:{100 * seconds / whole:.1f}%;background:{paint}"></span>'
+        for (_, paint), seconds in zip(_PARTS, spent, strict=True)
+    )
+    return f'<span role="img" aria-label="{said}" title="{said}" style="{_BAR}">{segments}</span>'

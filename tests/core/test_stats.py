@@ -1,0 +1,43 @@
+"""Numbers about a session as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.core.stats import SessionStats, WorkerStats
+from disco_magic.core.words import aligned, human_bytes, human_seconds
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (24, "24 B"), (1536, "1.5 KiB"), (64 * 2**20, "64 MiB"), (3 * 2**50, "3.07e+03 TiB")],
+)
+def test_bytes_have_a_unit_that_keeps_them_short(count, text):
+    assert human_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0.0 ms"), (0.0123, "12.3 ms"), (4.561, "4.56 s"), (425.9, "7 min 05 s"), (10_921, "3 h 02 min")],
+)
+def test_seconds_have_a_unit_that_keeps_them_short(seconds, text):
+    assert human_seconds(seconds) == text
+
+
+def test_the_cells_of_a_column_end_at_the_same_place():
+    assert aligned([("a", "long"), ("100", "b")]) == ["  a  long", "100     b"]
+
+
+def test_stats_show_themselves_as_a_table_with_a_row_per_worker():
+    stats = SessionStats(7, (WorkerStats(0, 1200, 1190, 10, 3, 2048, 1.5, 0.25, 60.0),))
+    title, header, row = repr(stats).splitlines()
+    assert title == "Disco session 7"
+    assert " ".join(header.split()) == "worker sent done outstanding registers bytes running waiting idle"
+    assert " ".join(row.split()) == "0 1,200 1,190 10 3 2 KiB 1.50 s 250.0 ms 1 min 00 s"
+    assert len(header) == len(row)
+
+
+def test_stats_are_a_sequence_of_workers():
+    workers = tuple(WorkerStats(number, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0) for number in range(3))
+    stats = SessionStats(1, workers)
+    assert (len(stats), stats[2], list(stats)) == (3, workers[2], list(workers))

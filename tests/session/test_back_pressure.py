@@ -1,0 +1,131 @@
+"""A controller that runs far ahead of its workers waits for them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import UsageMistake, WorkerLost
+from disco_magic.session import pump
+from disco_magic.testing.doubles import scripted_session
+
+MAIN = threading.main_thread().ident
+
+
+def in_wait():
+    """Whether the main thread waits in a session."""
+    return sys._current_frames()[MAIN].f_code is pump.take.__code__
+
+
+@pytest.fixture
+def when_waiting():
+    """Does something in another thread as soon as the main thread waits in a session."""
+    threads = []
+
+    def start(act):
+        def watch():
+            pause = threading.Event()
+            for _ in range(60_000):
+                if in_wait():
+                    act()
+                    return
+                pause.wait(0.001)
+
+        threads.append(threading.Thread(target=watch))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()
+
+
+def test_a_worker_is_never_further_behind_than_the_bound(session, gate, when_waiting):
+    s = session(2, max_outstanding=50)
+    most = []
+    s.call_packed(gate, "begun", workers=[1])
+    gate.arrived()
+
+    def look_and_open():
+        most.append([each.outstanding for each in s.stats()])
+        gate.open()
+
+    when_waiting(look_and_open)
+    for number in range(200):
+        s.call_packed(int, number)
+    s.sync_all()
+    # The call at the gate, fifty behind it, and the command that says when they are done.
+    assert most[0][1] in (51, 52)
+    assert [each.outstanding for each in s.stats()] == [0, 0]
+
+
+def test_every_kind_of_command_is_held_up(session, gate, when_waiting):
+    s = session(1, max_outstanding=5)
+    s.call_packed(gate, "begun")
+    gate.arrived()
+    when_waiting(gate.open)
+    kept = [s.run_nowait("x = 1") for _ in range(20)]
+    s["y"] = s.call_packed(int)
+    for _ in range(20):
+        s["y"] = s["x"]
+    assert all(cell.done() for cell in kept[:10])
+
+
+def test_workers_that_keep_up_are_not_waited_for(session):
+    s = session(2, max_outstanding=10)
+    for _ in range(10):
+        s.call_packed(int)
+    s.sync_all()
+    sent = s.ledger.seq
+    for _ in range(8):
+        s.call_packed(int)
+    assert s.ledger.seq == sent + 8  # no marker of ours in between
+
+
+def test_a_command_to_other_workers_waits_for_whoever_is_behind_too():
+    s, launcher = scripted_session(2)
+    launcher.unread = [0, 10_000]
+    s._pace_at = 1
+    s.call_packed(int)
+    answered = threading.Thread(target=lambda: launcher.lose(1, "it was a test"))
+    answered.start()
+    with pytest.raises(WorkerLost, match="worker 1 is gone"):
+        s.call_packed(int)
+    answered.join()
+    s.shutdown()
+
+
+def test_a_worker_that_calls_its_own_session_is_not_held_up(session):
+    s = session(1, max_outstanding=3)
+
+    def flood():
+        return len([s.call_packed(int) for _ in range(20)])
+
+    assert s.call_packed(flood).get() == 20
+
+
+def test_ctrl_c_ends_the_wait_and_nothing_was_sent(session, gate, when_waiting):
+    s = session(1, max_outstanding=3)
+    s.call_packed(gate, "begun")
+    gate.arrived()
+    kept = [s.call_packed(int) for _ in range(3)]
+    free = s.ledger.live_registers
+    when_waiting(lambda: signal.pthread_kill(MAIN, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        s.call_packed(int)
+    assert s.ledger.live_registers == free
+    gate.open()
+    assert [ref.get() for ref in kept] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2.5, True, "many", None])
+def test_an_impossible_bound_is_refused(bound):
+    with pytest.raises(UsageMistake, match="expected a whole number of commands >= 1"):
+        disco.ThreadedSession(2, max_outstanding=bound)
+
+
+def test_the_bound_is_ten_thousand_by_default(session):
+    assert session(1).max_outstanding == 10_000

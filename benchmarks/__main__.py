@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from benchmarks import control, data, growth, machine, notebook, table
+from benchmarks import control, data, growth, life, machine, notebook, table
 from benchmarks.clock import Effort
 from benchmarks.side import Figures, launch
 
@@ -36,6 +36,7 @@ class Group:
 
 GROUPS = {
     "control": Group("Control plane, threads", control.ROWS, control.SIDES, 3),
+    "life": Group("A command's life", life.ROWS, life.SIDES, 3),
     "data": Group("Data plane, threads", data.ROWS, data.SIDES, 3),
     "notebook": Group("Notebook", notebook.ROWS, notebook.SIDES, 1),
     "growth": Group("Growth", growth.ROWS, growth.SIDES, 2),
@@ -90,6 +91,8 @@ def measure(name: str, effort: Effort, figures: Figures, *, rounds: int | None, 
             print(f"{name}, round {number + 1}: {side.title} {spent:.1f} s", file=sys.stderr, flush=True)
     if name == "growth":
         growth.derive(figures)
+    if name == "life":
+        life.derive(figures, effort.workers)
 
 
 def skip(side: Side, figures: Figures) -> bool:

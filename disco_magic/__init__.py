@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from disco_magic import errors
+    from disco_magic.core.device import Device, device
     from disco_magic.errors import (
         CellError,
         DiscoError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
     from disco_magic.functions.context import WorkerContext, worker
     from disco_magic.functions.registry import list_funcs, register_func, remove_func
+    from disco_magic.functions.support import support
     from disco_magic.session.config import ThreadedSession
     from disco_magic.session.current import session
     from disco_magic.session.dref import DPackedFunc, DRef
@@ -53,13 +55,16 @@ _HOMES = {
     "CellResult": "session.results",
     "DPackedFunc": "session.dref",
     "DRef": "session.dref",
+    "Device": "core.device",
     "Session": "session.session",
     "ThreadedSession": "session.config",
     "WorkerContext": "functions.context",
+    "device": "core.device",
     "list_funcs": "functions.registry",
     "register_func": "functions.registry",
     "remove_func": "functions.registry",
     "session": "session.current",
+    "support": "functions.support",
     "worker": "functions.context",
 }
 
@@ -68,6 +73,7 @@ __all__ = [
     "CellResult",
     "DPackedFunc",
     "DRef",
+    "Device",
     "DiscoError",
     "PlaneAborted",
     "PlaneError",
@@ -80,11 +86,13 @@ __all__ = [
     "WorkerContext",
     "WorkerError",
     "WorkerLost",
+    "device",
     "errors",
     "list_funcs",
     "register_func",
     "remove_func",
     "session",
+    "support",
     "worker",
 ]
 

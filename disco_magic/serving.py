@@ -197,7 +197,10 @@ class Serving:
     def _complete(self, command: Command, value: Any) -> None:
         event = self.interpreter.finish(command, value)
         self.scopes.pop(command.seq, None)
-        self.plane.leave(self.id, command.seq)
+        # Before anybody is told that the command is over; as in `serve`.
+        self.plane.left[self.id] = command.seq
+        if self.plane.waiting:
+            self.plane.leave(self.id, command.seq)
         if event is not None:
             self.deliver(event)
 

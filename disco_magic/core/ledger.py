@@ -125,6 +125,11 @@ class Ledger:
         return expectation
 
     @property
+    def has_failures(self) -> bool:
+        """Whether something failed that was not raised yet; may be read from any thread."""
+        return bool(self._failures)
+
+    @property
     def expecting(self) -> bool:
         """Whether replies are still to come."""
         return bool(self._expected)

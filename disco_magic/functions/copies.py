@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, words
 
 # Immutable all the way down: the object itself may be handed over.
-ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis)})
+ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})
 _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 
 

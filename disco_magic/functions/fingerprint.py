@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
+from disco_magic.core.device import Device
+
+# Values that their type and their repr say everything about.
+PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
 _DEPTH = 16
 # A class that a cell defines is one class per worker; only the module's name tells them apart.
 _WORKER_MODULE = re.compile(rb"__disco_s\d+_w\d+__")

@@ -105,6 +105,14 @@ class Dispatch:
         Raises:
             UsageMistake: none given, or a number that is no worker's.
         """
+        everybody = self._everybody
+        if (
+            type(workers) is tuple
+            and len(workers) == 1
+            and type(workers[0]) is int
+            and workers[0] in everybody
+        ):
+            return workers  # the usual case, in a fifth of the time
         try:
             chosen = tuple(sorted({operator.index(worker) for worker in workers}))
         except TypeError:
@@ -168,15 +176,18 @@ class Dispatch:
             self._send(make(seq, kills), workers)
         try:
             item = take(inbox, timeout)
-        except Empty:
+        except BaseException as error:
+            with lock:
+                pump.forget(seq)
+            if not isinstance(error, Empty):
+                raise
             raise SyncTimeout(
                 f"{verb}: workers {ranges(workers)} did not answer within {timeout:g} s and go on; "
                 f"they are here:\n{self.whereabouts()}"
             ) from None
-        finally:
+        if isinstance(item, Lost):
             with lock:
                 pump.forget(seq)
-        if isinstance(item, Lost):
             raise WorkerLost(item.worker, item.reason)
         return cast("Expectation", item)
 
@@ -254,8 +265,11 @@ class Dispatch:
             if isinstance(item, Expectation):
                 self.ledger.keep_failures(item)
 
-    def raise_failures(self, further: Iterable[Failure] = ()) -> None:
+    def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
+        # Without the lock: whoever answered has told its failures before.
+        if not further and self._orphans.empty() and not self.ledger.has_failures:
+            return
         failures = self.take_failures(further)
         if failures:
             raise WorkerError(failures)

@@ -88,8 +88,13 @@ def take(inbox: Inbox, timeout_s: float | None) -> Expectation | Lost | Signal:
     does not end that wait.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while deadline is None:
+        try:
+            return inbox.get(True, _LOOK_UP_S)
+        except Empty:
+            continue
     while True:
-        left = _LOOK_UP_S if deadline is None else max(0.0, deadline - time.monotonic())
+        left = max(0.0, deadline - time.monotonic())
         try:
             return inbox.get(timeout=min(left, _LOOK_UP_S))
         except Empty:

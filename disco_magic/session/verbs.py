@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.core.device import Device
+from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
@@ -41,7 +43,7 @@ class ArrayVerbs(Calls):
         self,
         shape: Sequence[int],
         dtype: Any = "float32",
-        device: str | None = None,
+        device: str | Device | None = None,
         worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
@@ -50,7 +52,7 @@ class ArrayVerbs(Calls):
         Args:
             shape: of every worker's array.
             dtype: anything `numpy.dtype` takes.
-            device: ``"cpu"`` or None: the workers' own.
+            device: its name or a Device, ``"cpu"`` for thread workers without a GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
 
@@ -60,9 +62,9 @@ class ArrayVerbs(Calls):
         Raises:
             UsageMistake: shape, dtype or device is impossible.
         """
-        if device not in (None, "cpu"):
+        if device is not None and (wanted := device_of(device)) != Device("cpu"):
             raise UsageMistake(
-                f"empty: device {device!r} is not there; thread workers without a GPU have 'cpu'"
+                f"empty: device '{wanted}' is not there; thread workers without a GPU have 'cpu'"
             )
         try:
             kind, lengths = np.dtype(dtype), tuple(operator.index(n) for n in shape)

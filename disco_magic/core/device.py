@@ -1,0 +1,192 @@
+"""Devices by name: ``device("cuda:1")``. A value that says where an array lives; it opens no device.
+
+Kinds and their numbers are DLPack's, spelled as TVM spells them, so that ``__dlpack_device__()`` of any array
+has a name here and every name has a number there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from disco_magic.errors import UsageMistake
+
+# DLDeviceType of dlpack.h, 1.0 and later; 5 and 6 belong to nobody.
+TYPE_CODES: Final = {
+    "cpu": 1,
+    "cuda": 2,
+    "cuda_host": 3,
+    "opencl": 4,
+    "vulkan": 7,
+    "metal": 8,
+    "vpi": 9,
+    "rocm": 10,
+    "rocm_host": 11,
+    "ext_dev": 12,
+    "cuda_managed": 13,
+    "oneapi": 14,
+    "webgpu": 15,
+    "hexagon": 16,
+    "maia": 17,
+    "trn": 18,
+}
+_KINDS: Final = {code: kind for kind, code in TYPE_CODES.items()}
+ALIASES: Final = {
+    "llvm": "cpu",  # TVM's targets, which its `device` took for the device they compile for
+    "nvptx": "cuda",
+    "cl": "opencl",
+    "gpu": "cuda",  # early TVM, and JAX
+    "mtl": "metal",  # TVM's short names
+    "wgpu": "webgpu",
+    "mps": "metal",  # what PyTorch calls the devices that it exports under these numbers
+    "hip": "rocm",
+    "xpu": "oneapi",
+}
+# DLDevice.device_id is a signed 32-bit integer; below zero it means nothing.
+_LARGEST: Final = 2**31 - 1
+
+
+@final
+@dataclass(frozen=True, slots=True, order=True)
+class Device:
+    """A kind of device and its number; equal to every other of the same two, ordered by them.
+
+    `device` makes them from text. One is immutable, so that it travels to workers as itself.
+
+    Attributes:
+        kind: DLPack's name of the type as TVM spells it: ``"cpu"``, ``"cuda"``, ``"rocm"``, ...
+        index: which one of that kind, 0 for the first.
+
+    Raises:
+        UsageMistake: there is no such kind (aliases are for `device`), or the index is no whole number.
+    """
+
+    kind: str
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        call = f"Device({self.kind!r}, {self.index!r})"
+        if not isinstance(self.kind, str) or self.kind not in TYPE_CODES:
+            raise _no_kind(call, self.kind)
+        # Plain str and int: NumPy's are subclasses or look-alikes of them, and say so in their repr.
+        object.__setattr__(self, "kind", _KINDS[TYPE_CODES[self.kind]])
+        object.__setattr__(self, "index", _whole(call, self.index))
+
+    @classmethod
+    def from_dlpack(cls, pair: tuple[int, int]) -> Device:
+        """The device that an array's ``__dlpack_device__()`` names.
+
+        Args:
+            pair: ``(type code, index)``, as whole numbers or enums of them.
+
+        Raises:
+            UsageMistake: it is no such pair, or DLPack gives that number to no type.
+        """
+        call = f"Device.from_dlpack({pair!r})"
+        try:
+            code, index = pair
+            number = operator.index(code)
+        except (TypeError, ValueError):
+            raise UsageMistake(
+                f"{call}: expected (type code, index), what __dlpack_device__() of an array returns"
+            ) from None
+        if number not in _KINDS:
+            known = ", ".join(f"{value} {name}" for value, name in _KINDS.items())
+            raise UsageMistake(f"{call}: DLPack has no device type {number}; the types are {known}")
+        return cls(_KINDS[number], _whole(call, index))
+
+    @property
+    def type_code(self) -> int:
+        """DLPack's number of the kind (DLDeviceType): 1 for cpu, 2 for cuda, ..."""
+        return TYPE_CODES[self.kind]
+
+    @property
+    def type(self) -> str:
+        """Another name of `kind`: what TVM and PyTorch call it."""
+        return self.kind
+
+    def __str__(self) -> str:
+        # The host is "cpu", as NumPy, PyTorch and the register tables write it; others there may be many of.
+        return "cpu" if self.kind == "cpu" and self.index == 0 else f"{self.kind}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device({str(self)!r})"
+
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Device:
+        return self
+
+    def __reduce__(self) -> tuple[object, tuple[str, int]]:
+        return Device, (self.kind, self.index)  # by the constructor, which checks what comes out of a file
+
+
+def device(name: str | Device, index: int | None = None) -> Device:
+    """A device by its name, as in TVM: ``device("cuda:1")``, ``device("cuda", 1)``, ``device("cpu")``.
+
+    Args:
+        name: a kind, ``"cuda"``, or kind and index, ``"cuda:1"``; in lower case. Kinds are those of DLPack,
+            and what TVM and PyTorch also call them (``"gpu"`` cuda, ``"mps"`` metal, ``"llvm"`` cpu, ...).
+            A Device is returned as it is.
+        index: which one, if `name` does not say it; None: the first.
+
+    Returns:
+        A `Device`; ``device(str(d)) == d`` for every one of them. Nobody looks whether the machine has it.
+
+    Raises:
+        UsageMistake: no kind has that name (a near miss is in the message), the index is no whole number from
+            0, or `name` and `index` say different ones.
+    """
+    call = f"device({name!r})" if index is None else f"device({name!r}, {index!r})"
+    if isinstance(name, Device):
+        found = name
+    elif isinstance(name, str):
+        kind, colon, number = name.partition(":")
+        if (kind := ALIASES.get(kind, kind)) not in TYPE_CODES:
+            raise _no_kind(call, kind)
+        if not colon:
+            return Device(kind, 0 if index is None else _whole(call, index))
+        found = Device(kind, _read(call, kind, number))
+    else:
+        raise UsageMistake(
+            f"{call}: got {type(name).__name__}, expected text like 'cuda:1' or a Device; for DLPack's "
+            "numbers there is Device.from_dlpack((2, 1)), and str(x) is the text of another library's device"
+        )
+    if index is not None and _whole(call, index) != found.index:
+        raise UsageMistake(f"{call}: the name says index {found.index} already; leave one of the two out")
+    return found
+
+
+def _read(call: str, kind: str, number: str) -> int:
+    if not (number.isascii() and number.isdigit()):
+        raise UsageMistake(
+            f"{call}: the index is {number!r}, expected a whole number from 0; did you mean '{kind}:0'?"
+        )
+    if len(number) > len(str(_LARGEST)):  # Python refuses to read numbers of thousands of digits
+        raise UsageMistake(f"{call}: the index has {len(number)} digits, expected at most {_LARGEST}")
+    return _whole(call, int(number))
+
+
+def _whole(call: str, index: Any) -> int:
+    """`index` as an int: any whole number but a bool, from 0 to the largest that DLPack can say."""
+    try:
+        number = -1 if isinstance(index, bool) else operator.index(index)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _LARGEST:
+        raise UsageMistake(f"{call}: the index is {index!r}, expected a whole number from 0 to {_LARGEST}")
+    return number
+
+
+def _no_kind(call: str, kind: object) -> UsageMistake:
+    text = str(kind).strip().lower()
+    if text in TYPE_CODES or text in ALIASES:
+        near = [ALIASES.get(text, text)]
+    else:
+        near = difflib.get_close_matches(text, [*TYPE_CODES, *ALIASES], n=2)
+    kinds = ", ".join(TYPE_CODES)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"expected one of {kinds}"
+    return UsageMistake(f"{call}: there is no kind of device {kind!r}; {hint}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class DiscoError(Exception):
@@ -178,6 +178,14 @@ def words(error: BaseException) -> str:
         return str(error).strip()
     except Exception:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
         return "<exception str() failed>"
+
+
+def near_misses(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
+    import difflib  # 2 ms that only who mistypes has to spend
+
+    near = difflib.get_close_matches(name, known, n=3, cutoff=cutoff)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def ranges(workers: list[int] | tuple[int, ...]) -> str:

@@ -6,12 +6,11 @@ has a name here and every name has a number there.
 
 from __future__ import annotations
 
-import difflib
 import operator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, near_misses
 
 # DLDeviceType of dlpack.h, 1.0 and later; 5 and 6 belong to nobody.
 TYPE_CODES: Final = {
@@ -184,9 +183,7 @@ def _whole(call: str, index: Any) -> int:
 def _no_kind(call: str, kind: object) -> UsageMistake:
     text = str(kind).strip().lower()
     if text in TYPE_CODES or text in ALIASES:
-        near = [ALIASES.get(text, text)]
+        hint = f"did you mean {ALIASES.get(text, text)!r}?"
     else:
-        near = difflib.get_close_matches(text, [*TYPE_CODES, *ALIASES], n=2)
-    kinds = ", ".join(TYPE_CODES)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"expected one of {kinds}"
+        hint = near_misses(text, [*TYPE_CODES, *ALIASES]) or f"expected one of {', '.join(TYPE_CODES)}"
     return UsageMistake(f"{call}: there is no kind of device {kind!r}; {hint}")

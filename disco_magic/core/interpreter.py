@@ -16,7 +16,6 @@ It never raises for what users do. The driver executes a `Call` whose operands a
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.messages import (
@@ -36,7 +35,7 @@ from disco_magic.core.messages import (
     Sync,
 )
 from disco_magic.core.registers import Poison, RegisterFile
-from disco_magic.errors import Failure, UnknownName
+from disco_magic.errors import Failure, UnknownName, near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -269,8 +268,8 @@ class Interpreter:
         return SKIP
 
     def _undefined(self, command: Command, name: str) -> Failure:
-        near = difflib.get_close_matches(name, self.registers.public_names(), n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        error = UnknownName(f"register '{name}' is not defined on worker {self.worker}{hint}")
+        hint = near_misses(name, self.registers.public_names())
+        what = f"register '{name}' is not defined on worker {self.worker}"
+        error = UnknownName(f"{what}; {hint}" if hint else what)
         text = f"{type(error).__name__}: {error}"
         return Failure(self.worker, command.seq, self.describe(command), error, text)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.registry import register_func

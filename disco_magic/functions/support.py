@@ -6,7 +6,6 @@ nothing. "There" means that all the files a part needs were found, not that a GP
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import UnknownName
+from disco_magic.errors import UnknownName, near_misses
 from disco_magic.functions.installed import (
     find_library,
     first_of,
@@ -83,9 +82,7 @@ class Support(Mapping[str, Part]):
         try:
             return self._parts[name]
         except KeyError:
-            near = difflib.get_close_matches(str(name), self._parts, n=2)
-            parts = ", ".join(self._parts)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"the parts are {parts}"
+            hint = near_misses(str(name), self._parts) or f"the parts are {', '.join(self._parts)}"
             raise UnknownName(f"support() has no part {name!r}; {hint}") from None
 
     def __iter__(self) -> Iterator[str]:

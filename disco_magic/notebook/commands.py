@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.core.words import human_bytes
-from disco_magic.errors import UnknownName, UsageMistake, ranges
+from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
 from disco_magic.notebook.options import OUT, command_parsers, overview
 from disco_magic.notebook.targets import parse_workers
 
@@ -31,8 +30,7 @@ def perform(front: Front, line: str) -> Any:
         print(overview())
         return None
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=2, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(COMMANDS)}"
+        hint = near_misses(name, COMMANDS, cutoff=0.5) or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     return COMMANDS[name](front, command_parsers()[name].read(rest))
 
@@ -187,8 +185,7 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     if OUT.fullmatch(name):
         return UnknownName(f"{name} holds no result of a %%disco cell; nothing was removed")
     front.sessions.require()
-    near = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = near_misses(name, known) or f"there are: {', '.join(known) or 'none'}"
     return UnknownName(f"register {name!r} is not defined on any worker; {hint}; nothing was removed")
 
 

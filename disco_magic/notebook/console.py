@@ -1,7 +1,8 @@
 """What is replaced in the process while cells run on workers, and put back afterwards.
 
-sys.stdout and sys.stderr (`streams.WorkerStream`), `publish` and `clear_output` of the shell's display
-publisher, and the interpreter's switch interval. Only the main thread replaces and restores.
+sys.stdout and sys.stderr (`streams.WorkerStream`), also where log handlers hold them (`handlers`), `publish`
+and `clear_output` of the shell's display publisher, and the interpreter's switch interval. Only the main
+thread replaces and restores.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.notebook.handlers import release_handlers, route_handlers
 from disco_magic.notebook.publisher import WorkerPublisher
 from disco_magic.notebook.streams import install_streams, remove_streams
 
@@ -92,6 +94,7 @@ class Console:
 
     def _install(self) -> None:
         install_streams()
+        route_handlers()
         if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
             self._publishers.append(WorkerPublisher(self._shell))
         if self._interval is None:
@@ -99,6 +102,7 @@ class Console:
             sys.setswitchinterval(SWITCH_INTERVAL_S)
 
     def _remove(self) -> None:
+        release_handlers()
         remove_streams()
         while self._publishers:
             self._publishers.pop().remove()

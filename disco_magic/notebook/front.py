@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,12 +42,7 @@ class Front:
         for name in names:
             if name not in self.shell.user_ns:
                 visible = [known for known in self.shell.user_ns if not known.startswith("_")]
-                near = difflib.get_close_matches(name, visible, n=3)
-                hint = (
-                    f"did you mean {' or '.join(near)}?"
-                    if near
-                    else "define it first, in a cell without %%disco"
-                )
+                hint = near_misses(name, visible) or "define it first, in a cell without %%disco"
                 raise UsageMistake(f"the notebook has no variable {name!r}; {hint}")
             found[name] = self.shell.user_ns[name]
         return found

@@ -41,6 +41,11 @@ class WorkerStream:
         object.__setattr__(self, "_override", None)
 
     @property
+    def names_worker(self) -> bool:
+        """Whether what the calling thread writes is shown under its worker's id; `functions.logs` asks."""
+        return current_sink.get() is not None
+
+    @property
     def write(self) -> Callable[[str], int | None]:
         """The function that takes text from the calling thread."""
         sink = current_sink.get()

@@ -94,7 +94,7 @@ def test_loading_a_missing_name_is_quiet_until_somebody_reads_it():
     bench = Bench(weight=1)
     assert bench.drive(LoadName(1, 5, "weigt")) == []
     (event,) = bench.drive(Call(2, 6, add, (5,), (0,)))
-    text = "register 'weigt' is not defined on worker 1; did you mean weight?"
+    text = "register 'weigt' is not defined on worker 1; did you mean 'weight'?"
     assert str(event.failure.exception) == text
     assert event.failure.command == "read register 'weigt'"
 

@@ -151,15 +151,15 @@ def test_gather_of_parts_that_do_not_fit_names_their_shapes(four):
 
 def test_undefined_variables_are_refused_with_near_misses_and_nothing_is_sent(four):
     four.ip.user_ns["weights"] = 1
-    assert "did you mean weights?" in str(four.fail("%disco put weights weigths", UsageMistake))
+    assert "did you mean 'weights'?" in str(four.fail("%disco put weights weigths", UsageMistake))
     assert "define it first" in str(four.fail("%disco broadcast zzzzzz", UsageMistake))
     assert names(four) == ()
 
 
 def test_undefined_registers_are_refused_with_near_misses(four):
     four.run("%%disco\nweights = 1")
-    assert "did you mean weights?" in str(four.fail("%disco get weigths", UnknownName))
-    assert "did you mean weights?" in str(four.fail("%disco rm weights weigths", UnknownName))
+    assert "did you mean 'weights'?" in str(four.fail("%disco get weigths", UnknownName))
+    assert "did you mean 'weights'?" in str(four.fail("%disco rm weights weigths", UnknownName))
     assert names(four) == ("weights",)
 
 
@@ -185,7 +185,7 @@ def test_sync_raises_what_failed_and_interrupt_of_an_idle_session_does_nothing(c
 
 
 def test_an_unknown_subcommand_names_the_nearest(shell):
-    assert "did you mean start" in str(shell.fail("%disco strat", UsageMistake))
+    assert "did you mean 'start'" in str(shell.fail("%disco strat", UsageMistake))
     assert "there are: start, stop" in str(shell.fail("%disco xyzzy", UsageMistake))
 
 

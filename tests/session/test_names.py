@@ -95,7 +95,7 @@ def test_an_unknown_name_mentions_near_misses(session):
     s = session(1)
     s.run("weight = 1\nbias = 2")
     with pytest.raises(
-        UnknownName, match="register 'weigth' is not defined on any worker; did you mean weight"
+        UnknownName, match="register 'weigth' is not defined on any worker; did you mean 'weight"
     ):
         s["weigth"]
     with pytest.raises(UnknownName, match="there are: weight, bias"):

@@ -1,0 +1,146 @@
+"""The rest of Disco's worker functions, ``runtime.disco.*``: who a worker is, and messages between workers.
+
+Names and order of arguments are Disco's. What differs, and why:
+  * `worker_id` gives a number; Disco's gives a Shape that holds it, `worker_rank` is its number.
+  * A destination may be None: the array comes back as a fresh one. With one, element counts are compared,
+    not shapes, as everywhere in Disco.
+  * A message is received in the command it is sent in: both ends belong into one function or cell. Disco
+    pairs any send with any later receive, and waits for ever if one of them is missing.
+  * Sending does not wait, so that a worker may send to itself; Disco refuses that.
+  * What has no other end (the last group's next one, worker 0's worker 0) is an error of that worker; Disco
+    ends the process.
+`reduce`, `copy_to_worker` and `shift_to_next_group` are what the session's methods are made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.functions.context import worker
+from disco_magic.functions.registry import register_func
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Array = np.ndarray[Any, Any]
+
+
+@register_func("runtime.disco.worker_id")
+def worker_id() -> int:
+    """The calling worker's number among all workers of the session."""
+    return worker().id
+
+
+@register_func("runtime.disco.worker_rank")
+def worker_rank() -> int:
+    """As `worker_id`."""
+    return worker().id
+
+
+@register_func("runtime.disco.device")
+def device() -> Any:
+    """Where the calling worker's arrays live."""
+    return worker().device
+
+
+@register_func("runtime.disco.bind_worker_to_cpu_core")
+def bind_worker_to_cpu_core(cpu_ids: Sequence[int]) -> None:
+    """Bind the calling worker's thread to core ``cpu_ids[its id]``; see `WorkerContext.bind_to_cpu_core`.
+
+    Raises:
+        UsageMistake: there are fewer cores than workers, or the worker cannot have that core.
+    """
+    me = worker()
+    if me.id >= len(cpu_ids):
+        raise UsageMistake(
+            f"bind_worker_to_cpu_core: {len(cpu_ids)} cores do not reach worker {me.id}; "
+            f"expected one for each of {me.num_workers} workers"
+        )
+    me.bind_to_cpu_core(cpu_ids[me.id])
+
+
+@register_func("runtime.disco.send_to_worker")
+def send_to_worker(array: Array, receiver_id: int) -> None:
+    """Hand a copy of `array` to worker `receiver_id`, for its `recv_from_worker`; does not wait."""
+    worker().send(array, receiver_id)
+
+
+@register_func("runtime.disco.recv_from_worker")
+def recv_from_worker(dst: Array | None, sender_id: int) -> Array:
+    """The next array of worker `sender_id`, in `dst` if there is one; waits for it.
+
+    Raises:
+        PlaneMismatch: `dst` has another element count or dtype; nothing was written, the message is used up.
+    """
+    return _into(dst, worker().recv(sender_id), f"worker {sender_id}")
+
+
+@register_func("runtime.disco.recv_from_worker0")
+def recv_from_worker0(dst: Array | None) -> Array:
+    """As `recv_from_worker`, from worker 0; a UsageMistake on worker 0 itself."""
+    return _into(dst, worker().recv_from_worker0(), "worker 0")
+
+
+@register_func("runtime.disco.send_to_next_group")
+def send_to_next_group(array: Array) -> None:
+    """Hand a copy of `array` to the worker of the same rank in the next group; does not wait.
+
+    Raises:
+        UsageMistake: the caller is in the last group.
+    """
+    worker().send_to_next_group(array)
+
+
+@register_func("runtime.disco.recv_from_prev_group")
+def recv_from_prev_group(dst: Array | None) -> Array:
+    """The next array of the worker of the same rank in the previous group; otherwise as `recv_from_worker`.
+
+    Raises:
+        UsageMistake: the caller is in the first group.
+    """
+    me = worker()
+    return _into(dst, me.recv_from_prev_group(), f"worker {me.id - me.group_size}")
+
+
+def _into(dst: Array | None, values: Array, sender: str) -> Array:
+    if dst is None:
+        return values
+    if getattr(dst, "size", None) != values.size or dst.dtype != values.dtype:
+        here = f"{dst.dtype} {dst.shape}" if hasattr(dst, "dtype") else type(dst).__name__
+        raise PlaneMismatch(
+            f"worker {worker().id} received {values.dtype} {values.shape} from {sender}, but the destination "
+            f"is {here}; expected an array of that dtype and as many elements"
+        )
+    dst[...] = values.reshape(dst.shape)
+    return dst
+
+
+# --- both ends in one command: what a controller can ask for -----------------------------------------
+
+
+@register_func("runtime.disco.reduce")
+def reduce(src: Array, dst: Array | None, op: str, root: int, in_group: bool) -> Any:  # noqa: FBT001 - as allreduce
+    """As `allreduce`, for rank `root` only; the others return their `dst`, or None."""
+    reduced = worker().reduce(src, op, root, out=dst, in_group=in_group)
+    return dst if reduced is None else reduced
+
+
+@register_func("runtime.disco.copy_to_worker")
+def copy_to_worker(src: Array, dst: Array | None, sender_id: int, receiver_id: int) -> Array | None:
+    """Copy worker `sender_id`'s `src` to worker `receiver_id`; the others return their `dst`, or None."""
+    me = worker()
+    if me.id == sender_id:
+        me.send(src, receiver_id)
+    return recv_from_worker(dst, sender_id) if me.id == receiver_id else dst
+
+
+@register_func("runtime.disco.shift_to_next_group")
+def shift_to_next_group(src: Array, dst: Array | None) -> Array | None:
+    """Copy every group's `src` to the next group; the first group returns its `dst`, or None."""
+    me = worker()
+    if me.group + 1 < me.num_groups:
+        me.send_to_next_group(src)
+    return recv_from_prev_group(dst) if me.group else dst

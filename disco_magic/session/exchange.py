@@ -1,0 +1,115 @@
+"""Array verbs between single workers or groups: what Disco has on its workers only.
+
+As in `verbs`: asynchronous, destination optional, impossible arguments raise UsageMistake before anything is
+sent, what the workers find wrong is raised as a WorkerError by the next `sync_*`, `get` or end of a cell.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions import worker_builtins
+from disco_magic.planes.reductions import check_op
+from disco_magic.session.calls import Calls
+
+if TYPE_CHECKING:
+    from disco_magic.session.dref import DRef
+
+
+class Exchange(Calls):
+    """Mixed into `Session`; everything here is made of its commands.
+
+    Both ends of a message are one command here: workers `send` and `recv` within a command only.
+    """
+
+    def reduce(
+        self,
+        src: DRef,
+        dst: DRef | None = None,
+        op: str = "sum",
+        in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
+        *,
+        root: int = 0,
+    ) -> DRef:
+        """Reduce arrays of one shape `s` and dtype element by element; one worker gets the result.
+
+        Args:
+            src: register of shape `s`.
+            dst: register with an array of shape `s` and the result's dtype on the root; may be `src`.
+            op: one of ``sum prod min max avg``; precision: `WorkerContext.allreduce`.
+            in_group: one result per group, or one of all workers.
+            root: rank of the worker that gets it, in its group or among all.
+
+        Returns:
+            Register of shape `s` on the root; the others hold what `dst` holds there, or None.
+
+        Raises:
+            UsageMistake: another `op`, or no such rank; nothing was sent.
+
+        Cost: each element of every worker's array is read once, the result is written once.
+        """
+        op = check_op("reduce", op)
+        size = self.group_size if in_group else self.num_workers
+        rank = _number("reduce", "root", root, size, "rank")
+        return self.call_packed(worker_builtins.reduce, src, dst, op, rank, in_group)
+
+    def send_to_worker(
+        self, src: DRef, receiver_id: int, sender_id: int = 0, dst: DRef | None = None
+    ) -> DRef:
+        """Copy one worker's array to another worker; `src` of the others is not looked at.
+
+        Args:
+            src: register with an array of any shape `s` on the sender.
+            receiver_id: id of the worker that gets the copy.
+            sender_id: id of the worker that has the array.
+            dst: register with an array of that dtype and as many elements on the receiver, filled in C order.
+
+        Returns:
+            Register of shape `s`, or `dst`, on the receiver; the others hold what `dst` holds there, or None.
+            Exact.
+
+        Raises:
+            UsageMistake: there is no worker of such an id; nothing was sent.
+
+        Cost: one copy, with `dst` two; nobody else waits.
+        """
+        sender = _number("send_to_worker", "sender_id", sender_id, self.num_workers, "worker id")
+        receiver = _number("send_to_worker", "receiver_id", receiver_id, self.num_workers, "worker id")
+        return self.call_packed(worker_builtins.copy_to_worker, src, dst, sender, receiver)
+
+    def send_to_next_group(self, src: DRef, dst: DRef | None = None) -> DRef:
+        """Copy each group's arrays to the next group, worker by worker in rank order: a pipeline step.
+
+        Args:
+            src: register with arrays of any shape `s`, which may differ between workers; that of the last
+                group is not looked at.
+            dst: register with arrays of that dtype and as many elements in every group but the first, filled
+                in C order.
+
+        Returns:
+            Register of what came from the previous group, shape `s` or `dst`; the first group holds what
+            `dst` holds there, or None. Exact.
+
+        Raises:
+            UsageMistake: the session has one group; nothing was sent.
+
+        Cost: one copy per array, with `dst` two; all groups at the same time.
+        """
+        if self.num_groups == 1:
+            raise UsageMistake(
+                f"send_to_next_group: session {self.id} has one group, there is no next one; start it with "
+                "num_groups=2 or more"
+            )
+        return self.call_packed(worker_builtins.shift_to_next_group, src, dst)
+
+
+def _number(verb: str, name: str, value: object, count: int, what: str) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number < count:
+        raise UsageMistake(f"{verb}: {name} is {value!r}, expected a {what} from 0 to {count - 1}")
+    return number

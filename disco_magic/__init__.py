@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext, worker
     from disco_magic.functions.registry import list_funcs, register_func, remove_func
     from disco_magic.functions.support import support
+    from disco_magic.loader.plan import REPLICATE, Shard
     from disco_magic.session.config import ThreadedSession
     from disco_magic.session.current import session
     from disco_magic.session.dref import DPackedFunc, DRef
+    from disco_magic.session.modules import DModule
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -53,10 +55,13 @@ _HOMES = {
     "WorkerError": "errors",
     "WorkerLost": "errors",
     "CellResult": "session.results",
+    "DModule": "session.modules",
     "DPackedFunc": "session.dref",
     "DRef": "session.dref",
     "Device": "core.device",
+    "REPLICATE": "loader.plan",
     "Session": "session.session",
+    "Shard": "loader.plan",
     "ThreadedSession": "session.config",
     "WorkerContext": "functions.context",
     "device": "core.device",
@@ -69,8 +74,10 @@ _HOMES = {
 }
 
 __all__ = [
+    "REPLICATE",
     "CellError",
     "CellResult",
+    "DModule",
     "DPackedFunc",
     "DRef",
     "Device",
@@ -80,6 +87,7 @@ __all__ = [
     "PlaneMismatch",
     "Session",
     "SessionClosed",
+    "Shard",
     "SyncTimeout",
     "ThreadedSession",
     "UsageMistake",

@@ -31,7 +31,12 @@ LAYERS = [
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "traitlets"}
 # What only these files may import, besides the standard library.
-HOMES = {"cupy": {"planes/device.py", "planes/nccl.py"}, "mpi4py": {"planes/mpi.py", "launchers/mpi.py"}}
+HOMES = {
+    "cupy": {"planes/device.py", "planes/nccl.py"},
+    "mpi4py": {"planes/mpi.py", "launchers/mpi.py"},
+    "tvm": {"functions/tvm_modules.py"},
+    "tvm_ffi": {"functions/tvm_modules.py"},
+}
 
 
 class Seen(NamedTuple):

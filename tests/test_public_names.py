@@ -57,3 +57,13 @@ def test_the_import_alone_loads_nothing_but_the_package_itself():
 @pytest.mark.parametrize("package", ["numpy", "IPython", "cupy", "mpi4py"])
 def test_the_import_alone_loads_no_other_package(package):
     assert python(f"import sys, disco_magic; print({package!r} in sys.modules)") == ["False"]
+
+
+def test_a_session_offers_what_users_call_and_not_what_its_parts_say_to_each_other():
+    from disco_magic.session.session import _BETWEEN_PARTS
+
+    with disco.ThreadedSession(1) as session:
+        offered = set(dir(session))
+        assert {"call_packed", "run", "stats", "allreduce", "registers"} <= offered
+        assert not offered & _BETWEEN_PARTS
+        assert all(hasattr(session, name) for name in _BETWEEN_PARTS)

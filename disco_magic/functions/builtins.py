@@ -17,6 +17,7 @@ import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
+from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.registry import register_func
@@ -44,11 +45,14 @@ class CopyingCall:
 
 @register_func("runtime.disco.empty")
 def empty(dtype: np.dtype[Any], who: str, *shape: int) -> Array | None:
-    """Uninitialised array; `who` is ``all``, ``group`` (first worker of each group) or ``first``."""
+    """Uninitialised array that begins at a multiple of 64 bytes, as compiled code wants it.
+
+    `who` gets one: ``all``, ``group`` (the first worker of each group) or ``first``.
+    """
     me = worker()
     if (who == "group" and me.group_rank) or (who == "first" and me.id):
         return None
-    return np.empty(shape, dtype)
+    return aligned_empty(shape, dtype)
 
 
 @register_func("runtime.disco.allreduce")

@@ -1,14 +1,19 @@
-"""Global functions by name: what `call_packed` and `get_global_func` find."""
+"""Global functions by name: what `call_packed` and `get_global_func` find.
+
+A name that nobody registered here is looked for among TVM's global functions, if this process has imported
+`tvm_ffi` already: without it nobody can have registered anything there, and to import it for a mistyped name
+would cost a tenth of a second.
+"""
 
 from __future__ import annotations
 
-import difflib
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import UnknownName, UsageMistake, near_misses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 F = TypeVar("F", bound="Callable[..., Any]")
 # How the modules begin that are the workers' namespaces.
@@ -62,25 +67,36 @@ def _identity(function: Callable[..., Any]) -> str:
 
 
 def find_func(name: str) -> Callable[..., Any]:
-    """The function registered as `name`.
+    """The function registered as `name`: here, or else with `tvm_ffi` where that is imported.
+
+    TVM's functions take NumPy arrays and give NumPy arrays, see `tvm_modules.TVMFunction`.
 
     Raises:
-        UnknownName: there is none; near misses are in the message.
+        UnknownName: there is none; near misses of both kinds are in the message.
     """
     if not isinstance(name, str):
         raise UsageMistake(f"a function's name is text, got {type(name).__name__}")
-    try:
-        return _functions[name]
-    except KeyError:
-        near = difflib.get_close_matches(name, _functions, n=3)
-        hint = (
-            f"did you mean {' or '.join(repr(n) for n in near)}?" if near else "see disco_magic.list_funcs()"
-        )
-        raise UnknownName(f"no function is registered as '{name}'; {hint}") from None
+    function = _functions.get(name)
+    if function is not None:
+        return function
+    others: list[str] = []
+    if sys.modules.get("tvm_ffi") is not None:
+        from disco_magic.functions import tvm_modules
+
+        foreign = tvm_modules.global_function(name)
+        if foreign is not None:
+            return foreign
+        others = tvm_modules.global_names()
+    raise _unknown(name, [*_functions, *others])
+
+
+def _unknown(name: str, known: Iterable[str]) -> UnknownName:
+    hint = near_misses(str(name), known) or "see disco_magic.list_funcs()"
+    return UnknownName(f"no function is registered as '{name}'; {hint}")
 
 
 def list_funcs(prefix: str = "") -> list[str]:
-    """Names of all registered functions that start with `prefix`, sorted."""
+    """Names of all functions registered here (not of TVM's) that start with `prefix`, sorted."""
     return sorted(name for name in _functions if name.startswith(prefix))
 
 
@@ -90,5 +106,5 @@ def remove_func(name: str) -> None:
     Raises:
         UnknownName: there is none of that name.
     """
-    find_func(name)
-    del _functions[name]
+    if _functions.pop(name, None) is None:
+        raise _unknown(name, _functions)

@@ -158,7 +158,7 @@ def _gpu_parts() -> tuple[Part, Part, Part]:
         "cuda",
         there and not rocm,
         version_of(wheel) if wheel and not rocm else None,
-        "arrays on NVIDIA GPUs",
+        "arrays on NVIDIA GPUs; workers use the CPU for now",
         extra,
         _pip(extra),
         f"{gpus} GPU{'' if gpus == 1 else 's'} visible" if gpus else "no NVIDIA GPU visible",
@@ -188,7 +188,7 @@ def _nccl(extra: str, *, cupy: bool) -> Part:
         version, note = library_version(library), f"from {library}"
     if not cupy:
         note += ", no cupy for CUDA"
-    purpose = "collectives between NVIDIA GPUs"
+    purpose = "collectives between NVIDIA GPUs; nothing here uses it yet"
     return Part("nccl", cupy and library is not None, version, purpose, extra, _pip(extra), note)
 
 
@@ -200,7 +200,7 @@ def _rccl(wheel: str | None) -> Part:
     missing = [what for what, found in needed.items() if not found]
     note = f"from {library}" if not missing else f"no {', no '.join(missing)}"
     version = library_version(library) if library else None
-    purpose = "collectives between AMD GPUs"
+    purpose = "collectives between AMD GPUs; nothing here uses it yet"
     return Part("rccl", not missing, version, purpose, "rocm", _pip("rocm"), note)
 
 
@@ -220,7 +220,7 @@ def _mpi() -> Part:
         "mpi",
         there and library is not None,
         version_of("mpi4py") if there else None,
-        "collectives through MPI",
+        "collectives through MPI; nothing here uses it yet",
         "mpi",
         _pip("mpi"),
         note if there else f"no mpi4py, {note}",

@@ -81,7 +81,7 @@ class DRef:
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""
         function = DPackedFunc(self.session, self.register, name)
-        self.drop_from = _keep
+        self.drop_from = given_away
         return function
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class DRef:
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
 
 
-def _keep(_: int) -> None:
+def given_away(_: int) -> None:
     """The finalizer of a reference that gave its register to another one."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from disco_magic.core.messages import Run, Stop
 from disco_magic.errors import UsageMistake
@@ -13,7 +13,9 @@ from disco_magic.session.dispatch import MAX_OUTSTANDING, seconds
 from disco_magic.session.dref import DRef
 from disco_magic.session.exchange import Exchange
 from disco_magic.session.looks import Looks
+from disco_magic.session.modules import Modules
 from disco_magic.session.names import NamedRegisters
+from disco_magic.session.parameters import Parameters
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
 
 
-class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement):
+# fmt: off
+_BETWEEN_PARTS: Final = frozenset({
+    "ask", "call_all", "check_workers", "drop_register", "fetch", "flush", "interrupt_through",
+    "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own", "picture",
+    "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures",
+})
+# fmt: on
+
+
+class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, Parameters):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
     Attributes:
@@ -150,6 +161,10 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement):
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""
         self.shutdown(timeout=0.0)
         self._begin()
+
+    def __dir__(self) -> list[str]:
+        """What tab completion offers: what a user calls, not what the session's parts say to each other."""
+        return sorted(set(super().__dir__()) - _BETWEEN_PARTS)
 
     def __enter__(self) -> Self:
         if self.closed:

@@ -1,0 +1,295 @@
+"""Modules: what a worker loads by its path, to call the functions in it by name.
+
+::
+
+    path --> locate     which loader takes it, or why none does; the controller asks before anything is sent
+         --> load       the module, once per process, and again after its files have changed
+         --> Module.on  what one worker keeps of it
+
+There are loaders for Python (`python_modules`) and for what TVM compiled (`tvm_modules`); `register_loader`
+adds others.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.core.device import Device
+from disco_magic.core.device import device as device_of
+from disco_magic.errors import MissingDependency, UnknownName, UsageMistake, near_misses
+from disco_magic.functions.registry import register_func
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    Stamp = tuple[tuple[str, int, int], ...]
+
+# An exception injected into a worker that waits for another one's import strikes between two waits.
+_PATIENCE_S: Final = 0.05
+# Functions that an error lists.
+_SHOWN: Final = 20
+
+
+class Module(ABC):
+    """Something loaded, with functions by name. A handle, not a value: a copy of it is itself.
+
+    A loader returns an object of a subclass that has `find` and `function_names`.
+
+    Attributes:
+        path: where it came from.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = str(path)
+
+    @abstractmethod
+    def find(self, name: str, *, imports: bool = True) -> Callable[..., Any] | None:
+        """The function `name`, None if there is none; with `imports` also from modules that it imports."""
+
+    @abstractmethod
+    def function_names(self) -> list[str]:
+        """Names of its functions, sorted; `find` may know more."""
+
+    def on(self, device: str) -> Module:
+        """What a worker on `device` uses; itself, unless every worker needs one of its own."""
+        del device
+        return self
+
+    def get_function(self, name: str, *, imports: bool = True) -> Callable[..., Any]:
+        """The function `name`; raises UnknownName, with near misses, if there is none."""
+        function = self.find(name, imports=imports)
+        if function is None:
+            raise UnknownName(self.lack(name))
+        return function
+
+    def lack(self, name: str) -> str:
+        """Why there is no function `name`, in words."""
+        names = self.function_names()
+        shown = [*names[:_SHOWN], "..."] if len(names) > _SHOWN else names
+        hint = near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
+        return f"there is no function '{name}' in '{self.path}'; {hint}"
+
+    def __repr__(self) -> str:
+        return f"<module '{self.path}'>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return self
+
+
+# --- loaders ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """One kind of module: see `register_loader`."""
+
+    what: str
+    recognises: Callable[[Path], bool]
+    load: Callable[[Path], Module]
+    needs: str | None
+    install: str | None
+
+
+_loaders: list[Loader] = []
+
+
+def register_loader(
+    what: str,
+    recognises: Callable[[Path], bool],
+    load: Callable[[Path], Module],
+    *,
+    needs: str | None = None,
+    install: str | None = None,
+) -> None:
+    """Teach the workers of this process another kind of module; the last one registered is asked first.
+
+    Args:
+        what: the kind in words, for errors: ``"a Python file (.py)"``.
+        recognises: whether it takes a file or directory, by its path; it exists and is absolute.
+        load: makes a `Module` of it; called once per process for each version of it, by one of the workers.
+        needs: a package that has to be installed for it.
+        install: what to pass to pip for that; None: `needs` itself.
+    """
+    _loaders.append(Loader(what, recognises, load, needs, install))
+
+
+def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
+    """The resolved path, and who loads it. Looks at the path only, loads nothing, takes 0.1 ms.
+
+    Raises:
+        UsageMistake: there is nothing at `path`, or nothing that any loader takes.
+        MissingDependency: the package is not installed that loads it.
+    """
+    try:
+        full = Path(path).expanduser().resolve()
+    except (TypeError, ValueError, RuntimeError, OSError):
+        raise UsageMistake(f"a module is loaded by its path, got {path!r}") from None
+    if not full.exists():
+        beside = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
+        hint = near_misses(full.name, beside) or "check the path"
+        raise UsageMistake(f"there is no module '{path}' (expected it at {full}); {hint}")
+    if full.name == "__init__.py":
+        full = full.parent
+    loader = next((each for each in reversed(_loaders) if each.recognises(full)), None)
+    if loader is None:
+        kind = "a directory without __init__.py" if full.is_dir() else f"a file ending in '{full.suffix}'"
+        known = ", or ".join(each.what for each in _loaders)
+        raise UsageMistake(f"'{path}' is {kind}, which is no module; expected {known}")
+    if loader.needs is not None:
+        _check_installed(path, loader.needs, loader.install)
+    return full, loader
+
+
+def _check_installed(path: object, package: str, install: str | None) -> None:
+    from disco_magic.functions.installed import has_package  # 20 ms that a session without it need not spend
+
+    if not has_package(package):
+        raise MissingDependency(
+            f"to load '{path}' takes the package {package}, which is not installed; "
+            f'pip install "{install or package}"'
+        )
+
+
+# --- the modules of this process ---------------------------------------------------------------------
+
+
+class _Claim:
+    """Who is loading a path now."""
+
+    __slots__ = ("over", "thread")
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.over = threading.Event()
+
+
+_loaded: dict[str, tuple[Stamp, Module]] = {}
+_claims: dict[str, _Claim] = {}
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The module at `path`: loaded by the first thread that asks, the same object for all others after it.
+
+    It is loaded again when its file, or a ``.py`` file of its package, has another modification time or
+    size than when it was loaded; who holds the former version keeps that. A failed load is not kept: who
+    waited for it, or comes later, tries again.
+
+    Raises:
+        Whatever `locate` and the loader raise; the error of a module's own code as it is.
+    """
+    full, loader = locate(path)
+    key, mine = str(full), _Claim()
+    # The claim is made within `try`, because an interrupt may strike right after it.
+    try:
+        # Atomic: dict.setdefault, with a key whose hash and comparison are C, is one step of the interpreter.
+        while (owner := _claims.setdefault(key, mine)) is not mine:
+            if owner.thread == mine.thread:
+                raise UsageMistake(f"'{full}' loads itself while it is being loaded")
+            owner.over.wait(_PATIENCE_S)
+        stamp = _stamp(full)
+        known = _loaded.get(key)
+        if known is None or known[0] != stamp:
+            known = _loaded[key] = (stamp, loader.load(full))
+        return known[1]
+    finally:
+        if _claims.get(key) is mine:
+            del _claims[key]
+        mine.over.set()
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when a module is edited: names, times and sizes of its files."""
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return tuple((str(file), (now := file.stat()).st_mtime_ns, now.st_size) for file in files)
+
+
+# --- the loaders that come with us, imported when they are used --------------------------------------
+
+
+def _is_python(path: Path) -> bool:
+    return (path / "__init__.py").is_file() if path.is_dir() else path.suffix == ".py"
+
+
+def _load_python(path: Path) -> Module:
+    from disco_magic.functions import python_modules
+
+    return python_modules.load(path)
+
+
+def _load_tvm(path: Path) -> Module:
+    from disco_magic.functions import tvm_modules
+
+    return tvm_modules.load(path)
+
+
+register_loader("a Python file (.py) or a package (a directory with __init__.py)", _is_python, _load_python)
+register_loader(
+    "a library that TVM compiled (.so, .dylib, .tar)",
+    lambda path: path.is_file() and path.suffix in (".so", ".dylib", ".tar"),
+    _load_tvm,
+    needs="tvm",
+    install="disco-magic[tvm]",
+)
+
+
+# --- what workers are asked to do ------------------------------------------------------------------
+
+
+def check_device(device: object) -> str:
+    """The device's name, ``"cpu"``; `device` is None or anything whose text is ``cpu`` or ``cpu:0``.
+
+    Raises:
+        UsageMistake: it is another device, or none at all.
+    """
+    if device is not None and (wanted := device_of(str(device))) != Device("cpu"):
+        raise UsageMistake(
+            f"load_vm_module: device '{wanted}' is not there; thread workers without a GPU have 'cpu'"
+        )
+    return "cpu"
+
+
+@register_func("runtime.disco.load_vm_module")
+def load_vm_module(path: str, device: object = None) -> Module:
+    """The module at `path` for the calling worker; see `load`."""
+    return load(path).on(check_device(device))
+
+
+@register_func("runtime.ModuleGetFunction")
+def module_get_function(module: Module, name: str, query_imports: bool = True) -> Callable[..., Any]:  # noqa: FBT001, FBT002 - TVM's order
+    """The function `name` of a module in a register; with `query_imports` also of modules it imports.
+
+    Raises:
+        UnknownName: it has none of that name.
+        UsageMistake: the register holds no module.
+    """
+    return _checked(module).get_function(name, imports=bool(query_imports))
+
+
+def lack_of(module: Module, name: str) -> str | None:
+    """Why a module has no function `name`, in words; None if it has one."""
+    return None if _checked(module).find(name) is not None else module.lack(name)
+
+
+def names_of(module: Module) -> list[str]:
+    """Names of a module's functions."""
+    return _checked(module).function_names()
+
+
+def _checked(module: Module) -> Module:
+    if not isinstance(module, Module):
+        raise UsageMistake(
+            f"the register holds {type(module).__name__}, expected a module; load_vm_module makes one"
+        )
+    return module
+
+
+@register_func("runtime.disco._import_python_module")
+def import_python_module(name: str) -> None:
+    """``import name``; raises what that raises."""
+    # The function beneath the statement: it takes the import system's own frames out of a traceback.
+    __import__(name)

@@ -1,0 +1,89 @@
+"""Python files and packages as modules: imported under a name of their own, never under the one they bear.
+
+So that a ``model.py`` is not what ``import model`` finds, and two of them do not meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+import sys
+import types
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.functions.modules import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class PythonModule(Module):
+    """A Python file or package: its functions and classes, and whatever else in it can be called."""
+
+    def __init__(self, path: Path, module: types.ModuleType) -> None:
+        super().__init__(path)
+        self.module = module
+
+    def find(self, name: str, *, imports: bool = True) -> Callable[..., Any] | None:
+        """The callable of that name, also a private one; without `imports` only if it is defined there."""
+        value = getattr(self.module, name, None)
+        return value if callable(value) and (imports or self._is_own(value)) else None
+
+    def function_names(self) -> list[str]:
+        """What ``__all__`` says, or the public names of what is defined there and can be called."""
+        names = vars(self.module)
+        public = names.get("__all__")
+        if public is None:
+            public = [name for name in names if not name.startswith("_") and self._is_own(names[name])]
+        return sorted(name for name in public if callable(names.get(name)))
+
+    def lack(self, name: str) -> str:
+        """As every module's; something that cannot be called is told as that."""
+        value = getattr(self.module, name, None)
+        if value is not None:
+            return f"'{name}' in '{self.path}' is {type(value).__name__}, which cannot be called"
+        return super().lack(name)
+
+    def _is_own(self, value: object) -> bool:
+        """Whether it was made by this module, as far as it says."""
+        if not isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+            return True
+        home = f"{value.__module__}."
+        return home.startswith(f"{self.module.__name__}.")
+
+
+def load(path: Path) -> PythonModule:
+    """Import a file or package under a private name, which says where it is.
+
+    The same path has the same name in every process, so that objects of its classes can be pickled. Its
+    neighbours are found by relative imports if it is a package, and not at all if it is a file.
+    """
+    file = path / "__init__.py" if path.is_dir() else path
+    digest = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
+    name = f"_disco_{digest}_{re.sub(r'[^0-9a-zA-Z_]', '_', path.stem)}"
+    spec = ModuleSpec(name, SourceFileLoader(name, str(file)), origin=str(file))
+    spec.has_location = True
+    spec.submodule_search_locations = [str(path)] if path.is_dir() else None
+    module = module_from_spec(spec)
+    former = _forget(name)
+    sys.modules[name] = module
+    importlib.invalidate_caches()
+    try:
+        # Executed here, and not by the import system's own loader: compiled files are told apart by whole
+        # seconds, and its frames would stand above the user's in a traceback.
+        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - its purpose
+    except BaseException:
+        _forget(name)
+        sys.modules.update(former)
+        raise
+    return PythonModule(path, module)
+
+
+def _forget(name: str) -> dict[str, types.ModuleType]:
+    """Take a module and those inside of it out of ``sys.modules``; they are returned."""
+    inside = [key for key in list(sys.modules) if key == name or key.startswith(f"{name}.")]
+    return {key: sys.modules.pop(key) for key in inside}

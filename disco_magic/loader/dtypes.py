@@ -1,0 +1,96 @@
+"""Element types by the names that parameter files give them.
+
+Files hold little-endian numbers, and so do the dtypes made here; on all but a few machines that is the
+native order. What NumPy itself lacks comes from `ml_dtypes`, which is imported when a file needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final, cast
+
+import numpy as np
+
+from disco_magic.errors import MissingDependency, UsageMistake
+
+# What a safetensors file calls a type -> what NumPy or ml_dtypes does.
+_SAFETENSORS: Final = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "U16": "uint16",
+    "I16": "int16",
+    "U32": "uint32",
+    "I32": "int32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "C64": "complex64",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+}
+_NUMPY: Final = frozenset(
+    f"{kind}{bits}"
+    for kind, sizes in {"uint": (8, 16, 32, 64), "int": (8, 16, 32, 64), "float": (16, 32, 64)}.items()
+    for bits in sizes
+) | {"bool", "complex64"}
+_ML_DTYPES: Final = frozenset(
+    {
+        "bfloat16",
+        "float8_e3m4",
+        "float8_e4m3",
+        "float8_e4m3b11fnuz",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    }
+)
+
+
+def of_safetensors(code: str, where: str) -> np.dtype[Any]:
+    """The dtype that a safetensors file calls ``BF16`` or the like; `where` begins the error.
+
+    Raises:
+        UsageMistake: there is no such type, or one whose elements are no whole bytes.
+        MissingDependency: it needs `ml_dtypes`.
+    """
+    if code not in _SAFETENSORS:
+        raise UsageMistake(
+            f"{where}: the dtype is {code!r}, which cannot be read; those that can: {', '.join(_SAFETENSORS)}"
+        )
+    return named(_SAFETENSORS[code], where)
+
+
+def named(name: str, where: str) -> np.dtype[Any]:
+    """The dtype that TVM, NumPy or ml_dtypes calls ``bfloat16`` or the like; raises as `of_safetensors`."""
+    if name in _NUMPY:
+        return np.dtype(name).newbyteorder("<")
+    if name in _ML_DTYPES:
+        return _from_ml_dtypes(name, where)
+    known = ", ".join(sorted(_NUMPY | _ML_DTYPES))
+    raise UsageMistake(f"{where}: the dtype is {name!r}, which cannot be read; those that can: {known}")
+
+
+def _from_ml_dtypes(name: str, where: str) -> np.dtype[Any]:
+    try:
+        kinds = importlib.import_module("ml_dtypes")
+    except ImportError:
+        raise MissingDependency(
+            f"{where}: the dtype is {name}, which NumPy alone does not have; "
+            'install the package that does: pip install "disco-magic[loader]"'
+        ) from None
+    kind = getattr(kinds, name, None)
+    if kind is None:
+        raise MissingDependency(
+            f"{where}: the dtype is {name}, which the installed ml_dtypes {kinds.__version__} does not have; "
+            "a newer one does: pip install --upgrade ml_dtypes"
+        )
+    return cast("np.dtype[Any]", np.dtype(kind))

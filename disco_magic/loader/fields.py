@@ -1,0 +1,112 @@
+"""Reading typed fields out of JSON that somebody else wrote; every error says in which file and where.
+
+`where` is the beginning of an error's sentence: the file, and the record in it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from disco_magic.errors import UsageMistake
+
+Object = dict[str, Any]
+
+
+def parse(text: str, where: str) -> Object:
+    """The JSON object that `text` holds.
+
+    Raises:
+        UsageMistake: it is no JSON, no object, or an object in it has a key twice: one of the two values
+            would be lost silently.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise UsageMistake(f"{where} is no usable JSON: it is nested too deeply") from None
+    except ValueError as reason:
+        raise UsageMistake(f"{where} is no usable JSON: {reason}") from None
+    return _object(value, where)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Object:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {twice!r} is there twice")
+    return made
+
+
+def _object(value: object, where: str) -> Object:
+    if not isinstance(value, dict):
+        raise UsageMistake(f"{where} is {_name(value)}, expected a JSON object")
+    return cast("Object", value)
+
+
+def _name(value: object) -> str:
+    return {list: "a list", str: "text", dict: "an object", type(None): "null"}.get(type(value), repr(value))
+
+
+def _field(record: Object, key: str, where: str) -> Any:
+    if key not in record:
+        raise UsageMistake(f"{where}: {key!r} is missing; there are: {', '.join(record) or 'no fields'}")
+    return record[key]
+
+
+def string(record: Object, key: str, where: str) -> str:
+    """A field that holds text."""
+    value = _field(record, key, where)
+    if not isinstance(value, str):
+        raise UsageMistake(f"{where}: {key!r} is {_name(value)}, expected text")
+    return value
+
+
+def optional_string(record: Object, key: str, where: str) -> str | None:
+    """A field that holds text, or is not there."""
+    return None if record.get(key) is None else string(record, key, where)
+
+
+def count(record: Object, key: str, where: str) -> int:
+    """A field that holds a whole number of at least 0."""
+    return whole(_field(record, key, where), f"{where}: {key!r}")
+
+
+def whole(value: object, where: str) -> int:
+    """A whole number of at least 0, itself."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UsageMistake(f"{where} is {_name(value)}, expected a whole number of at least 0")
+    return value
+
+
+def counts(record: Object, key: str, where: str) -> tuple[int, ...]:
+    """A field that holds a list of such numbers: a shape, offsets."""
+    return wholes(_field(record, key, where), f"{where}: {key!r}")
+
+
+def wholes(value: object, where: str) -> tuple[int, ...]:
+    """A list of such numbers, itself."""
+    return tuple(whole(item, f"an entry of {where}") for item in items(value, where))
+
+
+def items(value: object, where: str) -> list[Any]:
+    """A list, itself."""
+    if not isinstance(value, list):
+        raise UsageMistake(f"{where} is {_name(value)}, expected a list")
+    return value
+
+
+def objects(record: Object, key: str, where: str) -> list[Object]:
+    """A field that holds a list of objects."""
+    listed = items(_field(record, key, where), f"{where}: {key!r}")
+    return [_object(item, f"{where}: an entry of {key!r}") for item in listed]
+
+
+def object_in(record: Object, key: str, where: str) -> Object:
+    """A field that holds an object."""
+    return _object(_field(record, key, where), f"{where}: {key!r}")
+
+
+def optional_object(record: Object, key: str, where: str) -> Object:
+    """A field that holds an object; an empty one if the field is null or not there."""
+    return {} if record.get(key) is None else object_in(record, key, where)

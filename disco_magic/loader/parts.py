@@ -1,0 +1,96 @@
+"""What a worker executes to load parameters: one call per tensor, each for its own part only.
+
+Replicated tensors are read by every worker, not broadcast: four threads that read 256 MiB each take 260 ms
+from the page cache, one that reads and three that copy take 240 to 260 (2 cores), and readers need not meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from disco_magic.functions.context import worker
+
+if TYPE_CHECKING:
+    from disco_magic.loader.stored import Array, StoredFile, StoredTensor
+    from disco_magic.loader.tally import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPart:
+    """Gives a worker its part of a tensor, in memory of its own; None if the load was stopped meanwhile.
+
+    Attributes:
+        tensor: which one.
+        axis: it is split along; None: every worker gets the whole.
+        in_group: parts are for the workers of a group, not of the session.
+        tally: counts what was loaded.
+    """
+
+    tensor: StoredTensor
+    axis: int | None
+    in_group: bool
+    tally: Tally
+
+    @property
+    def disco_name(self) -> str:
+        """What errors and tables of commands call it."""
+        return f"load {self.tensor.name!r}"
+
+    def __call__(self) -> Array | None:
+        """Read the calling worker's part.
+
+        Raises:
+            DiscoError: the file was changed or taken away since it was checked. The other workers stop too.
+        """
+        me, tally = worker(), self.tally
+        rank, count = (me.group_rank, me.group_size) if self.in_group else (me.id, me.num_workers)
+        if tally.stopped:
+            return None
+        try:
+            out: Array = np.empty(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
+            for nbytes in self.tensor.copy_to(out, self.axis, rank, count):
+                tally.add(me.id, nbytes)
+                if tally.stopped:
+                    return None
+        except BaseException:
+            tally.stop()
+            raise
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFiles:
+    """Compares the MD5 sums of files, which the workers share among them.
+
+    Attributes:
+        files: with sums.
+        tally: counts what was read.
+    """
+
+    files: tuple[StoredFile, ...]
+    tally: Tally
+
+    @property
+    def disco_name(self) -> str:
+        """What errors and tables of commands call it."""
+        return f"check {len(self.files)} files"
+
+    def __call__(self) -> None:
+        """Check the calling worker's share of the files.
+
+        Raises:
+            DiscoError: a file is damaged, changed, or gone. The other workers stop too.
+        """
+        me, tally = worker(), self.tally
+        try:
+            for file in self.files[me.id :: me.num_workers]:
+                for nbytes in file.hashed():
+                    tally.add(me.id, nbytes)
+                    if tally.stopped:
+                        return
+        except BaseException:
+            tally.stop()
+            raise

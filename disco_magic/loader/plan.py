@@ -1,0 +1,145 @@
+"""Who gets which part: from patterns of names to an axis per tensor.
+
+A plan is an ordered mapping from patterns to placements, read like the branches of an ``if``: the first
+pattern that fits a name decides, what none fits is replicated. A pattern that decides nothing, because no
+name fits it or earlier patterns took all that do, is a mistake in the plan and refused.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import UsageMistake, near_misses
+
+if TYPE_CHECKING:
+    from disco_magic.loader.stored import StoredTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Placement: split evenly along `axis`, rank r gets part r.
+
+    Attributes:
+        axis: which one; negative counts from the end.
+    """
+
+    axis: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "axis", operator.index(self.axis))
+        except TypeError:
+            raise UsageMistake(f"Shard(axis={self.axis!r}): expected a whole number") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """Placement: every worker gets the whole tensor; use `REPLICATE`."""
+
+    def __repr__(self) -> str:
+        return "REPLICATE"
+
+
+REPLICATE: Final = Replicate()
+Placement = Shard | Replicate
+
+
+def select(tensors: Mapping[str, StoredTensor], names: Iterable[str] | None) -> dict[str, StoredTensor]:
+    """The tensors that one of `names` fits, in their own order; None: all.
+
+    Raises:
+        UsageMistake: one of `names` fits nothing.
+    """
+    if names is None:
+        return dict(tensors)
+    patterns = (names,) if isinstance(names, str) else tuple(names)
+    chosen: set[str] = set()
+    for pattern in patterns:
+        found = _fitting("names", pattern, tensors)
+        if not found:
+            raise UsageMistake(f"names: {_unknown(pattern, tensors)}")
+        chosen.update(found)
+    return {name: tensor for name, tensor in tensors.items() if name in chosen}
+
+
+def axes(
+    plan: Mapping[str, Placement] | None,
+    tensors: Mapping[str, StoredTensor],
+    count: int,
+    chosen: Iterable[str] | None = None,
+) -> dict[str, int | None]:
+    """Name -> the axis it is split along among `count` workers, counted from the front; None: replicated.
+
+    Args:
+        plan: pattern -> placement; None: everything is replicated.
+        tensors: all there are: a plan for a model also does for a part of it.
+        count: workers that split tensors among them.
+        chosen: names that are loaded; None: all.
+
+    Raises:
+        UsageMistake: the plan is none, a pattern decides nothing, or tensors cannot be split as it says; the
+            message lists all of those.
+    """
+    placements = _placements({} if plan is None else plan, tensors)
+    split: dict[str, int | None] = {}
+    wrong = []
+    for name in tensors if chosen is None else chosen:
+        placement, shape = placements.get(name, REPLICATE), tensors[name].shape
+        if isinstance(placement, Replicate):
+            split[name] = None
+        elif not -len(shape) <= placement.axis < len(shape):
+            wrong.append(f"{name}: shape {list(shape)} has no axis {placement.axis}")
+        elif shape[placement.axis] % count:
+            wrong.append(f"{name}: axis {placement.axis} of shape {list(shape)}")
+        else:
+            split[name] = placement.axis % len(shape)
+    if wrong:
+        raise UsageMistake(
+            f"plan: {len(wrong)} of {len(wrong) + len(split)} tensors cannot be split evenly among {count} "
+            "workers:\n  " + "\n  ".join(wrong) + "\nchoose another axis or REPLICATE for them"
+        )
+    return split
+
+
+def _placements(plan: Mapping[str, Placement], tensors: Mapping[str, StoredTensor]) -> dict[str, Placement]:
+    if not isinstance(plan, Mapping):
+        raise UsageMistake(
+            f"plan is {type(plan).__name__}, expected a mapping like {{'*.weight': Shard(axis=0)}}"
+        )
+    decided: dict[str, Placement] = {}
+    deciders: dict[str, str] = {}
+    for pattern, placement in plan.items():
+        if not isinstance(placement, Placement):
+            raise UsageMistake(f"plan: {pattern!r} is {placement!r}, expected Shard(axis=...) or REPLICATE")
+        found = _fitting("plan", pattern, tensors)
+        if not found:
+            raise UsageMistake(f"plan: {_unknown(pattern, tensors)}")
+        mine = [name for name in found if name not in decided]
+        if not mine:
+            earlier = ", ".join(dict.fromkeys(repr(deciders[name]) for name in found))
+            raise UsageMistake(
+                f"plan: {pattern!r} decides nothing: all {len(found)} names that fit it fit {earlier} before "
+                "it, and the first pattern that fits decides; put the special pattern before the general one"
+            )
+        decided.update(dict.fromkeys(mine, placement))
+        deciders.update(dict.fromkeys(mine, pattern))
+    return decided
+
+
+def _fitting(what: str, pattern: Any, tensors: Mapping[str, StoredTensor]) -> list[str]:
+    if not isinstance(pattern, str):
+        raise UsageMistake(f"{what}: {pattern!r} is no name or pattern of names")
+    if pattern in tensors:  # also where the name itself has brackets in it
+        return [pattern]
+    fits = re.compile(fnmatch.translate(pattern)).match
+    return [name for name in tensors if fits(name)]
+
+
+def _unknown(pattern: str, tensors: Mapping[str, StoredTensor]) -> str:
+    some = f"there are {len(tensors)}: {', '.join([*tensors][:5])}{', ...' if len(tensors) > 5 else ''}"
+    return f"no tensor's name fits {pattern!r}; {near_misses(pattern, tensors) or some}"

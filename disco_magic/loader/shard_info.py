@@ -1,0 +1,127 @@
+"""How TVM says which functions cut a parameter into the workers' parts.
+
+    {"param_0": [["function", [[4, 64, 128], "float16"], 4], ...], ...}
+
+Each entry is a function's name, shape and dtype of its output, and whole numbers for its further arguments.
+Functions are called one after the other, by destination passing: ``function(input, *numbers, output)``. Axis
+0 of the last output is the number of workers; output[r] is worker r's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.functions.modules import Module
+from disco_magic.functions.registry import find_func
+from disco_magic.functions.aligned import aligned_empty
+from disco_magic.loader import dtypes, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One shard function with everything but its input.
+
+    Attributes:
+        name: it was found by.
+        function: itself.
+        shape, dtype: of its output.
+        numbers: further arguments.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    numbers: tuple[int, ...]
+
+    def apply(self, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The function's output for `whole`, in new memory that compiled functions can take as it is."""
+        out = aligned_empty(self.shape, self.dtype)
+        self.function(whole, *self.numbers, out)
+        return out
+
+
+def read_shard_info(text: str, module: Any, names: Iterable[str], count: int) -> dict[str, tuple[Step, ...]]:
+    """Parameter -> its shard functions, in the order they are called; none for those that are broadcast.
+
+    Args:
+        text: JSON; empty: what `module`'s function ``get_shard_info`` returns, or no functions.
+        module: where functions are looked for before the registered ones; None: nowhere.
+        names: of the parameters there are, those cut beforehand without ``_shard-1-of-4``.
+        count: workers among whom parameters are cut.
+
+    Raises:
+        UsageMistake: it is not of that form, names a parameter that is not there, or cuts one into another
+            number of parts.
+        UnknownName: a function is neither in `module` nor registered.
+    """
+    where = "shard info"
+    if not text:
+        tell = member(module, "get_shard_info")
+        text = "{}" if tell is None else str(tell())
+    info = fields.parse(text, where)
+    known = set(names)
+    found = {}
+    for name in info:
+        if name not in known:
+            raise UsageMistake(
+                f"{where}: there is no parameter {name!r}; {near_misses(name, known)}".rstrip("; ")
+            )
+        steps = fields.items(info[name], f"{where}: {name!r}")
+        found[name] = tuple(_step(step, module, f"{where}: {name!r}") for step in steps)
+        if found[name]:
+            _check_parts(found[name][-1], count, f"{where}: {name!r}")
+    return found
+
+
+def _step(entry: object, module: Any, where: str) -> Step:
+    listed = fields.items(entry, f"{where}: a function")
+    output = listed[1] if len(listed) > 1 else None
+    if (
+        not isinstance(output, list)
+        or len(output) != 2
+        or not all(isinstance(v, str) for v in (listed[0], output[1]))
+    ):
+        raise UsageMistake(
+            f"{where}: a function is {entry!r}, expected [name, [shape, dtype], whole numbers ...]"
+        )
+    name = listed[0]
+    where = f"{where}: function {name!r}"
+    numbers = listed[2:]
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UsageMistake(f"{where}: an argument is {number!r}, expected a whole number")
+    shape = fields.wholes(output[0], f"{where}: the output's shape")
+    return Step(name, _function(name, module), shape, dtypes.named(output[1], where), tuple(numbers))
+
+
+def _check_parts(last: Step, count: int, where: str) -> None:
+    if last.shape[:1] != (count,):
+        raise UsageMistake(
+            f"{where}: the output of the last function {last.name!r} has shape {list(last.shape)}, expected "
+            f"a first axis of {count}, one part per worker; shard the model for {count} workers"
+        )
+
+
+def _function(name: str, module: Any) -> Callable[..., Any]:
+    found = member(module, name)
+    return find_func(name) if found is None else found
+
+
+def member(module: Any, name: str) -> Callable[..., Any] | None:
+    """A function of what `load_vm_module` loaded, of a Python module or a mapping; None if it has none."""
+    if isinstance(module, Module):
+        found: Any = module.find(name)
+    elif isinstance(module, Mapping):
+        found = module.get(name)
+    else:
+        found = getattr(module, name, None)
+    return found if callable(found) else None

@@ -1,0 +1,182 @@
+"""Worker 0 reads parameters one by one, cuts them up, and hands out the parts: what a ShardLoader does.
+
+Memory: a parameter without shard functions is read into the array that worker 0 keeps, and broadcast from
+there. One with a single function is not read: the function gets a private map of the file as its input, and
+its output is all that worker 0 holds beyond its part. Further functions, and bfloat16 that is widened, take
+the parameter once more as input. Nothing of a parameter is left when the next one begins.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import worker
+from disco_magic.loader.shard_info import read_shard_info
+from disco_magic.loader.tensor_cache import open_tensor_cache
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.loader.shard_info import Step
+    from disco_magic.loader.stored import Array, Catalogue, StoredTensor
+
+_PART: Final = re.compile(r"(?P<name>.+)_shard-(?P<part>\d{1,9})-of-(?P<count>\d{1,9})")
+_NUMBERED: Final = re.compile(r"param_(\d{1,9})")
+
+
+def make_loader(path: str, metadata: str, shard_info: str, module: Any, *, check_md5: bool) -> ShardLoader:
+    """A loader for the calling worker; arguments as those of `disco_functions.shard_loader`."""
+    catalogue = open_tensor_cache(path, metadata)
+    steps = read_shard_info(shard_info or "", module, parameter_names(catalogue), worker().group_size)
+    return ShardLoader(catalogue, steps, check_md5=check_md5)
+
+
+class ShardLoader:
+    """Loads the parameters of one folder; lives in a register of every worker.
+
+    Args:
+        catalogue: the folder's checked contents.
+        steps: parameter -> the functions that cut it.
+        check_md5: compare a file's MD5 sum, where the list has one, before its first parameter is used.
+    """
+
+    def __init__(self, catalogue: Catalogue, steps: Mapping[str, Sequence[Step]], *, check_md5: bool) -> None:
+        self.catalogue = catalogue
+        self._listed = tuple(catalogue.tensors.values())
+        self._steps = steps
+        self._unchecked = {file.path for file in catalogue.files if check_md5 and file.md5}
+
+    def __repr__(self) -> str:
+        return f"<ShardLoader of {len(self._listed)} parameters in {self.catalogue.path}>"
+
+    def load(self, index: int) -> Array:
+        """The caller's part of the `index`-th parameter of the list."""
+        return self._hand_out(_at(self._listed, index))
+
+    def load_all(self) -> list[Array]:
+        """The caller's parts of all parameters, by number."""
+        return [self._hand_out(tensor) for tensor in self._by_number()]
+
+    def load_presharded(self, index: int) -> Array:
+        """The `index`-th of the parameters that were cut for the caller beforehand."""
+        return self._read(_at(list(self._mine().values()), index))
+
+    def load_all_presharded(self) -> list[Array]:
+        """All parameters that were cut for the caller beforehand, by number."""
+        return [self._read(tensor) for tensor in _ordered(self._mine())]
+
+    def load_on_worker_0(self, index: int) -> Array:
+        """Parameter number `index` on the first worker; elsewhere as much uninitialised memory."""
+        tensor = _at(self._by_number(), index)
+        if worker().group_rank == 0:
+            return self._read(tensor)
+        return np.empty(tensor.shape, tensor.dtype)
+
+    # --- one parameter -----------------------------------------------------------------------------
+
+    def _hand_out(self, tensor: StoredTensor) -> Array:
+        me, steps = worker(), self._steps.get(tensor.name)
+        if not steps:
+            whole = self._read(tensor) if me.group_rank == 0 else None
+            return np.asarray(me.broadcast(whole, out=whole))
+        out: Array = np.empty(steps[-1].shape[1:], steps[-1].dtype)
+        flat = None
+        if me.group_rank == 0:
+            flat = self._cut(tensor, steps).reshape(me.group_size, out.size)
+        me.scatter(flat, out=out.reshape(1, out.size))
+        return out
+
+    def _cut(self, tensor: StoredTensor, steps: Sequence[Step]) -> Array:
+        whole = self._as_input(tensor)
+        for step in steps:
+            whole = step.apply(whole)
+        return whole
+
+    def _as_input(self, tensor: StoredTensor) -> Array:
+        """The whole parameter for a function to read; what it writes there stays out of the file."""
+        self._check(tensor)
+        if tensor.halved:
+            return tensor.read()
+        mapped = tensor.mapped()
+        return (mapped if mapped.flags.aligned else mapped.copy()).view(tensor.dtype).reshape(tensor.shape)
+
+    def _read(self, tensor: StoredTensor) -> Array:
+        self._check(tensor)
+        return tensor.read()
+
+    def _check(self, tensor: StoredTensor) -> None:
+        if tensor.file.path in self._unchecked:
+            for _ in tensor.file.hashed():
+                pass
+            self._unchecked.discard(tensor.file.path)
+
+    # --- which one ---------------------------------------------------------------------------------
+
+    def _by_number(self) -> list[StoredTensor]:
+        return _ordered({tensor.name: tensor for tensor in self._listed})
+
+    def _mine(self) -> dict[str, StoredTensor]:
+        """The parameters that were cut for the calling worker, by the name they had before."""
+        me = worker()
+        mine: dict[str, StoredTensor] = {}
+        names: dict[str, None] = {}
+        for tensor in self._listed:
+            found = _PART.fullmatch(tensor.name)
+            if found is None or int(found["count"]) != me.group_size:
+                raise UsageMistake(
+                    f"the parameter {tensor.name!r} was not cut for {me.group_size} workers, expected a name "
+                    f"like <name>_shard-1-of-{me.group_size}; cut the model for as many workers as load it, "
+                    "or load whole parameters with ShardLoaderLoadAll"
+                )
+            names[found["name"]] = None
+            if int(found["part"]) == me.group_rank + 1:
+                mine[found["name"]] = tensor
+        missing = [name for name in names if name not in mine]
+        if missing:
+            raise UsageMistake(
+                f"part {me.group_rank + 1} of {me.group_size} is missing of {len(missing)} parameters: "
+                f"{', '.join(missing)}"
+            )
+        return mine
+
+
+def parameter_names(catalogue: Catalogue) -> list[str]:
+    """Names of the parameters there are; those cut beforehand also by the name they had before."""
+    found = [_PART.fullmatch(name) for name in catalogue.tensors]
+    return [*catalogue.tensors, *(part["name"] for part in found if part)]
+
+
+def _ordered(tensors: Mapping[str, StoredTensor]) -> list[StoredTensor]:
+    """By number, if they are named so; else as they are listed."""
+    numbers = {int(found[1]): tensors[name] for name in tensors if (found := _NUMBERED.fullmatch(name))}
+    if not numbers:
+        return list(tensors.values())
+    missing = [f"param_{number}" for number in range(len(tensors)) if number not in numbers]
+    if missing:
+        raise UsageMistake(
+            f"there are {len(tensors)} parameters, but none is named {', '.join(missing)}; "
+            "to load all of them they must be numbered without a gap"
+        )
+    return [numbers[number] for number in range(len(tensors))]
+
+
+def _at(listed: Sequence[StoredTensor], index: Any) -> StoredTensor:
+    number = _number(index)
+    if not 0 <= number < len(listed):
+        raise UsageMistake(f"there is no parameter {number}; there are {len(listed)}, counted from 0")
+    return listed[number]
+
+
+def _number(index: Any) -> int:
+    """A number, also as Disco passes it: a shape of one axis."""
+    if isinstance(index, tuple | list) and len(index) == 1:
+        index = index[0]
+    try:
+        return operator.index(index)
+    except TypeError:
+        raise UsageMistake(f"a parameter's index is {index!r}, expected a whole number") from None

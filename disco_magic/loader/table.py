@@ -1,0 +1,86 @@
+"""Loaded parameters as a table: text for terminals, HTML for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.core.words import human_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.loader.stored import StoredTensor
+
+HEADER: Final = ("parameter", "dtype", "shape", "placement", "per worker", "bytes per worker")
+# More rows are left out in the middle: models have hundreds.
+MOST_ROWS: Final = 60
+_LAST_ROWS: Final = 10
+_STYLE: Final = "text-align:left"
+
+
+class Line(NamedTuple):
+    """One parameter.
+
+    Attributes:
+        name, dtype, shape: of the whole.
+        placement: who has which part, in words.
+        part: shape on every worker.
+        nbytes: on every worker.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    placement: str
+    part: tuple[int, ...]
+    nbytes: int
+
+    @classmethod
+    def of(cls, tensor: StoredTensor, axis: int | None, count: int) -> Line:
+        """What a load makes of a tensor."""
+        part = tensor.part_shape(axis, count)
+        placement = "replicated" if axis is None else f"axis {axis} in {count}"
+        nbytes = tensor.part_nbytes(axis, count)
+        return cls(tensor.name, str(tensor.dtype), tensor.shape, placement, part, nbytes)
+
+    def cells(self) -> tuple[str, ...]:
+        """Texts in the order of `HEADER`."""
+        shape, part = ("\u00d7".join(map(str, each)) or "0-d" for each in (self.shape, self.part))
+        return self.name, self.dtype, shape, self.placement, part, human_bytes(self.nbytes)
+
+
+def caption(lines: Sequence[Line]) -> str:
+    """How much it is in all."""
+    total = human_bytes(sum(line.nbytes for line in lines))
+    return f"{len(lines)} parameter{'' if len(lines) == 1 else 's'}, {total} per worker"
+
+
+def _rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    if len(lines) <= MOST_ROWS:
+        return [line.cells() for line in lines]
+    first = MOST_ROWS - _LAST_ROWS
+    gap = (f"... {len(lines) - MOST_ROWS} more ...", *[""] * (len(HEADER) - 1))
+    return [*(line.cells() for line in lines[:first]), gap, *(line.cells() for line in lines[-_LAST_ROWS:])]
+
+
+def as_text(lines: Sequence[Line]) -> str:
+    """The table in text."""
+    rows = [HEADER, *_rows(lines)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    texts = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join([caption(lines), *(texts if lines else ())])
+
+
+def as_html(lines: Sequence[Line]) -> str:
+    """The table in HTML."""
+    head = "".join(f'<th scope="col" style="{_STYLE}">{cell}</th>' for cell in HEADER)
+    body = "".join(f"<tr>{_html_cells(cells)}</tr>" for cells in _rows(lines))
+    top = f'<caption style="{_STYLE}">{caption(lines)}</caption>'
+    return f"<table>{top}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_cells(cells: Sequence[str]) -> str:
+    name, *rest = cells
+    others = "".join(f'<td style="{_STYLE}">{escape(cell)}</td>' for cell in rest)
+    return f'<th scope="row" style="{_STYLE}"><code>{escape(name)}</code></th>{others}'

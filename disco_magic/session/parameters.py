@@ -1,0 +1,230 @@
+"""Loading parameters from files into registers: every worker reads its own part of every tensor.
+
+    headers, plan -> [Sync] -> a call per tensor, in batches, each followed by a Sync
+    nothing is sent            workers read and count in a tally; the waiter looks at it
+
+Nothing of a load that fails or is interrupted stays: the tally says so, workers leave out what is still to
+come, and all its registers are let go.
+
+Whatever reads files is imported by the first load: it would take every session's start 10 ms.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from queue import Empty
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.messages import Lost, Sync
+from disco_magic.errors import DiscoError, SyncTimeout, WorkerLost
+from disco_magic.functions.context import refuse_in_worker
+from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
+from disco_magic.session.calls import Calls
+from disco_magic.session.dispatch import seconds
+from disco_magic.session.pump import INTERRUPT, attentive, take
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping
+
+    from disco_magic.loader.loaded import LoadedParameters
+    from disco_magic.loader.parts import LoadPart
+    from disco_magic.loader.plan import Placement
+    from disco_magic.loader.progress import Watch
+    from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
+    from disco_magic.loader.tally import Tally
+    from disco_magic.session.dref import DRef
+    from disco_magic.session.pump import Inbox
+
+# Tensors sent before the next wait. Below what makes a call wait by itself (`max_outstanding`): that wait
+# would see neither Ctrl-C nor the load's timeout.
+_BATCH: Final = 1000
+
+
+class Parameters(Calls):
+    """Mixed into `Session`: parameters from files, a part for every worker."""
+
+    def load_safetensors(
+        self,
+        path: str | os.PathLike[str],
+        plan: Mapping[str, Placement] | None = None,
+        *,
+        in_group: bool = True,
+        names: Iterable[str] | None = None,
+        timeout: float | None = None,
+        progress: bool | None = None,
+    ) -> LoadedParameters[DRef]:
+        """Load tensors of safetensors files, each worker its own part; waits for all of them.
+
+        Args:
+            path: a file, a ``*.index.json`` with its parts beside it, or the folder of either.
+            plan: patterns of names (``"*.weight"``, as in `fnmatch`; ``*`` also spans dots) to
+                ``Shard(axis)`` or ``REPLICATE``. The first pattern that fits a name decides; what none fits
+                is replicated. None: everything is.
+            in_group: tensors are split among the workers of each group, so that every group holds all of
+                them; False: among all workers of the session.
+            names: names or patterns of what to load; None: everything.
+            timeout: seconds; a load that takes longer is stopped. None: as long as it takes.
+            progress: show how far it is, with tqdm where it is installed; None: if it takes more than a
+                second.
+
+        Returns:
+            Name -> register. A tensor of shape `(..., n * k, ...)`, split along that axis among `n` workers,
+            is `(..., k, ...)` on each: a writable array of its own, of the file's dtype (`ml_dtypes` for
+            bfloat16 and float8).
+
+        Raises:
+            UsageMistake: a file is missing or damaged, the plan does not fit it, a tensor cannot be split
+                evenly. Nothing was sent.
+            MissingDependency: a dtype needs `ml_dtypes`. Nothing was sent.
+            WorkerError: a worker could not read its part, or something failed before this.
+            SyncTimeout: `timeout` ran out.
+            KeyboardInterrupt: Ctrl-C or the stop button.
+            Of a load that raises nothing stays on the workers.
+
+        Cost: every worker reads its parts from a map of the file, at memory speed once the file is cached,
+        and holds nothing else. 0.1 ms per tensor besides.
+        """
+        from disco_magic.loader.safetensors import open_safetensors
+
+        wait = self._watching("load_safetensors", timeout, shown=progress)
+        return self._load(open_safetensors(path), plan, names, wait, in_group=in_group)
+
+    def load_tensor_cache(
+        self,
+        path: str | os.PathLike[str],
+        plan: Mapping[str, Placement] | None = None,
+        *,
+        in_group: bool = True,
+        names: Iterable[str] | None = None,
+        timeout: float | None = None,
+        progress: bool | None = None,
+        check_md5: bool = True,
+    ) -> LoadedParameters[DRef]:
+        """Load the parameters of a TVM folder, ``tensor-cache.json`` and its files, as `load_safetensors`.
+
+        Args:
+            path: the folder, or the json file in it (also the older ``ndarray-cache.json``).
+            plan: see `load_safetensors`, as for all that is not explained here.
+            in_group: as there.
+            names: as there.
+            timeout: as there.
+            progress: as there.
+            check_md5: compare the MD5 sums that the list has; the workers share the files. A second per
+                0.6 GB and core.
+
+        Returns:
+            As `load_safetensors`. Parameters stored as ``f32-to-bf16`` are float32 again.
+
+        Raises:
+            As `load_safetensors`.
+        """
+        from disco_magic.loader.tensor_cache import open_tensor_cache
+
+        wait = self._watching("load_tensor_cache", timeout, shown=progress)
+        catalogue = open_tensor_cache(path)
+        return self._load(catalogue, plan, names, wait, in_group=in_group, check_md5=check_md5)
+
+    def _watching(self, verb: str, timeout: object, *, shown: bool | None) -> Callable[[Tally, int], Watch]:
+        """Refuse what can be refused before any file is opened."""
+        from disco_magic.loader.progress import Watch
+
+        refuse_in_worker(self.id, verb)
+        limit = seconds(timeout)
+        if self.closed:
+            self._refuse()
+        return lambda tally, total: Watch(verb, tally, total, limit, shown=shown)
+
+    def _load(
+        self,
+        catalogue: Catalogue,
+        plan: Mapping[str, Placement] | None,
+        names: Iterable[str] | None,
+        watching: Callable[[Tally, int], Watch],
+        *,
+        in_group: bool,
+        check_md5: bool = False,
+    ) -> LoadedParameters[DRef]:
+        from disco_magic.loader.loaded import LoadedParameters
+        from disco_magic.loader.parts import CheckFiles, LoadPart
+        from disco_magic.loader.plan import axes, select
+        from disco_magic.loader.table import Line
+        from disco_magic.loader.tally import Tally
+
+        chosen = select(catalogue.tensors, names)
+        count = self.group_size if in_group else self.num_workers
+        split = axes(plan, catalogue.tensors, count, chosen)
+        lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
+        files = _with_sums(chosen.values()) if check_md5 else ()
+        tally = Tally(self.num_workers)
+        calls = {name: LoadPart(tensor, split[name], in_group, tally) for name, tensor in chosen.items()}
+        total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
+        watch = watching(tally, total)
+        drefs: dict[str, DRef] = {}
+        try:
+            with attentive() as inbox:
+                self._attend(inbox, watch)  # so that what fails from now on is the load's own
+                if files:
+                    self.call_packed(CheckFiles(files, tally))
+                self._send_parts(calls, drefs, tally, inbox, watch)
+                if not inbox.empty():  # Ctrl-C in the moment in which the last worker was done
+                    self._ended(inbox, watch)
+                if tally.done < total:  # what failed was raised already, by the wait of another thread
+                    raise DiscoError(
+                        watch.end("failed on a worker, as another wait of this session has said,")
+                    )
+        except BaseException:
+            tally.stop()
+            drefs.clear()  # the traceback keeps this frame, and with it what would still be in there
+            self.flush()
+            raise
+        finally:
+            watch.close()
+        return LoadedParameters(catalogue, drefs, lines)
+
+    def _send_parts(
+        self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], tally: Tally, inbox: Inbox, watch: Watch
+    ) -> None:
+        names = list(calls)
+        batch = max(1, min(_BATCH, self.max_outstanding // 2))
+        for start in range(0, len(names) or 1, batch):
+            for name in names[start : start + batch]:
+                drefs[name] = self.call_packed(calls[name])
+            self._attend(inbox, watch)
+            if tally.stopped:
+                return
+
+    def _attend(self, inbox: Inbox, watch: Watch) -> None:
+        """Wait for everything sent so far, looking now and then; raise what failed or ended the wait."""
+        everybody = self._everybody
+        lock = self._lock
+        with lock:
+            pump = self._pump  # of this life, as in `ask`
+            seq, kills = self._ordinal(everybody)
+            pump.expect(seq, everybody, inbox)
+            self._send(Sync(seq, kills, everybody), everybody)
+        try:
+            while not self._ended(inbox, watch):
+                watch.look()
+        finally:
+            with lock:
+                pump.forget(seq)
+        watch.look()
+        self.raise_failures()
+
+    def _ended(self, inbox: Inbox, watch: Watch) -> bool:
+        """Whether all workers have answered, after a moment at most."""
+        item = None
+        with suppress(Empty):
+            item = take(inbox, watch.pause_s())
+        if item is INTERRUPT:
+            raise KeyboardInterrupt(watch.end("was interrupted"))
+        if isinstance(item, Lost):
+            raise WorkerLost(item.worker, item.reason)
+        if item is None and watch.overdue:
+            raise SyncTimeout(f"{watch.end('ran out of time')}. The workers are here:\n{self.whereabouts()}")
+        return item is not None
+
+
+def _with_sums(tensors: Iterable[StoredTensor]) -> tuple[StoredFile, ...]:
+    return tuple(dict.fromkeys(tensor.file for tensor in tensors if tensor.file.md5))

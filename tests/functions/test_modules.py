@@ -1,0 +1,380 @@
+"""What workers load by path: finding the loader, one load per process, Python files and packages."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import queue
+import sys
+import threading
+
+import pytest
+
+from disco_magic.core.device import Device
+from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
+from disco_magic.functions import installed, modules
+from disco_magic.functions.modules import Module, check_device, load, locate, register_loader
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded():
+    """Takes away what a test loaded and registered."""
+    loaders, before = list(modules._loaders), set(sys.modules)
+    yield
+    modules._loaders[:] = loaders
+    modules._loaded.clear()
+    assert not modules._claims
+    for name in [name for name in sys.modules if name.startswith("_disco_") and name not in before]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes files, ``write("pkg/part.py", source)``; a file written again gets another time."""
+    clock = iter(range(1_000_000, 2_000_000))
+
+    def put(name, source=""):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+        tick = next(clock)
+        os.utime(path, ns=(tick, tick))
+        return path
+
+    return put
+
+
+class Text(Module):
+    """A module of one function, which says what is in the file."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.text = path.read_text()
+
+    def find(self, name, *, imports=True):
+        return (lambda: self.text) if name == "text" else None
+
+    def function_names(self):
+        return ["text"]
+
+
+def _text_loader(load, **how):
+    register_loader("a text (.txt)", lambda path: path.suffix == ".txt", load, **how)
+
+
+# --- which loader ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("model.p", r"there is no module '.*model\.p' \(expected it at .*\); did you mean 'model\.py'\?"),
+        ("zzzzzzz", r"expected it at .*; check the path"),
+        ("no/where/model.py", r"expected it at .*; check the path"),
+        ("empty", r"is a directory without __init__\.py, which is no module; expected a Python file"),
+        ("data.csv", r"is a file ending in '\.csv', which is no module; expected .*, or a library that TVM"),
+    ],
+)
+def test_what_is_no_module_is_refused(write, tmp_path, name, text):
+    write("model.py")
+    write("data.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageMistake, match=text):
+        locate(tmp_path / name)
+
+
+@pytest.mark.parametrize("path", [5, None, b"model.py", "a\0b", "~nobody_of_that_name/model.py"], ids=repr)
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(UsageMistake, match="a module is loaded by its path, got"):
+        locate(path)
+
+
+def test_links_and_relative_paths_lead_to_the_same_file(write, tmp_path, monkeypatch):
+    path = write("model.py")
+    (tmp_path / "link.py").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("model.py", "link.py", "./model.py", "~/model.py", path):
+        assert locate(name)[0] == path
+
+
+def test_a_loader_whose_package_is_missing_names_what_to_install(write, monkeypatch):
+    monkeypatch.setattr(installed, "has_package", lambda name: False)
+    with pytest.raises(
+        MissingDependency, match=r"lib\.so' takes the package tvm, .* pip install \"disco-magic\[tvm\]\""
+    ):
+        locate(write("lib.so"))
+    _text_loader(Text, needs="textlib")
+    with pytest.raises(MissingDependency, match='pip install "textlib"'):
+        locate(write("a.txt"))
+
+
+def test_a_loader_can_be_added_and_the_last_one_is_asked_first(write):
+    path = write("a.txt", "hello")
+    _text_loader(lambda path: pytest.fail("the first one was asked"))
+    _text_loader(Text)
+    assert load(path).get_function("text")() == "hello"
+
+
+# --- once per process --------------------------------------------------------------------------------
+
+
+def test_a_path_is_loaded_once(write):
+    path = write("model.py", "def f(): return f")
+    assert load(path) is load(str(path))
+    assert load(path).get_function("f") is load(path).get_function("f")
+
+
+def test_a_module_that_was_edited_is_loaded_again_and_the_former_one_goes_on(write):
+    former = load(write("model.py", "SIZE = 1\ndef f(): return SIZE"))
+    edited = load(write("model.py", "SIZE = 2\ndef f(): return SIZE"))  # of the same size
+    assert [former.get_function("f")(), edited.get_function("f")()] == [1, 2]
+
+
+def test_another_size_is_an_edit_also_within_one_tick_of_the_clock(write):
+    path = write("model.py", "def f(): return 1")
+    load(path)
+    before = path.stat().st_mtime_ns
+    path.write_text("def f(): return 'other'")
+    os.utime(path, ns=(before, before))
+    assert load(path).get_function("f")() == "other"
+
+
+def test_an_edited_part_of_a_package_counts_as_an_edit_of_it(write, tmp_path):
+    write("pkg/__init__.py", "from .part import f")
+    write("pkg/part.py", "def f(): return 1")
+    assert load(tmp_path / "pkg").get_function("f")() == 1
+    write("pkg/part.py", "def f(): return 'two'")
+    assert load(tmp_path / "pkg").get_function("f")() == "two"
+
+
+class Claim(modules._Claim):
+    """Says when somebody waits for it."""
+
+    waiting = queue.SimpleQueue()
+
+    def __init__(self):
+        super().__init__()
+        self.over = self
+        self.event = threading.Event()
+        self.set = self.event.set
+
+    __slots__ = ("event", "set")
+
+    def wait(self, timeout):
+        self.waiting.put(self)
+        self.event.wait(timeout)
+
+
+@pytest.fixture
+def waiting(monkeypatch):
+    monkeypatch.setattr(modules, "_Claim", Claim)
+    Claim.waiting = queue.SimpleQueue()
+    return Claim.waiting
+
+
+def test_workers_that_come_while_it_is_loaded_get_the_same_one(write, background, gate, waiting):
+    def slow(path):
+        gate("loading")
+        return Text(path)
+
+    _text_loader(slow)
+    path = write("a.txt")
+    results = [background(load, path) for _ in range(4)]
+    gate.arrived()
+    for _ in range(3):
+        waiting.get(timeout=60)
+    gate.open()
+    assert len({result() for result in results}) == 1
+    with pytest.raises(queue.Empty):
+        gate._arrivals.get_nowait()
+
+
+def test_who_waited_for_a_load_that_failed_tries_again(write, background, gate, waiting):
+    outcomes = [ValueError("boom"), None]
+
+    def slow(path):
+        gate("loading")
+        error = outcomes.pop(0)
+        if error is not None:
+            raise error
+        return Text(path)
+
+    _text_loader(slow)
+    path = write("a.txt")
+    first = background(load, path)
+    gate.arrived()
+    second = background(load, path)
+    waiting.get(timeout=60)
+    gate.open()
+    with pytest.raises(ValueError, match="boom"):
+        first()
+    assert isinstance(second(), Text)
+
+
+def test_a_module_that_loads_itself_is_refused(write):
+    path = write("model.py", "from disco_magic.functions.modules import load\nload(__file__)")
+    with pytest.raises(UsageMistake, match=r"model\.py' loads itself while it is being loaded"):
+        load(path)
+
+
+# --- Python files ------------------------------------------------------------------------------------
+
+MODEL = """
+import json
+from os.path import join
+from functools import partial
+SIZE = 4
+class Layer:
+    def __init__(self, size=SIZE): self.size = size
+    def __eq__(self, other): return vars(self) == vars(other)
+def mlp(x): return x * SIZE
+def _helper(): return "private"
+double = partial(mlp, 2)
+"""
+
+
+def test_functions_classes_and_other_callables_of_a_file_are_found(write):
+    module = load(write("model.py", MODEL))
+    assert module.get_function("mlp")(3) == 12
+    assert module.get_function("Layer")(2).size == 2
+    assert module.get_function("double")() == 8
+    assert module.get_function("_helper")() == "private"
+    assert module.get_function("join")("a", "b") == os.path.join("a", "b")
+
+
+def test_listed_are_the_public_ones_defined_there(write):
+    assert load(write("model.py", MODEL)).function_names() == ["Layer", "double", "mlp"]
+
+
+def test_listed_is_what_the_module_says_itself(write):
+    module = load(write("model.py", "__all__ = ['join', 'X', 'gone']\nfrom os.path import join\nX = 1"))
+    assert module.function_names() == ["join"]
+
+
+def test_imported_functions_are_left_out_on_request(write):
+    module = load(write("model.py", MODEL))
+    assert module.get_function("mlp", imports=False)(1) == 4
+    with pytest.raises(UnknownName):
+        module.get_function("join", imports=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mpl", r"there is no function 'mpl' in '.*model\.py'; did you mean 'mlp'\?"),
+        ("zzz", r"there is no function 'zzz' in '.*model\.py'; there are: Layer, double, mlp"),
+        ("SIZE", r"'SIZE' in '.*model\.py' is int, which cannot be called"),
+    ],
+)
+def test_an_unknown_function_is_told_with_what_there_is(write, name, text):
+    with pytest.raises(UnknownName, match=text):
+        load(write("model.py", MODEL)).get_function(name)
+
+
+def test_of_many_functions_some_are_told(write):
+    source = "\n".join(f"def f{number:02}(): pass" for number in range(30))
+    with pytest.raises(UnknownName, match=r"there are: f00, f01, .*, f19, \.\.\.$"):
+        load(write("model.py", source)).get_function("zzz")
+
+
+def test_a_module_without_functions_says_so(write):
+    with pytest.raises(UnknownName, match="there are: none"):
+        load(write("model.py")).get_function("f")
+
+
+def test_a_file_does_not_take_its_name_among_the_imported_modules(write):
+    load(write("quite_a_model.py", "VALUE = 1"))
+    assert "quite_a_model" not in sys.modules
+    with pytest.raises(ModuleNotFoundError):
+        __import__("quite_a_model")
+
+
+def test_two_files_of_one_name_do_not_meet(write):
+    first, second = load(write("a/model.py", MODEL)), load(write("b/model.py", MODEL))
+    assert first.get_function("Layer") is not second.get_function("Layer")
+
+
+def test_objects_of_its_classes_can_be_pickled(write):
+    layer = load(write("my model-2.py", MODEL)).get_function("Layer")(3)
+    assert pickle.loads(pickle.dumps(layer)) == layer  # noqa: S301 - our own
+
+
+def test_parts_of_a_package_import_each_other_now_and_later(write, tmp_path):
+    write("pkg/__init__.py", "from .part import f\ndef g():\n    from .later import h\n    return h()")
+    write("pkg/part.py", "from . import constants\ndef f(): return constants.X")
+    write("pkg/constants.py", "X = 7")
+    write("pkg/later.py", "def h(): return 'late'")
+    module = load(tmp_path / "pkg")
+    assert (module.get_function("f")(), module.get_function("g")()) == (7, "late")
+    assert module.function_names() == ["f", "g"]
+    assert not {"pkg", "pkg.part"} & set(sys.modules)
+    assert load(tmp_path / "pkg" / "__init__.py") is module
+
+
+def test_an_error_of_the_module_is_the_users_own_with_its_line(write):
+    path = write("model.py", "x = 1\ny = x / 0")
+    with pytest.raises(ZeroDivisionError) as caught:
+        load(path)
+    entry = caught.traceback[-1]
+    assert (entry.path, entry.lineno + 1) == (path, 2)
+    assert not [name for name in sys.modules if name.startswith("_disco_")]
+    write("model.py", "def f(): return 'mended'")
+    assert load(path).get_function("f")() == "mended"
+
+
+def test_an_edit_that_fails_leaves_the_former_version_importable(write, tmp_path):
+    write("pkg/__init__.py", "def f():\n    from . import part\n    return part.X")
+    write("pkg/part.py", "X = 1")
+    former = load(tmp_path / "pkg")
+    write("pkg/__init__.py", "from . import part\nraise ValueError('edited')")
+    with pytest.raises(ValueError, match="edited"):
+        load(tmp_path / "pkg")
+    assert former.get_function("f")() == 1
+
+
+def test_a_module_is_a_handle(write):
+    path = write("model.py")
+    module = load(path)
+    assert copy.deepcopy(module) is module
+    assert module.on("cpu") is module
+    assert repr(module) == f"<module '{path}'>"
+
+
+# --- what workers are asked to do --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "cpu:0", Device("cpu")], ids=repr)
+def test_the_cpu_is_there_under_all_its_names(device):
+    assert check_device(device) == "cpu"
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu:1", Device("cuda", 1), "toaster", 5], ids=repr)
+def test_other_devices_are_not(device):
+    with pytest.raises(UsageMistake, match="device"):
+        check_device(device)
+
+
+def test_a_module_is_asked_for_its_functions_by_tvms_name(write):
+    module = modules.load_vm_module(str(write("model.py", MODEL)))
+    assert modules.module_get_function(module, "mlp", False)(1) == 4
+    assert modules.module_get_function(module, "join")("a", "b") == os.path.join("a", "b")
+    with pytest.raises(UnknownName):
+        modules.module_get_function(module, "join", query_imports=False)
+    assert modules.names_of(module) == ["Layer", "double", "mlp"]
+    assert modules.lack_of(module, "mlp") is None
+    assert "did you mean 'mlp'" in modules.lack_of(module, "mpl")
+
+
+@pytest.mark.parametrize("ask", [modules.module_get_function, modules.lack_of])
+def test_what_is_no_module_has_no_functions(ask):
+    with pytest.raises(UsageMistake, match="the register holds int, expected a module"):
+        ask(5, "f")
+
+
+def test_a_module_is_imported_by_its_name():
+    modules.import_python_module("xml.dom.minidom")
+    assert "xml.dom.minidom" in sys.modules
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        modules.import_python_module("no_such_module")

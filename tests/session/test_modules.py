@@ -1,0 +1,291 @@
+"""Modules through sessions: Python files and packages on every worker, imports by name."""
+
+from __future__ import annotations
+
+import queue
+import sys
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError, WorkerInterrupt
+from disco_magic.functions import modules
+from disco_magic.functions.registry import find_func, remove_func
+from disco_magic.session.modules import DModule
+
+MODEL = """
+import disco_magic as disco
+LOADED = []
+LOADED.append(1)
+SIZE = 2
+def rank(): return disco.worker().id
+def scale(x, by=SIZE): return x * by
+def loads(): return len(LOADED)
+class Counter:
+    def __init__(self): self.count = disco.worker().id
+    def __call__(self): self.count += 1; return self.count
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded():
+    """Takes away what a test loaded."""
+    before = set(sys.modules)
+    yield
+    modules._loaded.clear()
+    for name in [name for name in sys.modules if name.startswith("_disco_") and name not in before]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.fixture
+def folder(model, monkeypatch):
+    """The current directory, with ``model.py`` and ``data.csv``."""
+    monkeypatch.chdir(model.parent)
+    (model.parent / "data.csv").touch()
+
+
+# --- loading -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_functions_of_a_loaded_file_run_on_every_worker(session, model, n):
+    s = session(n)
+    module = s.load_vm_module(model)
+    assert isinstance(module, DModule)
+    assert module["rank"]().get_all() == list(range(n))
+    assert module["loads"]().get_all() == [1] * n
+
+
+def test_functions_take_registers_values_and_keywords(session, model):
+    s = session(2)
+    scale = s.load_vm_module(str(model), "cpu")["scale"]
+    s.run("x = np.full(3, worker_id + 1.0)")
+    assert [y.tolist() for y in scale(s["x"]).get_all()] == [[2.0] * 3, [4.0] * 3]
+    assert scale(np.ones(2), by=5).get(1).tolist() == [5.0, 5.0]
+
+
+def test_a_class_makes_an_object_per_worker(session, model):
+    s = session(2)
+    counter = s.load_vm_module(model)["Counter"]().as_function("counter")
+    counter()
+    assert counter().get_all() == [2, 3]
+
+
+def test_a_cell_can_use_a_module_and_its_functions(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    s["model"], s["scale"] = module, module["scale"]
+    s.run("a = scale(worker_id, 10); b = model.get_function('rank')()")
+    assert (s["a"].get_all(), s["b"].get_all()) == ([0, 10], [0, 1])
+
+
+def test_an_edited_file_is_loaded_again_and_the_former_module_stays(session, model):
+    s = session(2)
+    former = s.load_vm_module(model)
+    assert former["scale"](1).get_all() == [2, 2]
+    model.write_text(MODEL.replace("SIZE = 2", "SIZE = 300"))
+    assert s.load_vm_module(model)["scale"](1).get_all() == [300, 300]
+    assert former["scale"](1).get_all() == [2, 2]
+
+
+def test_a_path_is_that_of_the_controller_not_of_a_worker(session, model, tmp_path, monkeypatch):
+    s = session(2)
+    monkeypatch.chdir(tmp_path)
+    module = s.load_vm_module("model.py")
+    monkeypatch.chdir("/")
+    assert module["loads"]().get_all() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "device", "text"),
+    [
+        ("gone.py", None, "there is no module 'gone.py'"),
+        ("data.csv", None, "which is no module"),
+        (5, None, "a module is loaded by its path"),
+        ("model.py", "cuda:1", "load_vm_module: device 'cuda:1' is not there"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_loaded_is_refused_and_nothing_is_sent(session, folder, path, device, text):
+    s = session(2)
+    before = s.ledger.seq
+    with pytest.raises(UsageMistake, match=text):
+        s.load_vm_module(path, device)
+    assert s.ledger.seq == before
+
+
+def test_an_error_while_loading_is_the_users_with_its_line(session, model):
+    s = session(2)
+    model.write_text("def f(): return 1\nraise ValueError('at the top')")
+    module = s.load_vm_module(model)
+    with pytest.raises(WorkerError) as caught:
+        module["f"]
+    assert set(caught.value.failures) == {0, 1}
+    for failure in caught.value.failures.values():
+        assert str(failure.exception) == "at the top"
+        assert f'File "{model}", line 2' in failure.traceback_text
+        assert "disco_magic" not in failure.traceback_text
+    model.write_text(MODEL)
+    assert s.load_vm_module(model)["loads"]().get_all() == [1, 1]
+
+
+def test_loading_can_be_interrupted_also_on_those_who_wait_for_it(session, model, monkeypatch):
+    s = session(3)
+    started = queue.SimpleQueue()
+    monkeypatch.setattr(sys, "started", started, raising=False)
+    model.write_text("import sys\nsys.started.put(None)\nwhile True: pass")
+    s.load_vm_module(model)
+    started.get(timeout=60)
+    s.interrupt()
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all(timeout=60)
+    assert {type(f.exception) for f in caught.value.failures.values()} == {WorkerInterrupt}
+    assert set(caught.value.failures) == {0, 1, 2}
+    assert not modules._claims
+
+
+# --- looking up ----------------------------------------------------------------------------------------
+
+
+def test_a_look_up_is_kept_and_sends_nothing(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    scale = module["scale"]
+    before = s.ledger.seq
+    assert module["scale"] is scale
+    assert s.ledger.seq == before
+
+
+def test_a_missing_function_is_an_error_at_the_look_up(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    with pytest.raises(UnknownName, match=r"no function 'scal' in '.*model\.py'; did you mean 'scale'\?"):
+        module["scal"]
+    with pytest.raises(UnknownName, match=r"'SIZE' in .* is int, which cannot be called"):
+        module["SIZE"]
+    with pytest.raises(UsageMistake, match="functions have names, got int"):
+        module[5]
+    s.sync_all()  # nothing failed on a worker
+
+
+def test_names_are_there_to_look_at(session, model):
+    module = session(2).load_vm_module(model)
+    names = ["Counter", "loads", "rank", "scale"]
+    assert module.function_names() == list(module) == names
+    assert "scale" in module
+    assert "scal" not in module
+    assert 5 not in module
+
+
+def test_a_function_that_is_not_listed_is_found_too(session, model):
+    model.write_text("from os.path import join\ndef _own(): return 'private'")
+    module = session(2).load_vm_module(model)
+    assert "join" in module
+    assert "join" not in module.function_names()
+    assert module["join"]("a", "b").get(1) == "a/b"
+    assert module["_own"]().get(1) == "private"
+
+
+def test_the_repr_says_what_was_loaded_and_what_is_known_of_it(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    assert repr(module) == f"<DModule #{module.register} on 2 workers of session {s.id}, '{model}'>"
+    module.function_names()
+    assert repr(module).endswith(f"'{model}': Counter, loads, rank, scale>")
+
+
+def test_a_module_in_a_register_is_asked_by_tvms_function(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    for more in ((), (False,), (True,)):
+        function = s.call_packed("runtime.ModuleGetFunction", module, "rank", *more)
+        assert s.call_packed(function).get_all() == [0, 1]
+    raw = s.call_packed("runtime.disco.load_vm_module", str(model), None)
+    assert s.call_packed(s.call_packed("runtime.ModuleGetFunction", raw, "rank")).get_all() == [0, 1]
+
+
+def test_a_missing_function_asked_on_the_workers_is_their_error(session, model):
+    s = session(2)
+    missing = s.call_packed("runtime.ModuleGetFunction", s.load_vm_module(model), "ranc", True)
+    with pytest.raises(WorkerError, match="did you mean 'rank'"):
+        s.call_packed(missing).get(1)
+
+
+# --- life ----------------------------------------------------------------------------------------------
+
+
+def test_a_dropped_module_frees_its_register_and_leaves_its_functions(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    register, rank = module.register, module["rank"]
+    del module
+    assert rank().get_all() == [0, 1]
+    s.sync_all()
+    assert all(register not in worker.registers.values for worker in s._launcher.workers)
+
+
+def test_a_module_ends_with_a_restart(session, model):
+    s = session(2)
+    module = s.load_vm_module(model)
+    rank = module["rank"]
+    s.restart()
+    for use in (lambda: module["rank"], lambda: module["loads"], rank, module.get):
+        with pytest.raises(SessionClosed, match="went with the restart"):
+            use()
+    assert s.load_vm_module(model)["rank"]().get_all() == [0, 1]
+
+
+def test_a_module_comes_back_as_itself(session, model):
+    module = session(2).load_vm_module(model).get(1)
+    assert module.get_function("scale")(4) == 8
+
+
+# --- import by name ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def importable(tmp_path, monkeypatch):
+    """A module ``disco_test_package.functions`` that registers a function."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "disco_test_package").mkdir()
+    (tmp_path / "disco_test_package" / "__init__.py").touch()
+    (tmp_path / "disco_test_package" / "functions.py").write_text(
+        "import disco_magic\n@disco_magic.register_func('test.imported')\ndef f(): return 'imported'"
+    )
+    yield "disco_test_package.functions"
+    for name in [name for name in sys.modules if name.startswith("disco_test_package")]:
+        del sys.modules[name]
+
+
+def test_functions_of_an_imported_module_can_be_called_at_once(session, importable):
+    s = session(4)
+    assert s.import_python_module(importable) is None
+    assert s.get_global_func("test.imported")().get_all() == ["imported"] * 4
+    remove_func("test.imported")
+    with pytest.raises(UnknownName):
+        find_func("test.imported")
+
+
+def test_an_import_that_fails_comes_back_as_an_error(session):
+    s = session(2)
+    with pytest.raises(WorkerError, match="No module named 'no_such_module_anywhere'") as caught:
+        s.import_python_module("no_such_module_anywhere")
+    assert {type(f.exception) for f in caught.value.failures.values()} == {ModuleNotFoundError}
+    assert set(caught.value.failures) == {0, 1}
+    s.import_python_module("json.decoder")
+
+
+@pytest.mark.parametrize("name", ["", "a..b", ".a", "a.py/b", "a b", 5, None], ids=repr)
+def test_what_is_no_modules_name_is_refused_and_nothing_is_sent(session, name):
+    s = session(2)
+    before = s.ledger.seq
+    with pytest.raises(UsageMistake, match="import_python_module takes a name such as"):
+        s.import_python_module(name)
+    assert s.ledger.seq == before

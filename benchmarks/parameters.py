@@ -1,15 +1,16 @@
 """Loading parameters: ours on thread workers, beside a plain read and a plain copy of the same bytes.
 
-``python -m benchmarks.parameters [--mib 256] [--workers 4] [--rounds 3] [--repeat 5]``
+``python -m benchmarks.parameters [--mib 256] [--workers 4] [--rounds 5]``
 
-A safetensors file and a TVM parameter folder of float32 tensors are written to a temporary folder, once. Each
-way to load them runs in a process of its own, round after round. The files are in the page cache: what is
-measured is the loading, not the disk.
+A safetensors file and a TVM parameter folder with the same float32 tensors are written to a temporary folder.
+Every load happens in a process of its own, because memory that was freed before makes a second one faster:
+the session starts, a file with one small tensor is loaded, so that everything is imported, then the clock.
+The files are in the page cache: what is measured is the loading, not the disk.
 
-Memory is measured in a further process per way, because tracing slows it down: `tracemalloc` sees every
-array that NumPy allocates, in all threads. Its peak during the load, less what is held afterwards (all workers'
-parts), is what the workers together, and so worker 0, needed at some moment beyond their parts. The process's
-VmHWM is no measure of it: pages of a mapped file count there, though the kernel takes them back when it likes.
+Memory is measured in a further process, because that slows a load down: `tracemalloc` sees every array that
+NumPy allocates, in all threads. Its peak during the load, less what is held afterwards (all workers' parts),
+is what the workers together, and so worker 0, needed at some moment beyond their parts. The process's VmHWM
+would not tell: pages of a mapped file count there, which the kernel takes back whenever it likes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
     from disco_magic import ThreadedSession
 
-SHAPE = (1024, 1024)
-TENSOR_NBYTES = 4 * SHAPE[0] * SHAPE[1]
+LARGE, SMALL = (4096, 2048), (64, 4)
 SAFETENSORS, LISTING, BINARY = "model.safetensors", "tensor-cache.json", "params_shard_0.bin"
 
 
@@ -54,45 +54,36 @@ class Way(NamedTuple):
 # --- files -----------------------------------------------------------------------------------------
 
 
-def write_files(folder: Path, mib: int) -> int:
-    """The same tensors in both formats; their number."""
-    count = max(1, mib * 2**20 // TENSOR_NBYTES)
-    rng = np.random.default_rng(0)
-    names = [f"param_{number}" for number in range(count)]
-    spans = [(number * TENSOR_NBYTES, (number + 1) * TENSOR_NBYTES) for number in range(count)]
-    header = {
-        name: {"dtype": "F32", "shape": SHAPE, "data_offsets": span}
-        for name, span in zip(names, spans, strict=True)
-    }
+def write_files(folder: Path, count: int, shape: tuple[int, int]) -> None:
+    """So many tensors in both formats."""
+    nbytes = 4 * shape[0] * shape[1]
+    spans = {f"param_{number}": (number * nbytes, (number + 1) * nbytes) for number in range(count)}
+    header = {name: {"dtype": "F32", "shape": shape, "data_offsets": span} for name, span in spans.items()}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    md5 = hashlib.md5(usedforsecurity=False)
+    rng, md5 = np.random.default_rng(0), hashlib.md5(usedforsecurity=False)
+    folder.mkdir(exist_ok=True)
     with (folder / SAFETENSORS).open("wb") as single, (folder / BINARY).open("wb") as shard:
         single.write(struct.pack("<Q", len(text)) + text)
-        for _ in names:
-            data = rng.random(SHAPE, "float32").tobytes()
+        for _ in spans:
+            data = rng.random(shape, "float32").tobytes()
             single.write(data)
             shard.write(data)
             md5.update(data)
-    (folder / LISTING).write_text(json.dumps(listing(names, spans, md5.hexdigest())))
-    return count
-
-
-def listing(names: list[str], spans: list[tuple[int, int]], md5: str) -> dict[str, Any]:
-    """The content of ``tensor-cache.json``."""
     records = [
         {
             "name": name,
-            "shape": SHAPE,
+            "shape": shape,
             "dtype": "float32",
             "format": "raw",
-            "nbytes": end - start,
+            "nbytes": nbytes,
             "byteOffset": start,
         }
-        for name, (start, end) in zip(names, spans, strict=True)
+        for name, (start, _) in spans.items()
     ]
-    file = {"dataPath": BINARY, "format": "raw-shard", "nbytes": spans[-1][1], "records": records}
-    return {"metadata": {}, "records": [file | {"md5sum": md5}]}
+    file = {"dataPath": BINARY, "format": "raw-shard", "nbytes": count * nbytes, "records": records}
+    manifest = {"metadata": {}, "records": [file | {"md5sum": md5.hexdigest()}]}
+    (folder / LISTING).write_text(json.dumps(manifest))
 
 
 # --- ways to load them -----------------------------------------------------------------------------
@@ -104,31 +95,29 @@ def split(session: ThreadedSession, folder: Path, axis: int | None, verb: str) -
 
     plan = {} if axis is None else {"*": Shard(axis)}
     if verb == "load_safetensors":
-        return partial(session.load_safetensors, folder / SAFETENSORS, plan)
-    return partial(session.load_tensor_cache, folder, plan, check_md5=False)
+        return partial(session.load_safetensors, folder / SAFETENSORS, plan, progress=False)
+    return partial(session.load_tensor_cache, folder, plan, check_md5=False, progress=False)
 
 
 def shard_loader(
     session: ThreadedSession, folder: Path, *, cut: bool = True, check_md5: bool = False
 ) -> Callable[[], object]:
-    """Disco's way: worker 0 reads, a function cuts, the parts are scattered; without one, it is a broadcast."""
+    """Disco's way: worker 0 reads, a function cuts, the parts are scattered; without one, a broadcast."""
     from disco_magic import register_func
-
-    count = session.num_workers
-    rows = SHAPE[0] // count
 
     @register_func("benchmarks.rows", override=True)
     def cut_rows(whole: np.ndarray, out: np.ndarray) -> None:
         np.copyto(out, whole.reshape(out.shape))
 
-    text = (folder / LISTING).read_text()
-    step = ["benchmarks.rows", [[count, rows, SHAPE[1]], "float32"]]
-    names = [entry["name"] for entry in json.loads(text)["records"][0]["records"]] if cut else []
-    info = json.dumps({name: [step] for name in names})
+    text, info = (folder / LISTING).read_text(), {}
+    for entry in json.loads(text)["records"][0]["records"] if cut else []:
+        rows, columns = entry["shape"]
+        parts = [session.num_workers, rows // session.num_workers, columns]
+        info[entry["name"]] = [["benchmarks.rows", [parts, "float32"]]]
 
     def load() -> object:
         loader = session.call_packed(
-            "runtime.disco.ShardLoader", str(folder / LISTING), text, info, None, check_md5
+            "runtime.disco.ShardLoader", str(folder / LISTING), text, json.dumps(info), None, check_md5
         )
         loaded = session.call_packed("runtime.disco.ShardLoaderLoadAll", loader)
         session.sync_all()
@@ -186,94 +175,92 @@ WAYS = {
 # --- one process -----------------------------------------------------------------------------------
 
 
-def child(key: str, folder: Path, workers: int, repeat: int) -> None:
-    """Load one way and print what it took: seconds per load, or with ``repeat=0`` bytes beyond the parts."""
+def child(key: str, folder: Path, workers: int, *, traced: bool) -> None:
+    """Load one way and print what it took: seconds, or with `traced` bytes beyond the parts."""
     from disco_magic import ThreadedSession
 
-    np.fromfile(folder / SAFETENSORS, np.uint8)
     with ThreadedSession(workers) as session:
+        WAYS[key].make(session, folder / "small")()  # imports what there is to import
         load = WAYS[key].make(session, folder)
-        load()  # imports, and the first touch of everything
         session.sync_all()
-        result = [seconds(load, session) for _ in range(repeat)] or beyond(load, session)
-    print(json.dumps(result))
+        print((beyond if traced else seconds)(load))
 
 
-def seconds(load: Callable[[], object], session: ThreadedSession) -> float:
-    """One load until all workers have their parts; they are dropped after the clock has stopped."""
+def seconds(load: Callable[[], object]) -> float:
+    """One load until all workers have their parts."""
     start = perf_counter()
     kept = load()
     taken = perf_counter() - start
     del kept
-    session.sync_all()
     return taken
 
 
-def beyond(load: Callable[[], object], session: ThreadedSession) -> int:
+def beyond(load: Callable[[], object]) -> float:
     """Bytes that were allocated at the peak of a load beyond what it leaves."""
     tracemalloc.start()
     kept = load()
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     del kept
-    session.sync_all()
     return peak - held
 
 
-def launch(key: str, folder: Path, workers: int, repeat: int) -> Any:
+def launch(key: str, folder: Path, workers: int, *more: str) -> float:
     """`child` in a fresh process."""
-    words = ["--child", key, "--folder", str(folder), "--workers", str(workers), "--repeat", str(repeat)]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.parameters", *words],
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=Path(__file__).parents[1],
-    )
-    return json.loads(done.stdout)
+    words = ["--child", key, "--folder", str(folder), "--workers", str(workers), *more]
+    command = [sys.executable, "-m", "benchmarks.parameters", *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
+    return float(done.stdout)
 
 
 # --- the table -------------------------------------------------------------------------------------
 
 
-def compare(folder: Path, workers: int, rounds: int, repeat: int) -> list[tuple[str, ...]]:
+def compare(folder: Path, workers: int, rounds: int) -> list[tuple[str, ...]]:
     """All ways in turn, round after round; the rows of the table."""
     samples: dict[str, list[float]] = {key: [] for key in WAYS}
     for number in range(rounds):
         for key in WAYS:
-            samples[key] += launch(key, folder, workers, repeat)
+            samples[key].append(launch(key, folder, workers))
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
     nbytes = (folder / BINARY).stat().st_size
     floor = nbytes / median(samples["read"])
     rows = []
     for key, way in WAYS.items():
         speed = nbytes * way.copies(workers) / median(samples[key])
-        peak = f"{launch(key, folder, workers, 0) / 2**20:.1f} MiB"
-        ratio = f"{quantity(speed / floor, '')} x"
-        rows.append((way.title, spread(samples[key], "ms"), f"{speed / 1e9:.2f}", ratio, peak))
+        peak = launch(key, folder, workers, "--traced") / 2**20
+        figures = (f"{speed / 1e9:.2f}", f"{quantity(speed / floor, '')} x", f"{peak:.1f} MiB")
+        rows.append((way.title, spread(samples[key], "ms"), *figures))
     return rows
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.parameters")
+    parser.add_argument("--mib", type=int, default=256, help="size of either file, a multiple of 32")
+    parser.add_argument("--workers", type=int, default=4, help="1, 2, 4, 8, ...")
+    parser.add_argument("--rounds", type=int, default=5, help="loads of each way, a process each")
+    parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--traced", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def main() -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.parameters", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--mib", type=int, default=256, help="size of either file")
-    parser.add_argument("--workers", type=int, default=4, help="a divisor of 1024")
-    parser.add_argument("--rounds", type=int, default=3, help="processes per way")
-    parser.add_argument("--repeat", type=int, default=5, help="loads per process")
-    parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = arguments()
     if args.child:
-        child(args.child, args.folder, args.workers, args.repeat)
+        child(args.child, args.folder, args.workers, traced=args.traced)
         return 0
+    tensor_mib = 4 * LARGE[0] * LARGE[1] // 2**20
+    count = max(1, args.mib // tensor_mib)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        count = write_files(Path(name), args.mib)
-        rows = compare(Path(name), args.workers, args.rounds, args.repeat)
+        write_files(Path(name), count, LARGE)
+        write_files(Path(name) / "small", 1, SMALL)
+        rows = compare(Path(name), args.workers, args.rounds)
     head = ("what", "time", "GB/s delivered", "of `np.fromfile`", "peak beyond the parts")
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    print(f"\n{count} tensors of {TENSOR_NBYTES / 2**20:.0f} MiB, {args.workers} workers\n")
+    print(f"\n{count} tensors of {tensor_mib} MiB, {args.workers} workers\n")
     for row in (head, tuple("-" * width for width in widths), *rows):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
     return 0

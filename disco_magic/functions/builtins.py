@@ -5,22 +5,29 @@ They compare element counts, not shapes, where Disco does (scatter, gather, allg
 
 Collectives are called by all `n` workers of the group (``in_group``) or the session, with arrays of any dtype
 without Python objects, the same on all. They return `dst`, or a fresh array if it is None. Errors and costs
-are those of the verb beneath; PlaneMismatch also if `dst` has another element count (nothing is written) or
-dtype (found out after the move: it stays as it is, the other workers go on).
+are those of the verb beneath; UsageMistake also if a register holds no array; PlaneMismatch also if `dst` has
+another element count (nothing is written) or dtype (found out after the move: it stays as it is, the other
+workers go on). `into` says whether the controller gave a destination, which every worker has to know, also
+one whose own `dst` is None; None: as this worker's `dst` says.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.core.device import Device
+from disco_magic.core.device import device as device_of
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.registry import register_func
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Array = np.ndarray[Any, Any]
 
@@ -44,31 +51,46 @@ class CopyingCall:
 
 
 @register_func("runtime.disco.empty")
-def empty(dtype: np.dtype[Any], who: str, *shape: int) -> Array | None:
+def empty(
+    shape: Sequence[int],
+    dtype: Any = "float32",
+    device: str | Device | None = None,
+    worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's order
+    in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's order
+) -> Array | None:
     """Uninitialised array that begins at a multiple of 64 bytes, as compiled code wants it.
 
-    `who` gets one: ``all``, ``group`` (the first worker of each group) or ``first``.
+    With `worker0_only` the first worker of each group gets one, without `in_group` worker 0 alone, and the
+    others None. Raises UsageMistake for a device that the worker has not got.
     """
-    me = worker()
-    if (who == "group" and me.group_rank) or (who == "first" and me.id):
+    if device is not None:
+        check_device(device)
+    if worker0_only and _rank(in_group=in_group):
         return None
-    return aligned_empty(shape, dtype)
+    return aligned_empty(tuple(shape), dtype)
+
+
+def check_device(device: str | Device) -> None:
+    """Raise UsageMistake if thread workers cannot have arrays there."""
+    wanted = device_of(device)
+    if wanted != Device("cpu"):
+        raise UsageMistake(f"empty: device '{wanted}' is not there; thread workers without a GPU have 'cpu'")
 
 
 @register_func("runtime.disco.allreduce")
-def allreduce(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def allreduce(src: Array, op: str, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
     """Reduce `src` element by element: `src`, `dst` and the result have one shape `s`. `dst` may be `src`."""
     return worker().allreduce(src, op, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.reduce_scatter")
-def reduce_scatter(src: Array, dst: Array | None, op: str, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def reduce_scatter(src: Array, op: str, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
     """Reduce `src` of shape `(n * k, *s)`, then split along axis 0: `dst` and the result have `(k, *s)`."""
     return worker().reduce_scatter(src, op, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.alltoall")
-def alltoall(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def alltoall(src: Array, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
     """Exchange parts along axis 0: `src`, `dst` and the result have one shape `(n * k, *s)`."""
     return worker().alltoall(src, out=dst, in_group=in_group)
 
@@ -80,64 +102,80 @@ def barrier(in_group: bool) -> None:  # noqa: FBT001 - Disco's order
 
 
 @register_func("runtime.disco.broadcast_from_worker0")
-def broadcast_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def broadcast_from_worker0(src: Array | None, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
     """Copy the first worker's `src` of shape `s` to all; `dst` has exactly shape `s`."""
     return worker().broadcast(src if _rank(in_group=in_group) == 0 else None, out=dst, in_group=in_group)
 
 
 @register_func("runtime.disco.allgather")
-def allgather(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def allgather(
+    src: Array,
+    in_group: bool,  # noqa: FBT001 - Disco's order
+    dst: Array | None = None,
+    into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
+) -> Any:
     """Join the workers' arrays everywhere, in rank order.
 
     Without `dst` shapes `(k_i, *s)` give `(sum(k_i), *s)`. With it all have one size and fill
     ``n * src.size`` elements of any shape in C order, which costs one more copy of the whole.
     """
     me = worker()
-    if dst is None:
+    if not _is_given(dst, into):
         return me.allgather(src, in_group=in_group)
-    _same_count("allgather", np.size(src) * _size(in_group=in_group), dst)
-    return _into(dst, me.allgather(np.ravel(src), in_group=in_group))
+    target = _filled("allgather", dst, np.size(src) * _size(in_group=in_group))
+    return _into("allgather", target, me.allgather(np.ravel(src), in_group=in_group))
 
 
 @register_func("runtime.disco.gather_to_worker0")
-def gather_to_worker0(src: Array, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
-    """As `allgather`, on the first worker only; the others return their `dst`, or None."""
+def gather_to_worker0(
+    src: Array,
+    in_group: bool,  # noqa: FBT001 - Disco's order
+    dst: Array | None = None,
+    into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
+) -> Any:
+    """As `allgather`, on the first worker only; the others need no `dst`, and return what they have there."""
     me = worker()
-    if dst is None:
+    if not _is_given(dst, into):
         return me.gather(src, in_group=in_group)
-    if _rank(in_group=in_group) == 0:
-        _same_count("gather_to_worker0", np.size(src) * _size(in_group=in_group), dst)
-    joined = me.gather(np.ravel(src), in_group=in_group)
-    return dst if joined is None else _into(dst, joined)
+    if _rank(in_group=in_group):
+        me.gather(np.ravel(src), in_group=in_group)
+        return dst
+    target = _filled("gather_to_worker0", dst, np.size(src) * _size(in_group=in_group))
+    return _into("gather_to_worker0", target, np.asarray(me.gather(np.ravel(src), in_group=in_group)))
 
 
 @register_func("runtime.disco.scatter_from_worker0")
-def scatter_from_worker0(src: Array | None, dst: Array | None, in_group: bool) -> Any:  # noqa: FBT001 - Disco's order
+def scatter_from_worker0(
+    src: Array | None,
+    in_group: bool,  # noqa: FBT001 - Disco's order
+    dst: Array | None = None,
+    into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
+) -> Any:
     """Split `src` of the first worker (of each group) evenly; that of the others is not looked at.
 
     Without `dst` shape `(n, *s)` gives each worker `s`, which is broadcast besides. With it the elements, in
     C order, fill `n` arrays of any shape of ``src.size / n`` elements, one more copy of each part.
 
     Raises:
-        UsageMistake: `src` of the first worker is None.
+        UsageMistake: `src` of the first worker, or `dst` of any, is no array.
         PlaneMismatch: `src` has not `n` parts, or does not fill `dst`.
     """
     me = worker()
     size = _size(in_group=in_group)
+    given = _is_given(dst, into)
+    target = _array("scatter_from_worker0", "destination's", dst) if given else None
     flat = None
     if _rank(in_group=in_group) == 0:
-        flat = _flat_parts(src, dst, size)
+        flat = _flat_parts(_array("scatter_from_worker0", "first worker's", src), target, size)
     part = me.scatter(flat, in_group=in_group)
-    if dst is not None:
-        return _into(dst, part)
+    if target is not None:
+        return _into("scatter_from_worker0", target, part)
     tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
     shape = me.broadcast(tail, in_group=in_group)
     return part.reshape(tuple(shape))
 
 
-def _flat_parts(src: Array | None, dst: Array | None, size: int) -> Array:
-    if src is None:
-        raise UsageMistake("scatter: the first worker's register holds None, expected an array")
+def _flat_parts(src: Array, dst: Array | None, size: int) -> Array:
     if dst is not None:
         _same_count("scatter_from_worker0", np.size(src), dst, times=size)
     elif np.ndim(src) == 0 or src.shape[0] != size:
@@ -148,6 +186,24 @@ def _flat_parts(src: Array | None, dst: Array | None, size: int) -> Array:
     return np.ascontiguousarray(src).reshape(size, -1)
 
 
+def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-state, always named here
+    return dst is not None if into is None else into
+
+
+def _array(verb: str, whose: str, value: Any) -> Array:
+    if not hasattr(value, "shape"):
+        what = "None" if value is None else type(value).__name__
+        raise UsageMistake(f"{verb}: the {whose} register holds {what}, expected an array")
+    return value  # type: ignore[no-any-return]  # NumPy's, or another library's that looks like it
+
+
+def _filled(verb: str, dst: Any, count: int) -> Array:
+    """`dst`, if it is an array of `count` elements."""
+    target = _array(verb, "destination's", dst)
+    _same_count(verb, count, target)
+    return target
+
+
 def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
     if count != dst.size * times:
         raise PlaneMismatch(
@@ -156,9 +212,12 @@ def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
         )
 
 
-def _into(dst: Array, values: Array) -> Array:
+def _into(verb: str, dst: Array, values: Array) -> Array:
+    _same_count(verb, values.size, dst)  # the others' arrays may have another size than the own
     if dst.dtype != values.dtype:
-        raise PlaneMismatch(f"the destination has dtype {dst.dtype}, the source {values.dtype}")
+        raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
+    if not dst.flags.writeable:
+        raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
     np.copyto(dst, values.reshape(dst.shape))
     return dst
 

@@ -18,7 +18,10 @@ _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunction
 
 def is_shared(value: Any) -> bool:
     """Whether the object itself may be handed to all workers: immutable, or meant to be one for all."""
-    return type(value) in ATOMS or isinstance(value, _SHARED)
+    kind = type(value)
+    if kind in ATOMS or isinstance(value, _SHARED):
+        return True
+    return kind is tuple and ATOMS.issuperset(map(type, value))  # a shape, for instance
 
 
 def copy_of(value: Any) -> Any:

@@ -12,6 +12,7 @@ adds others.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -293,3 +294,6 @@ def import_python_module(name: str) -> None:
     """``import name``; raises what that raises."""
     # The function beneath the statement: it takes the import system's own frames out of a traceback.
     __import__(name)
+    # CPython does not tell a thread that waited for another one's import of the same module that it failed:
+    # it gets what there was of the module. This asks again, under the module's lock.
+    importlib.import_module(name)

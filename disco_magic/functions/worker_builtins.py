@@ -40,6 +40,12 @@ def worker_rank() -> int:
     return worker().id
 
 
+@register_func("runtime.disco.world_size")
+def world_size() -> int:
+    """How many workers the session has, whatever its groups are."""
+    return worker().num_workers
+
+
 @register_func("runtime.disco.device")
 def device() -> Any:
     """Where the calling worker's arrays live."""
@@ -122,7 +128,7 @@ def _into(dst: Array | None, values: Array, sender: str) -> Array:
 
 
 @register_func("runtime.disco.reduce")
-def reduce(src: Array, dst: Array | None, op: str, root: int, in_group: bool) -> Any:  # noqa: FBT001 - as allreduce
+def reduce(src: Array, op: str, root: int, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - as allreduce
     """As `allreduce`, for rank `root` only; the others return their `dst`, or None."""
     reduced = worker().reduce(src, op, root, out=dst, in_group=in_group)
     return dst if reduced is None else reduced

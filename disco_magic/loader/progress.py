@@ -131,6 +131,11 @@ class Watch:
         """Whether its time is over."""
         return self._timeout_s is not None and time.monotonic() >= self._start + self._timeout_s
 
+    @property
+    def complete(self) -> bool:
+        """Whether every byte is there."""
+        return self._tally.done >= self._total
+
     def end(self, what: str) -> str:
         """The beginning of an error's sentence: what happened, how far it was, that nothing stays."""
         done, total = human_bytes(self._tally.done), human_bytes(self._total)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.modules import Module
 from disco_magic.functions.registry import find_func
-from disco_magic.functions.aligned import aligned_empty
 from disco_magic.loader import dtypes, fields
 
 if TYPE_CHECKING:

@@ -89,6 +89,8 @@ class ShardLoader:
         if me.group_rank == 0:
             flat = self._cut(tensor, steps).reshape(me.group_size, out.size)
         me.scatter(flat, out=out.reshape(1, out.size))
+        # A member that has not woken yet holds the whole parameter: the next one must not begin before.
+        me.barrier()
         return out
 
     def _cut(self, tensor: StoredTensor, steps: Sequence[Step]) -> Array:

@@ -174,6 +174,17 @@ class Calls(Dispatch):
         self.issue(lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first)
         self.sync_worker_0()
 
+    def check_destination(self, dst: DRef | None) -> None:
+        """Refuse, before anything is sent, a destination that is no reference of this session.
+
+        A host array would be copied to each worker, and only the copies be written.
+
+        Raises:
+            UsageMistake, SessionClosed: as `own`.
+        """
+        if dst is not None:
+            self.own(dst)
+
     def _target(self, function: Any) -> Any:
         if isinstance(function, DRef):
             return self.own(function)

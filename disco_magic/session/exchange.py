@@ -53,7 +53,8 @@ class Exchange(Calls):
         op = check_op("reduce", op)
         size = self.group_size if in_group else self.num_workers
         rank = _number("reduce", "root", root, size, "rank")
-        return self.call_packed(worker_builtins.reduce, src, dst, op, rank, in_group)
+        self.check_destination(dst)
+        return self.call_packed(worker_builtins.reduce, src, op, rank, in_group, dst)
 
     def send_to_worker(
         self, src: DRef, receiver_id: int, sender_id: int = 0, dst: DRef | None = None
@@ -77,6 +78,7 @@ class Exchange(Calls):
         """
         sender = _number("send_to_worker", "sender_id", sender_id, self.num_workers, "worker id")
         receiver = _number("send_to_worker", "receiver_id", receiver_id, self.num_workers, "worker id")
+        self.check_destination(dst)
         return self.call_packed(worker_builtins.copy_to_worker, src, dst, sender, receiver)
 
     def send_to_next_group(self, src: DRef, dst: DRef | None = None) -> DRef:
@@ -102,6 +104,7 @@ class Exchange(Calls):
                 f"send_to_next_group: session {self.id} has one group, there is no next one; start it with "
                 "num_groups=2 or more"
             )
+        self.check_destination(dst)
         return self.call_packed(worker_builtins.shift_to_next_group, src, dst)
 
 

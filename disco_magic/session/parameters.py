@@ -161,29 +161,23 @@ class Parameters(Calls):
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)
         drefs: dict[str, DRef] = {}
-        try:
-            with attentive() as inbox:
+        with attentive() as inbox:
+            try:
                 self._attend(inbox, watch)  # so that what fails from now on is the load's own
                 if files:
                     self.call_packed(CheckFiles(files, tally))
-                self._send_parts(calls, drefs, tally, inbox, watch)
-                if not inbox.empty():  # Ctrl-C in the moment in which the last worker was done
-                    self._ended(inbox, watch)
-                if tally.done < total:  # what failed was raised already, by the wait of another thread
-                    raise DiscoError(
-                        watch.end("failed on a worker, as another wait of this session has said,")
-                    )
-        except BaseException:
-            tally.stop()
-            drefs.clear()  # the traceback keeps this frame, and with it what would still be in there
-            self.flush()
-            raise
-        finally:
-            watch.close()
+                self._send_parts(calls, drefs, inbox, watch)
+            except BaseException:
+                tally.stop()
+                drefs.clear()  # the traceback keeps this frame, and with it what would still be in there
+                self.flush()
+                raise
+            finally:
+                watch.close()
         return LoadedParameters(catalogue, drefs, lines)
 
     def _send_parts(
-        self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], tally: Tally, inbox: Inbox, watch: Watch
+        self, calls: Mapping[str, LoadPart], drefs: dict[str, DRef], inbox: Inbox, watch: Watch
     ) -> None:
         names = list(calls)
         batch = max(1, min(_BATCH, self.max_outstanding // 2))
@@ -191,8 +185,10 @@ class Parameters(Calls):
             for name in names[start : start + batch]:
                 drefs[name] = self.call_packed(calls[name])
             self._attend(inbox, watch)
-            if tally.stopped:
-                return
+        if not inbox.empty():  # Ctrl-C in the moment in which the last worker was done
+            self._ended(inbox, watch)
+        if not watch.complete:  # what failed was raised already, by the wait of another thread
+            raise DiscoError(watch.end("failed on a worker, as another wait of this session has said,"))
 
     def _attend(self, inbox: Inbox, watch: Watch) -> None:
         """Wait for everything sent so far, looking now and then; raise what failed or ended the wait."""

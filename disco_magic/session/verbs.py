@@ -10,8 +10,8 @@ UsageMistake if a register holds no array that can be moved. Nothing is written 
 scatter, gather and allgather find out about a `dst` of another dtype after the move, and fail on its worker
 alone.
 
-Collectives return a new register; with `dst` it holds the very array of `dst`. Small arrays cost the waking
-of the workers, 20-40 us each (2 cores); big ones what the verb says.
+Collectives return a new register; with `dst`, a reference, it holds the very array of `dst`. Small arrays
+cost the waking of the workers, 20-40 us each (2 cores); big ones what the verb says.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.core.device import Device
-from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
@@ -32,6 +30,7 @@ from disco_magic.session.calls import Calls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.device import Device
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import DRef
 
@@ -62,18 +61,15 @@ class ArrayVerbs(Calls):
         Raises:
             UsageMistake: shape, dtype or device is impossible.
         """
-        if device is not None and (wanted := device_of(device)) != Device("cpu"):
-            raise UsageMistake(
-                f"empty: device '{wanted}' is not there; thread workers without a GPU have 'cpu'"
-            )
+        if device is not None:
+            builtins.check_device(device)
         try:
             kind, lengths = np.dtype(dtype), tuple(operator.index(n) for n in shape)
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         if any(n < 0 for n in lengths):
             raise UsageMistake(f"empty: shape {lengths} has a negative length")
-        who = ("group" if in_group else "first") if worker0_only else "all"
-        return self.call_packed(builtins.empty, kind, who, *lengths)
+        return self.call_packed(builtins.empty, lengths, kind, None, worker0_only, in_group)
 
     def copy_to_worker_0(self, host: Any, remote: DRef | None = None) -> DRef:
         """Copy a host array to worker 0; the caller may change `host` as soon as this returns.
@@ -110,14 +106,14 @@ class ArrayVerbs(Calls):
 
     def broadcast(
         self,
-        array: Any,
+        src: Any,
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
-        """Copy a host array to every worker; the caller may change `array` as soon as this returns.
+        """Copy a host array to every worker; the caller may change `src` as soon as this returns.
 
         Args:
-            array: shape `s`, anything NumPy takes that holds no Python objects.
+            src: shape `s`, anything NumPy takes that holds no Python objects.
             dst: register with an array of shape `s` and the same dtype on every worker that takes the values.
             in_group: through the first worker of each group, or through worker 0.
 
@@ -125,24 +121,26 @@ class ArrayVerbs(Calls):
             Register of shape `s`, exact copies, one per worker.
 
         Raises:
-            UsageMistake: `array` is no array of plain data; nothing was sent.
+            UsageMistake: `src` is no array of plain data; nothing was sent.
 
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
         """
-        src = self.store(copy_of(_host_array("broadcast", array)), _roots(self.topology, in_group=in_group))
-        return self.call_packed(builtins.broadcast_from_worker0, src, dst, in_group)
+        host = _host_array("broadcast", src)
+        self.check_destination(dst)
+        whole = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
+        return self.broadcast_from_worker0(whole, dst, in_group)
 
     def scatter(
         self,
-        array: Any,
+        src: Any,
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
-        """Split a host array over the workers; the caller may change `array` as soon as this returns.
+        """Split a host array over the workers; the caller may change `src` as soon as this returns.
 
         Args:
-            array: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
-            dst: register whose arrays, of `array`'s dtype and any shape with ``n * dst.size == array.size``,
+            src: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
+            dst: register whose arrays, of `src`'s dtype and any shape with ``n * dst.size == src.size``,
                 take the parts in C order.
             in_group: the whole array to each group, or once over all workers.
 
@@ -154,15 +152,16 @@ class ArrayVerbs(Calls):
 
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
-        host = _host_array("scatter", array)
+        host = _host_array("scatter", src)
         size = self.topology.group_size if in_group else self.topology.num_workers
         if dst is None and (host.ndim == 0 or host.shape[0] != size):
             raise UsageMistake(
                 f"scatter: the array has shape {host.shape}, expected a first axis of length {size}, "
                 "one part per worker; reshape it or pass a destination"
             )
-        src = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
-        return self.call_packed(builtins.scatter_from_worker0, src, dst, in_group)
+        self.check_destination(dst)
+        whole = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
+        return self.scatter_from_worker0(whole, dst, in_group)
 
     def broadcast_from_worker0(
         self,
@@ -175,7 +174,8 @@ class ArrayVerbs(Calls):
         With `dst`, its arrays have shape `s` and the dtype of `src`. Exact. Cost: `src` is read once and
         written once per worker.
         """
-        return self.call_packed(builtins.broadcast_from_worker0, src, dst, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.broadcast_from_worker0, src, in_group, dst)
 
     def scatter_from_worker0(
         self,
@@ -188,7 +188,8 @@ class ArrayVerbs(Calls):
         Each gets shape `s`, or `dst` filled as in `scatter`. Exact. Cost: each element is read and written
         once; `dst` costs one more copy of a part on every worker, no `dst` one more small broadcast (of `s`).
         """
-        return self.call_packed(builtins.scatter_from_worker0, src, dst, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.scatter_from_worker0, src, in_group, dst, dst is not None)
 
     def gather_to_worker0(
         self,
@@ -203,7 +204,8 @@ class ArrayVerbs(Calls):
         ``n * src.size`` elements in C order, and the others get what `dst` holds there. Exact. Cost: each
         element is read and written once; `dst` costs one more copy of the whole.
         """
-        return self.call_packed(builtins.gather_to_worker0, src, dst, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.gather_to_worker0, src, in_group, dst, dst is not None)
 
     def allreduce(
         self,
@@ -219,7 +221,8 @@ class ArrayVerbs(Calls):
         Cost: each element of every worker's array is read once, each of the result written once per worker.
         """
         op = check_op("allreduce", op)
-        return self.call_packed(builtins.allreduce, src, dst, op, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.allreduce, src, op, in_group, dst)
 
     def allgather(
         self,
@@ -232,7 +235,8 @@ class ArrayVerbs(Calls):
         Shapes and `dst` as in `gather_to_worker0`; `dst` holds an array on every worker. Exact. Cost: each
         element is read once and written once per worker; `dst` costs one more copy of the whole.
         """
-        return self.call_packed(builtins.allgather, src, dst, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.allgather, src, in_group, dst, dst is not None)
 
     def reduce_scatter(
         self,
@@ -247,7 +251,8 @@ class ArrayVerbs(Calls):
         Cost: each element of every worker's array is read once, each of the result written once.
         """
         op = check_op("reduce_scatter", op)
-        return self.call_packed(builtins.reduce_scatter, src, dst, op, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.reduce_scatter, src, op, in_group, dst)
 
     def alltoall(
         self,
@@ -260,7 +265,8 @@ class ArrayVerbs(Calls):
         All arrays have one dtype and one shape `(n * k, *s)`, which is also that of the result and of `dst`.
         Exact. Cost: each element is read and written once.
         """
-        return self.call_packed(builtins.alltoall, src, dst, in_group)
+        self.check_destination(dst)
+        return self.call_packed(builtins.alltoall, src, in_group, dst)
 
     def barrier(self, *, in_group: bool = True) -> None:
         """Let no worker go on before all have come here; the controller does not wait."""

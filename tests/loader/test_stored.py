@@ -114,13 +114,19 @@ def test_a_file_that_was_changed_is_not_read(file, change):
 
 def test_a_file_that_is_gone_is_said_so(file):
     Path(file.path).unlink()
-    with pytest.raises(DiscoError, match="cannot be read any more: No such file"):
+    with pytest.raises(DiscoError, match=r"f\.bin cannot be read: No such file"):
         file.open()
 
 
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageMistake, match="file f is no file"):
         StoredFile.at(tmp_path, "file f")
+
+
+def test_a_file_that_may_not_be_read_is_refused(file, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)  # root may read everything
+    with pytest.raises(UsageMistake, match="file f cannot be read: Permission denied"):
+        StoredFile.at(Path(file.path), "file f")
 
 
 def test_a_sum_is_compared_block_by_block(file, monkeypatch):

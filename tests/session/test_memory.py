@@ -98,6 +98,6 @@ def test_a_message_that_a_call_left_unread_is_an_error(session):
 
 def test_an_error_names_the_registered_function_also_when_arguments_are_copied(session):
     s = session(1)
-    s.get_global_func("runtime.disco.allreduce")(["no number"], None, "sum", True)
+    s.get_global_func("runtime.disco.allreduce")(["no number"], "sum", True)
     with pytest.raises(WorkerError, match=r"call runtime\.disco\.allreduce failed"):
         s.sync_all()

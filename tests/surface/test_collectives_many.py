@@ -119,13 +119,14 @@ def test_gather_to_worker0(session, n, groups, in_group):
 def test_gather_to_worker0_implicit_reshape(session, n, groups, in_group):
     s = session(n, groups)
     size = n // groups if in_group else n
-    dst = s.call_packed(np.zeros, (2, 3 * size))
+    dst = s.empty((2, 3 * size), "float64", worker0_only=True, in_group=in_group)
     s.gather_to_worker0(s.call_packed(mine, (3, 2)), dst, in_group)
     for worker, value in enumerate(dst.get_all()):
-        expected = np.zeros((2, 3 * size))
         if worker == members(worker, n, groups, in_group)[0]:
             expected = np.repeat(numbers(worker, n, groups, in_group), 6).reshape(2, 3 * size)
-        assert value.tolist() == expected.tolist()
+            assert value.tolist() == expected.tolist()
+        else:
+            assert value is None
 
 
 @pytest.mark.parametrize("verb", ["allgather", "gather_to_worker0"])
@@ -147,10 +148,9 @@ def test_scatter_and_gather_undo_each_other(session):
     s = session(6, 2)
     host = np.arange(18.0).reshape(3, 6)
     parts = s.scatter(host, s.empty((2, 3), "float64"))
-    whole = s.gather_to_worker0(parts, s.call_packed(np.zeros, (3, 6))).get_all()
-    nothing = np.zeros((3, 6))
-    assert [value.tolist() for value in whole] == [
-        (host if worker in {0, 3} else nothing).tolist() for worker in range(6)
+    whole = s.gather_to_worker0(parts, s.empty((3, 6), "float64", worker0_only=True)).get_all()
+    assert [None if value is None else value.tolist() for value in whole] == [
+        host.tolist() if worker in {0, 3} else None for worker in range(6)
     ]
 
 

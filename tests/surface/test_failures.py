@@ -75,6 +75,32 @@ IMPOSSIBLE = {  # what is wrong -> (request, who says so, command, what was expe
         "allreduce",
         "allreduce: dict .*holds Python objects.*expected numbers",
     ),
+    "type of a source": (
+        lambda s: s.scatter_from_worker0(s.call_packed(list)),
+        [0],
+        "scatter_from_worker0",
+        "scatter_from_worker0: the first worker's register holds list, expected an array",
+    ),
+    "type of a destination": (
+        lambda s: s.gather_to_worker0(s.call_packed(np.zeros, 2), s.call_packed(dict)),
+        [0],
+        "gather_to_worker0",
+        "gather_to_worker0: the destination's register holds dict, expected an array",
+    ),
+    "no destination on some workers": (
+        lambda s: s.scatter(np.zeros((2, 3)), s.empty((3,), "float64", worker0_only=True)),
+        [1],
+        "scatter_from_worker0",
+        "scatter_from_worker0: the destination's register holds None, expected an array",
+    ),
+    "sizes of a gather": (
+        lambda s: s.gather_to_worker0(
+            s.call_packed(lambda: np.zeros(6 - 2 * who())), s.empty((12,), "float64")
+        ),
+        [0],
+        "gather_to_worker0",
+        r"10 elements do not fill a destination of shape \(12,\)",
+    ),
     "no function in a register": (
         lambda s: s.call_packed(s.call_packed(who)),
         [0, 1],

@@ -88,8 +88,9 @@ def test_import_python_module_takes_dotted_names(session):
 def test_import_python_module_gives_the_import_error_back(session, on_path, source, error):
     s = session(2)
     name = "surface_nobody" if source is None else on_path("surface_broken", source)
-    with pytest.raises(disco.WorkerError, match=error):
+    with pytest.raises(disco.WorkerError, match=error) as caught:
         s.import_python_module(name)
+    assert sorted(caught.value.failures) == [0, 1]
     assert s.call_packed(who).get_all() == [0, 1]
 
 

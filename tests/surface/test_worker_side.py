@@ -32,6 +32,7 @@ def test_worker_rank(session, n, groups):
 @groupings
 def test_world_size(session, n, groups):
     s = session(n, groups)
+    assert s.get_global_func("runtime.disco.world_size")().get_all() == [n] * n
     assert s.call_packed(lambda: disco.worker().world_size).get_all() == [n] * n
     assert s.run("num_workers").values == [n] * n
 
@@ -231,3 +232,15 @@ def test_worker_side_collectives(session, n, groups, in_group):
             [peer + rank for peer in peers],
             None,
         ]
+
+
+def test_collectives_by_their_registered_names_take_disco_s_order(session):
+    s = session(4, 2)
+    x = s.get_global_func("runtime.disco.empty")((2, 3), "float32", None, True, True)
+    assert [value is None for value in x.get_all()] == [False, True, False, True]
+    mine = s.call_packed(lambda: np.full(2, float(disco.worker().id)))
+    into = s.call_packed(np.zeros, 2)
+    s.get_global_func("runtime.disco.allreduce")(mine, "sum", True, into)
+    assert [list(value) for value in into.get_all()] == [[1, 1], [1, 1], [5, 5], [5, 5]]
+    joined = s.get_global_func("runtime.disco.allgather")(mine, False)
+    assert joined.get(3).shape == (8,)

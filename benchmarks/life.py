@@ -116,19 +116,24 @@ def worker(effort: Effort) -> list[float]:
     count = effort.count(4000)
     samples = []
     for _ in range(effort.repeat + 1):
-        made = Worker(0, Topology(1), ThreadPlane(1), lambda _: None)
+        made = Worker(0, Topology(1), ThreadPlane(1), refuse)
         made.lane.thread_id = threading.get_ident()
         made.registers.set(1, noop)
         lane: SimpleQueue[Message] = SimpleQueue()
-        for seq in range(count):
+        for seq in range(1, count + 1):
             lane.put((seq, 2, 1, (), (), (2,)))
-        lane.put(Stop(count))
+        lane.put(Stop(count + 1))
         context = contextvars.copy_context()
         start = perf_counter()
         context.run(made.serve, made.lane, lane.get)
         samples.append((perf_counter() - start) / count)
         made.dispose()
     return samples[1:]
+
+
+def refuse(event: object) -> None:
+    """A plain call has nothing to tell."""
+    raise RuntimeError(f"the worker said {event}")
 
 
 def queue(effort: Effort) -> list[float]:

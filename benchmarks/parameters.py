@@ -5,7 +5,9 @@
 A safetensors file and a TVM parameter folder with the same float32 tensors are written to a temporary folder.
 Every load happens in a process of its own, because memory that was freed before makes a second one faster:
 the session starts, a file with one small tensor is loaded, so that everything is imported, then the clock.
-The files are in the page cache: what is measured is the loading, not the disk.
+The files are in the page cache: what is measured is the loading, not the disk. Fresh memory is the larger
+part of it, and on a virtual machine that gets its memory from the host page by page, the part that varies:
+read a figure beside that of the plain copy, and repeat it.
 
 Memory is measured in a further process, because that slows a load down: `tracemalloc` sees every array that
 NumPy allocates, in all threads. Its peak during the load, less what is held afterwards (all workers' parts),
@@ -131,9 +133,10 @@ def plain_read(_: ThreadedSession, folder: Path) -> Callable[[], object]:
     return partial(np.fromfile, folder / BINARY, np.uint8)
 
 
-def plain_copy(session: ThreadedSession, folder: Path) -> Callable[[], object]:
-    """As many threads as workers each copy their part of an array into fresh memory."""
-    parts = np.split(np.fromfile(folder / BINARY, np.uint8), session.num_workers)
+def plain_copy(session: ThreadedSession, folder: Path, *, whole: bool = False) -> Callable[[], object]:
+    """As many threads as workers each copy their part of an array, or all of it, into fresh memory."""
+    source = np.fromfile(folder / BINARY, np.uint8)
+    parts = [source] * session.num_workers if whole else np.split(source, session.num_workers)
 
     def copy() -> object:
         targets = [np.empty_like(part) for part in parts]
@@ -160,6 +163,7 @@ def everybody(workers: int) -> int:
 WAYS = {
     "read": Way("`np.fromfile`, one thread", once, plain_read),
     "copy": Way("`np.copyto` to fresh memory, a thread per worker", once, plain_copy),
+    "copy.whole": Way("the same, all of it by every thread", everybody, partial(plain_copy, whole=True)),
     "axis0": Way("load_safetensors, axis 0", once, partial(split, axis=0, verb="load_safetensors")),
     "axis1": Way("load_safetensors, axis 1", once, partial(split, axis=1, verb="load_safetensors")),
     "whole": Way(

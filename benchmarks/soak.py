@@ -4,7 +4,7 @@
 
 Every value is predicted by a model in the controller and compared; every error is one that was provoked. At
 twenty moments memory, threads and registers are noted. The exit status is 1 if anything was not as predicted,
-or if memory or the number of threads grew.
+or if memory grew or the number of threads changed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import psutil
 
 import disco_magic as disco
 from disco_magic.core.words import human_bytes, human_seconds
+from disco_magic.errors import WorkerInterrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +110,7 @@ class Soak:
 
     def __init__(self, workers: int, groups: int, seed: int) -> None:
         self.dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
-        self.session = disco.ThreadedSession(workers, groups)
+        self.session = disco.ThreadedSession(workers, groups, max_outstanding=500)
         self.workers, self.size = workers, workers // groups
         self.pool: list[Held] = []
         self.errors = 0
@@ -221,7 +222,7 @@ class Soak:
         worker, x = self.dice.randrange(self.workers), self.pick()
         poisoned = self.session.call_packed(boom_on, x.ref, worker)
         dependent = self.session.call_packed(mix, poisoned, x.ref, 3)
-        failures = self.expect(self.session.sync_all)
+        failures = self.expect(self.session.sync_all, ValueError)
         if set(failures) != {worker}:
             raise SystemExit(f"workers {set(failures)} failed, expected {worker} alone")
         other = (worker + 1) % self.workers
@@ -231,7 +232,7 @@ class Soak:
         """One worker calls another collective than the others."""
         worker = self.dice.randrange(self.workers)
         code = f"barrier(in_group=False) if worker_id == {worker} else allreduce(1, in_group=False)"
-        failures = self.expect(lambda: self.session.run(code))
+        failures = self.expect(lambda: self.session.run(code), disco.PlaneMismatch)
         if len(failures) != self.workers:
             raise SystemExit(f"a mismatch was raised on {set(failures)} only")
 
@@ -243,16 +244,18 @@ class Soak:
         for _ in range(self.workers):
             begun.acquire()
         running.cancel()
-        failures = self.expect(running.wait)
+        failures = self.expect(running.wait, WorkerInterrupt)
         if len(failures) != self.workers:
             raise SystemExit(f"an interrupt ended {set(failures)} only")
         del self.session["begun"]
 
-    def expect(self, act: Callable[[], object]) -> dict[int, Any]:
-        """The failures that `act` must raise."""
+    def expect(self, act: Callable[[], object], kind: type[BaseException]) -> dict[int, Any]:
+        """The failures that `act` must raise, all of that kind."""
         try:
             act()
         except disco.WorkerError as error:
+            if not all(isinstance(failure.exception, kind) for failure in error.failures.values()):
+                raise SystemExit(f"expected {kind.__name__}, got {error}") from error
             self.errors += 1
             return error.failures
         raise SystemExit("an error that was provoked did not come")
@@ -330,8 +333,8 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if LENGTH % options.workers:
-        parser.error(f"--workers must divide {LENGTH}")
+    if options.workers < 2 or LENGTH % options.workers or options.workers % options.groups:
+        parser.error(f"--workers must divide {LENGTH} and be at least 2, --groups must divide --workers")
     moments = soak(options.minutes, options.workers, options.groups, options.seed)
     found = verdict(moments)
     last = moments[-1]

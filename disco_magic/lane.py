@@ -7,7 +7,7 @@
      the same operation, which CPython makes atomic. Exactly one of them gets it; the other sees IndexError.
   3. If the interrupt got it (`seize`), it may inject, and the thread, on its IndexError, goes to `end`, which
      lets an injection strike that has not struck yet; only then the worker changes any state.
-  4. An injection that strikes between user code and step 3 escapes from `Worker.serve`; `Worker.run` ends
+  4. An injection that strikes between user code and step 3 escapes from `Serving.serve`; `Serving.run` ends
      the command.
 
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`

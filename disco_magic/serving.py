@@ -49,6 +49,16 @@ class Serving:
         topology, plane, session_id: what its context shows.
         deliver: takes the worker's events; called from the worker's thread.
         extras: names the front end adds behind the namespace.
+
+    Attributes:
+        lane: the hold of the thread that serves; another one after `abandon`.
+        mutex: guards what `lane.py` says; taken by whoever injects, and at both ends of a plane call.
+        guard: shields plane calls.
+        skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
+        scopes: cell -> where it runs, written before the cell is sent.
+        alive, idle: seconds since the first thread began, and without a command; started by that thread.
+        plane, deliver: the data plane; takes events.
+        context, cells, registers, interpreter: what the worker consists of; its own thread's alone.
     """
 
     def __init__(
@@ -191,7 +201,8 @@ class Serving:
             lane.running.pop()
         except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises
             return self._settle(lane, command, error, value)
-        self._complete(command, value)
+        if not self.plane.mail[self.id] or self._has_read_all(command):
+            self._complete(command, value)
         return True
 
     def _complete(self, command: Command, value: Any) -> None:

@@ -6,7 +6,7 @@ from time import perf_counter
 
 
 class Stopwatch:
-    """Adds up intervals. One thread starts and stops it; any thread may read it.
+    """Adds up intervals, in seconds. One thread starts and stops it; any thread may read it.
 
     Total and beginning are one tuple, replaced at once, so that no reader sees half of a change.
     """
@@ -22,8 +22,8 @@ class Stopwatch:
         return self._state[1] is not None
 
     def start(self) -> None:
-        """Begin an interval."""
-        self._state = (self._state[0], perf_counter())
+        """Begin an interval; one that lasts is kept."""
+        self._state = (self.seconds(), perf_counter())
 
     def stop(self) -> None:
         """End the interval; nothing if none has begun."""

@@ -87,12 +87,16 @@ class Worker(Serving):
         where = f", waiting in {at.seen_by(self.id)}" if at is not None else ""
         return f"executing {self.interpreter.describe(command)}{where}"
 
+    @property
+    def is_executing(self) -> bool:
+        """Whether a command is being executed."""
+        return bool(self.lane.running) or self.lane.interrupted is not None
+
     def account(self) -> Account:
         """What the worker holds and how it spent its time."""
         idle_s, waiting_s, alive_s = self.idle.seconds(), self.plane.waited_s(self.id), self.alive.seconds()
         held = self.registers.contents()
         return Account(
-            busy=bool(self.lane.running) or self.lane.interrupted is not None,
             registers=len(held),
             nbytes=sum(nbytes_of(value) for _, value in held),
             running_s=max(0.0, alive_s - idle_s - waiting_s),

@@ -156,7 +156,7 @@ class Launcher(Protocol):
         """What every worker is doing now, in words; never waits for a worker."""
 
     def backlog(self) -> Sequence[int]:
-        """Commands that every worker was sent and has not taken yet; never waits for a worker."""
+        """Commands that every worker was sent and has not done, the one it executes included; never waits."""
 
     def accounts(self) -> Sequence[Account]:
         """What every worker holds and how it spent its time; never waits for a worker."""

@@ -10,8 +10,8 @@
     an exception while executing  --> fail(command, failure) --> the event to send
 
 One command at a time, in arrival order: `feed` is not called again before `finish` or `fail`.
-It never raises for what users do. The driver executes a `Call` whose operands all have values by itself
-(`Worker.serve`): that is the path of every ordinary command, and a method call costs a tenth of it.
+It never raises for what users do. The driver executes an `Ordinary` call whose operands all have values by
+itself (`Serving.serve`): that is the path of nearly every command, and a method call costs a tenth of it.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ from disco_magic.core.words import aligned, human_bytes, human_seconds
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a launcher knows of one worker; fields as in `WorkerStats`, `busy`: it executes a command."""
+    """What a launcher knows of one worker; fields as in `WorkerStats`."""
 
-    busy: bool
     registers: int
     nbytes: int
     running_s: float
@@ -29,7 +28,8 @@ class WorkerStats:
     Attributes:
         worker: its id.
         sent, done, outstanding: commands; ``sent == done + outstanding``. Commands that drop registers and
-            those that ask for an answer count like calls and cells.
+            those that ask for an answer count like calls and cells. While a worker executes, `done` and
+            `outstanding` may be off by one.
         registers: how many it holds, numbered and named together.
         nbytes: bytes of the arrays, strings and bytes in them; a value in two registers counts twice.
         running_s: seconds spent executing commands.

@@ -10,21 +10,23 @@ if TYPE_CHECKING:
 
 def human_bytes(count: int) -> str:
     """``24 B``, ``1.5 KiB``, ``64 MiB``."""
+    if count < 1000:
+        return f"{count} B"
     size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}" if unit != "B" else f"{count} B"
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
         size /= 1024
-    return f"{size:.3g} TiB"
+        if size < 999.5 or unit == "TiB":
+            break
+    return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
 
 
 def human_seconds(seconds: float) -> str:
     """``12.3 ms``, ``4.56 s``, ``7 min 05 s``, ``3 h 02 min``."""
-    if seconds < 1:
+    if seconds < 0.99995:
         return f"{seconds * 1000:.1f} ms"
-    if seconds < 60:
+    if seconds < 59.995:
         return f"{seconds:.2f} s"
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -22,6 +22,8 @@ ALIGNMENT: Final = 64
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """As `numpy.empty`, beginning at a multiple of 64 bytes; takes 5 us more."""
     kind = np.dtype(dtype)
+    if kind.hasobject:
+        return np.empty(shape, kind)  # over raw memory, whatever lay there would be taken for objects
     raw = np.empty(math.prod(shape) * kind.itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, kind, raw, -raw.ctypes.data % ALIGNMENT)
 

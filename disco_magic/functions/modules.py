@@ -168,9 +168,22 @@ class _Claim:
         self.thread = threading.get_ident()
         self.over = threading.Event()
 
+    def waits_for(self, thread: int) -> bool:
+        """Whether it cannot end before `thread` has ended what it loads: a circle, if that is the caller."""
+        seen: set[int] = set()
+        at: int | None = self.thread
+        while at is not None and at not in seen:
+            if at == thread:
+                return True
+            seen.add(at)
+            awaited = _awaited.get(at)
+            at = None if awaited is None else awaited.thread
+        return False
+
 
 _loaded: dict[str, tuple[Stamp, Module]] = {}
 _claims: dict[str, _Claim] = {}
+_awaited: dict[int, _Claim] = {}  # thread -> whose end it waits for
 
 
 def load(path: str | os.PathLike[str]) -> Module:
@@ -189,15 +202,19 @@ def load(path: str | os.PathLike[str]) -> Module:
     try:
         # Atomic: dict.setdefault, with a key whose hash and comparison are C, is one step of the interpreter.
         while (owner := _claims.setdefault(key, mine)) is not mine:
-            if owner.thread == mine.thread:
+            # Entered before looking: of two that close a circle at once, one at least sees it.
+            _awaited[mine.thread] = owner
+            if owner.waits_for(mine.thread):
                 raise UsageMistake(f"'{full}' loads itself while it is being loaded")
             owner.over.wait(_PATIENCE_S)
+        _awaited.pop(mine.thread, None)
         stamp = _stamp(full)
         known = _loaded.get(key)
         if known is None or known[0] != stamp:
             known = _loaded[key] = (stamp, loader.load(full))
         return known[1]
     finally:
+        _awaited.pop(mine.thread, None)
         if _claims.get(key) is mine:
             del _claims[key]
         mine.over.set()

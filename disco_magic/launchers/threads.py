@@ -164,8 +164,15 @@ class ThreadLauncher:
         ]
 
     def backlog(self) -> list[int]:
-        """Commands that every worker was sent and has not taken yet."""
-        return [channel.size() for channel in self._channels]
+        """Commands that every worker was sent and has not done.
+
+        The queue first: a command that is taken meanwhile counts twice for a moment, never not at all. One
+        that was taken and has not begun yet does not count.
+        """
+        return [
+            channel.size() + worker.is_executing
+            for channel, worker in zip(self._channels, self.workers, strict=True)
+        ]
 
     def accounts(self) -> list[Account]:
         """What every worker holds and how it spent its time."""

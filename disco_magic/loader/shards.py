@@ -104,8 +104,10 @@ class ShardLoader:
         self._check(tensor)
         if tensor.halved:
             return tensor.read()
-        mapped = tensor.mapped()
-        return (mapped if mapped.flags.aligned else mapped.copy()).view(tensor.dtype).reshape(tensor.shape)
+        elements = tensor.elements()
+        return (
+            (elements if elements.flags.aligned else elements.copy()).view(tensor.dtype).reshape(tensor.shape)
+        )
 
     def _read(self, tensor: StoredTensor) -> Array:
         self._check(tensor)

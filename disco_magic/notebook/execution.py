@@ -40,6 +40,7 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         put(session, name, value)
     mode = options.group_outputs or options.output or front.settings.output
     scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
+    session.keep_pace(options.timeout)  # here, where the stop button still ends the wait
     with front.console.cell(scope), attentive() as inbox:
         pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
         scope.handle = handle = CellHandle(front.shell, pending, scope)

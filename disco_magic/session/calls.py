@@ -4,7 +4,7 @@ A call, from here to the registers::
 
     call_packed(f, x) -> [lock: dead references drained, seq, register, command put on every queue] -> DRef
                                         | no reply
-    worker: get -> interpreter -> f(x) outside any lock -> register
+    worker: get -> serve -> f(x) outside any lock -> register        (whatever is not ordinary: interpreter)
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Calls(Dispatch):
         workers: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> DRef:
-        """Call a function on the workers; does not wait.
+        """Call a function on the workers; does not wait for it.
+
+        Waits only if a worker is `max_outstanding` commands behind, until it has caught up.
 
         Args:
             function: a reference to a register that holds one, the name of a registered function, or any
@@ -56,6 +58,7 @@ class Calls(Dispatch):
         Raises:
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
+            WorkerLost: a worker that was behind is gone.
         """
         # Where a reference drops its register is unique to one life of a session.
         if isinstance(function, DRef) and function.drop_from is self.drop_register:

@@ -196,24 +196,29 @@ class Dispatch:
         if self._dead.empty():
             return
         with self._lock:
-            if not self.closed:
+            if not self.closed and not self._dead.empty():  # another thread may have been faster
                 self._flush()
 
-    def keep_pace(self) -> None:
+    def keep_pace(self, timeout: float | None = None) -> None:
         """Wait if a worker is `max_outstanding` commands behind; call it without the lock, before sending.
 
         Looks at the queues only after as many commands as the fullest one had room for then: a controller
         that is not far ahead pays one comparison. Whoever is behind is waited for until it has done all that
         it was sent. A worker that calls its own session is never held up: it would wait for itself.
+
+        Raises:
+            SyncTimeout: that took longer than `timeout` seconds; None: as long as it takes.
+            WorkerLost: a worker that is behind is gone.
         """
         if self.ledger.seq < self._pace_at or self.closed or on_worker_of(self.id):
             return
-        backlog = self._launcher.backlog()
+        # The number first: what other threads send between the two looks must not count as room.
+        sent, backlog = self.ledger.seq, self._launcher.backlog()
         if max(backlog) >= self.max_outstanding:
             behind = tuple(w for w, count in enumerate(backlog) if 2 * count >= self.max_outstanding)
-            self.ask(lambda seq, kills: Sync(seq, kills, behind), behind, None, "a call")
-            backlog = self._launcher.backlog()
-        self._pace_at = self.ledger.seq + max(1, self.max_outstanding - max(backlog))
+            self.ask(lambda seq, kills: Sync(seq, kills, behind), behind, timeout, "a call")
+            sent, backlog = self.ledger.seq, self._launcher.backlog()
+        self._pace_at = sent + max(1, self.max_outstanding - max(backlog))
 
     def _send(self, command: Command, workers: tuple[int, ...]) -> None:
         if len(workers) < self.num_workers:

@@ -7,9 +7,11 @@ holds the session's lock. The next command takes the ids along.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from disco_magic.errors import UsageMistake
+
+D = TypeVar("D", bound="DRef")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,9 +82,12 @@ class DRef:
 
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""
-        function = DPackedFunc(self.session, self.register, name)
-        self.drop_from = given_away
-        return function
+        return self.hand_over(lambda: DPackedFunc(self.session, self.register, name))
+
+    def hand_over(self, make: Callable[[], D]) -> D:
+        """The reference that `make` makes of this one's register, which this one gives up."""
+        self.drop_from = _keep  # first: a register that is freed twice is worse than one that never is
+        return make()
 
     def __repr__(self) -> str:
         session = self.session
@@ -99,7 +104,7 @@ class DRef:
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
 
 
-def given_away(_: int) -> None:
+def _keep(_: int) -> None:
     """The finalizer of a reference that gave its register to another one."""
 
 

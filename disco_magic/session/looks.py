@@ -50,10 +50,7 @@ class Looks(Dispatch):
         with self._lock:  # nothing is sent between counting and looking at the queues
             backlog = self._launcher.backlog()
             sent = [self.ledger.seq - spared for spared in self._spared]
-        outstanding = [
-            min(of_all, waiting + account.busy)
-            for of_all, waiting, account in zip(sent, backlog, accounts, strict=True)
-        ]
+        outstanding = list(map(min, sent, backlog))
         return SessionStats(
             self.id,
             tuple(

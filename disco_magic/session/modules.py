@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions import modules
 from disco_magic.session.calls import Calls
-from disco_magic.session.dref import DPackedFunc, DRef, given_away
+from disco_magic.session.dref import DPackedFunc, DRef
 
 if TYPE_CHECKING:
     import os
@@ -108,9 +108,7 @@ class Modules(Calls):
         full, _ = modules.locate(path)
         place = modules.check_device(device)
         dref = self.call_packed(modules.load_vm_module, str(full), place)
-        module = DModule(dref.session, dref.register, str(path))
-        dref.drop_from = given_away  # the register is the module's now
-        return module
+        return dref.hand_over(lambda: DModule(dref.session, dref.register, str(path)))
 
     def import_python_module(self, name: str) -> None:
         """``import name`` on every worker; waits, so that functions it registers can be found afterwards.

@@ -1,4 +1,4 @@
-"""The session: what a user holds. Its parts: `dispatch`, `calls`, `verbs`, `names`; here life and cells."""
+"""The session: what a user holds. Here its life and cells; its other parts are the mixins imported here."""
 
 from __future__ import annotations
 
@@ -90,6 +90,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         """
         refuse_in_worker(self.id, "run")
         timeout = seconds(timeout)
+        self.keep_pace(timeout)  # here, where Ctrl-C still ends the wait
         with attentive() as inbox:
             return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(timeout)
 
@@ -102,6 +103,8 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         inbox: Inbox | None = None,
     ) -> PendingCell:
         """Send a cell and return at once; see `run`.
+
+        Waits only if a worker is `max_outstanding` commands behind, until it has caught up.
 
         `inbox` is what `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the
         cell then.

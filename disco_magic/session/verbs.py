@@ -40,7 +40,7 @@ class ArrayVerbs(Calls):
 
     def empty(
         self,
-        shape: Sequence[int],
+        shape: int | Sequence[int],
         dtype: Any = "float32",
         device: str | Device | None = None,
         worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
@@ -49,7 +49,7 @@ class ArrayVerbs(Calls):
         """Uninitialised arrays.
 
         Args:
-            shape: of every worker's array.
+            shape: of every worker's array; a number for one axis.
             dtype: anything `numpy.dtype` takes.
             device: its name or a Device, ``"cpu"`` for thread workers without a GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
@@ -64,7 +64,8 @@ class ArrayVerbs(Calls):
         if device is not None:
             builtins.check_device(device)
         try:
-            kind, lengths = np.dtype(dtype), tuple(operator.index(n) for n in shape)
+            kind = np.dtype(dtype)
+            lengths = tuple(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         if any(n < 0 for n in lengths):

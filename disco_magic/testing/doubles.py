@@ -185,8 +185,7 @@ class ScriptedLauncher:
     def accounts(self) -> list[Account]:
         """Workers that are not there hold nothing and spend no time."""
         return [
-            Account(busy=False, registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0)
-            for _ in self.channels
+            Account(registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0) for _ in self.channels
         ]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:

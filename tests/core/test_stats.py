@@ -10,7 +10,16 @@ from disco_magic.core.words import aligned, human_bytes, human_seconds
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (24, "24 B"), (1536, "1.5 KiB"), (64 * 2**20, "64 MiB"), (3 * 2**50, "3.07e+03 TiB")],
+    [
+        (0, "0 B"),
+        (24, "24 B"),
+        (1536, "1.5 KiB"),
+        (64 * 2**20, "64 MiB"),
+        (1_024_000, "0.977 MiB"),
+        (1000, "0.977 KiB"),
+        (999, "999 B"),
+        (3 * 2**50, "3,072 TiB"),
+    ],
 )
 def test_bytes_have_a_unit_that_keeps_them_short(count, text):
     assert human_bytes(count) == text
@@ -18,7 +27,15 @@ def test_bytes_have_a_unit_that_keeps_them_short(count, text):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0, "0.0 ms"), (0.0123, "12.3 ms"), (4.561, "4.56 s"), (425.9, "7 min 05 s"), (10_921, "3 h 02 min")],
+    [
+        (0.0, "0.0 ms"),
+        (0.0123, "12.3 ms"),
+        (0.99996, "1.00 s"),
+        (59.996, "1 min 00 s"),
+        (4.561, "4.56 s"),
+        (425.2, "7 min 05 s"),
+        (10_921, "3 h 02 min"),
+    ],
 )
 def test_seconds_have_a_unit_that_keeps_them_short(seconds, text):
     assert human_seconds(seconds) == text

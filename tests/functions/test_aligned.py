@@ -45,3 +45,12 @@ def test_other_arrays_are_copied_into_aligned_memory(make):
 def test_python_objects_cannot_be_aligned():
     with pytest.raises(UsageMistake, match="dtype object holds Python objects"):
         aligned(np.array([None]))
+
+
+@pytest.mark.parametrize("dtype", [object, [("a", "O"), ("b", "f4")]])
+def test_an_array_of_objects_holds_none_and_no_garbage(dtype):
+    junk = [bytearray(b"\xff" * 256) for _ in range(100)]
+    del junk
+    array = aligned_empty((3,), dtype)
+    assert array.shape == (3,)
+    assert all(value is None for value in (array if dtype is object else array["a"]))

@@ -10,6 +10,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import DiscoError, PlaneAborted, UnknownName, UsageMistake, WorkerError
+from disco_magic.loader import stored
 from tests.loader.files import cache_of, write_cache
 
 groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (6, 3)])
@@ -30,6 +31,12 @@ def negated(whole, out):
 def spoilt(whole, parts, out):
     whole[:] = 0
     axis_0(whole, parts, out)
+
+
+@pytest.fixture(autouse=True)
+def mapped(monkeypatch):
+    """As large parameters are: the small ones of these tests would be read."""
+    monkeypatch.setattr(stored, "MAPPED_NBYTES", 1)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.loader import stored
 from disco_magic.loader.safetensors import open_safetensors
-from disco_magic.loader.stored import StoredFile
+from disco_magic.loader.stored import StoredFile, StoredTensor
 from disco_magic.loader.tensor_cache import open_tensor_cache
 from tests.loader.files import write_cache, write_safetensors
 
@@ -19,6 +19,12 @@ from tests.loader.files import write_cache, write_safetensors
 def part(tensor, axis, rank, count):
     out = np.empty(tensor.part_shape(axis, count), tensor.dtype)
     return out, list(tensor.copy_to(out, axis, rank, count))
+
+
+@pytest.fixture(params=["mapped", "read"], autouse=True)
+def way(request, monkeypatch):
+    """Small tensors are read, others mapped: all tests for both."""
+    monkeypatch.setattr(stored, "MAPPED_NBYTES", 1 if request.param == "mapped" else 2**60)
 
 
 @pytest.fixture
@@ -63,10 +69,10 @@ def test_what_is_read_is_writable_memory_of_its_own(one):
     assert tensor.read().tolist() == [0, 1, 2, 3]
 
 
-def test_writing_to_a_map_leaves_the_file_alone(one):
+def test_writing_to_the_elements_leaves_the_file_alone(one):
     tensor = one(np.arange(4, dtype="u8"))
-    mapped = tensor.mapped()
-    mapped[:] = 0
+    elements = tensor.elements()
+    elements[:] = 0
     assert tensor.read().tolist() == [0, 1, 2, 3]
 
 
@@ -121,6 +127,15 @@ def test_a_file_that_is_gone_is_said_so(file):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageMistake, match="file f is no file"):
         StoredFile.at(tmp_path, "file f")
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_said_so(file, monkeypatch):
+    monkeypatch.setattr(stored, "MAPPED_NBYTES", 2**60)
+    tensor = StoredTensor("x", (4,), np.dtype("i2"), file, 2)  # as if the file had been longer a moment ago
+    with pytest.raises(
+        DiscoError, match=r"f\.bin was cut short while it was read: tensor 'x' is not all there"
+    ):
+        tensor.read()
 
 
 def test_a_file_that_may_not_be_read_is_refused(file, monkeypatch):

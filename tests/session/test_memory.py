@@ -77,10 +77,13 @@ def test_a_cell_names_its_own_failure_first(session):
     del first
 
 
-def test_a_message_that_a_call_left_unread_is_an_error(session):
+@pytest.mark.parametrize(
+    "options", [{}, {"workers": [0, 1]}, {"named": 1}], ids=["ordinary", "chosen workers", "keywords"]
+)
+def test_a_message_that_a_call_left_unread_is_an_error(session, options):
     s = session(2)
 
-    def send_only():
+    def send_only(named=0):
         import disco_magic
 
         me = disco_magic.worker()
@@ -88,7 +91,7 @@ def test_a_message_that_a_call_left_unread_is_an_error(session):
             me.send([1.0], 1)
         me.barrier()
 
-    s.call_packed(send_only)
+    s.call_packed(send_only, **options)
     with pytest.raises(WorkerError) as caught:
         s.sync_all()
     assert isinstance(caught.value.failures[1].exception, PlaneMismatch)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_workers", "drop_register", "fetch", "flush", "interrupt_through",
-    "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own", "picture",
+    "ask", "call_all", "check_destination", "check_workers", "drop_register", "fetch", "flush",
+    "interrupt_through", "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures",
 })
 # fmt: on

@@ -38,9 +38,10 @@ class Lane:
         abandoned: the thread was given up; it must not touch the worker any more.
         shielded: the thread is inside a plane call, where nothing is injected.
         thread_id: of the thread; 0 before it began.
+        inject_at: when the command may be injected into again, on the monotonic clock.
     """
 
-    __slots__ = ("abandoned", "interrupted", "running", "shielded", "thread_id")
+    __slots__ = ("abandoned", "inject_at", "interrupted", "running", "shielded", "thread_id")
 
     def __init__(self) -> None:
         self.running: list[Message] = []
@@ -48,6 +49,7 @@ class Lane:
         self.abandoned = False
         self.shielded = False
         self.thread_id = 0
+        self.inject_at = 0.0
 
     def seize(self, through: int) -> Command | None:
         """Take the command that is executed away from its thread, if its `seq` is ``<= through``."""
@@ -71,6 +73,7 @@ class Lane:
             except WorkerInterrupt:
                 pass  # expected here, and only here: whoever injects holds the mutex
         self.interrupted = None
+        self.inject_at = 0.0
         self.running.clear()
         return interrupted
 

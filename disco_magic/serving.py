@@ -265,7 +265,8 @@ class Serving:
 
     def failure(self, command: Command, error: BaseException) -> Failure:
         """What `error` means on this worker, with the user's own frames only."""
-        error.__traceback__ = own_frames(error)
+        # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
+        BaseException.with_traceback(error, own_frames(error))
         return Failure(self.id, command.seq, self.interpreter.describe(command), error, error_text(error))
 
     def dispose(self) -> None:

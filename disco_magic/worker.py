@@ -20,6 +20,8 @@ from disco_magic.lane import Lane
 from disco_magic.serving import Serving
 
 IDLE: Final = "idle"
+# Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
+AGAIN_S: Final = 0.2
 
 
 class Worker(Serving):
@@ -47,7 +49,10 @@ class Worker(Serving):
                     cancel()
                 except RuntimeError:
                     cancel = None  # the loop was closed in this moment: the await is over
-            if cancel is None and not lane.shielded:
+            now = time.monotonic()
+            # Not at once again: what strikes while the last one is dealt with would end the thread.
+            if cancel is None and not lane.shielded and now >= lane.inject_at:
+                lane.inject_at = now + AGAIN_S
                 injection.inject(lane.thread_id)
             return True
 

@@ -92,7 +92,7 @@ def test_a_plain_installation_needs_five_packages_only(wheel: zipfile.ZipFile) -
 def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> None:
     lines = _metadata(wheel, "METADATA").splitlines()
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
-    assert extras == {"cuda12", "cuda13", "rocm", "mpi", "tvm", "lab", "test", "bench", "dev"}
+    assert extras == {"cuda12", "cuda13", "rocm", "mpi", "tvm", "loader", "lab", "test", "bench", "dev"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def human_bytes(count: int) -> str:
     """``24 B``, ``1.5 KiB``, ``64 MiB``."""
-    if count < 1000:
+    if count < 1024:
         return f"{count} B"
     size = float(count)
     for unit in ("KiB", "MiB", "GiB", "TiB"):

@@ -100,10 +100,12 @@ class Calls(Dispatch):
                     kills += self._drain()
                     dest = ledger.new_register()
                 # else: the register that dies is the one that is taken again, which changes no account
+            # Before it is sent: a KeyboardInterrupt from here on drops it, and with it the register.
+            dref = DRef(self, dest)  # type: ignore[arg-type]
             command: Ordinary = (seq, dest, target, operands, refs, kills)
             for send in self._sends:
                 send(command)
-        return DRef(self, dest)  # type: ignore[arg-type]
+        return dref
 
     def get_global_func(self, name: str) -> DPackedFunc:
         """A function by its registered name, as a register on every worker.

@@ -154,9 +154,9 @@ class Dispatch:
         self.keep_pace()
         with self._lock:
             seq, kills = self._ordinal(chosen)
-            register = self.ledger.new_register()
-            self._send(make(seq, register, kills), chosen)
-        return DRef(self, register)  # type: ignore[arg-type]
+            dref = DRef(self, self.ledger.new_register())  # type: ignore[arg-type] # before it is sent: see `call_all`
+            self._send(make(seq, dref.register, kills), chosen)
+        return dref
 
     def ask(self, make: Make, workers: tuple[int, ...], timeout: float | None, verb: str) -> Expectation:
         """Send ``make(seq, kills)`` and wait for the replies of `workers`.

@@ -33,8 +33,8 @@ class DRef:
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session
-        self.register = register
         self.drop_from: Callable[[int], None] = session.drop_register
+        self.register = register
 
     def __del__(self) -> None:
         try:

@@ -46,9 +46,13 @@ class Looks(Dispatch):
         """
         if self.closed:
             self._refuse()
-        accounts = self._launcher.accounts()
-        with self._lock:  # nothing is sent between counting and looking at the queues
-            backlog = self._launcher.backlog()
+        # All of one life of the session: another thread may restart it meanwhile.
+        launcher, lock = self._launcher, self._lock
+        accounts = launcher.accounts()
+        with lock:  # nothing is sent between counting and looking at the queues
+            if self.closed or launcher is not self._launcher:
+                self._refuse()
+            backlog = launcher.backlog()
             sent = [self.ledger.seq - spared for spared in self._spared]
         outstanding = list(map(min, sent, backlog))
         return SessionStats(

@@ -118,12 +118,11 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         self.keep_pace()
         with self._lock:
             seq, kills = self._ordinal(chosen)
-            dest = self.ledger.new_register()
+            values = DRef(self, self.ledger.new_register())
             inbox = self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
-            self._send(Run(seq, dest, cell, kills, present), chosen)
-        values = DRef(self, dest)
+            self._send(Run(seq, values.register, cell, kills, present), chosen)
         return PendingCell(self, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:

@@ -16,8 +16,8 @@ from disco_magic.core.words import aligned, human_bytes, human_seconds
         (1536, "1.5 KiB"),
         (64 * 2**20, "64 MiB"),
         (1_024_000, "0.977 MiB"),
-        (1000, "0.977 KiB"),
-        (999, "999 B"),
+        (1000, "1000 B"),
+        (1023, "1023 B"),
         (3 * 2**50, "3,072 TiB"),
     ],
 )

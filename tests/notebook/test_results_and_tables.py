@@ -99,7 +99,7 @@ def test_statistics_of_a_sample_say_so_and_a_single_element_shows_its_value():
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (1 << 50, "1.02e+03 TiB")],
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (1 << 50, "1,024 TiB")],
 )
 def test_bytes_read_like_sizes(count, text):
     assert human_bytes(count) == text

@@ -176,7 +176,7 @@ def words(error: BaseException) -> str:
     """``str(error)``, also of an exception whose own ``__str__`` raises."""
     try:
         return str(error).strip()
-    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
+    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
         return "<exception str() failed>"
 
 

@@ -183,10 +183,11 @@ class Interpreter:
     # --- a method per command ------------------------------------------------------------------
 
     def _call(self, command: Call) -> Step:
-        function, values = command.function, self._values
+        function: Any = command.function
+        values = self._values
         arguments = list(command.args)
         try:
-            if isinstance(function, int):
+            if type(function) is int:  # not isinstance: a subclass may be callable
                 function = values[function]
             for position in command.refs:
                 arguments[position] = values[arguments[position]]

@@ -128,9 +128,10 @@ def locate(path: str | os.PathLike[str]) -> tuple[Path, Loader]:
     """
     try:
         full = Path(path).expanduser().resolve()
+        is_there = full.exists()
     except (TypeError, ValueError, RuntimeError, OSError):
         raise UsageMistake(f"a module is loaded by its path, got {path!r}") from None
-    if not full.exists():
+    if not is_there:
         beside = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
         hint = near_misses(full.name, beside) or "check the path"
         raise UsageMistake(f"there is no module '{path}' (expected it at {full}); {hint}")
@@ -222,7 +223,11 @@ def load(path: str | os.PathLike[str]) -> Module:
 
 def _stamp(path: Path) -> Stamp:
     """What changes when a module is edited: names, times and sizes of its files."""
-    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    if not path.is_dir():
+        now = path.stat()
+        return ((str(path), now.st_mtime_ns, now.st_size),)
+    # What is no file, an editor's lock for instance, is a link to nowhere: nothing of the package.
+    files = [file for file in sorted(path.rglob("*.py")) if file.is_file()]
     return tuple((str(file), (now := file.stat()).st_mtime_ns, now.st_size) for file in files)
 
 

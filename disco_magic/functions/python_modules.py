@@ -38,7 +38,8 @@ class PythonModule(Module):
         names = vars(self.module)
         public = names.get("__all__")
         if public is None:
-            public = [name for name in names if not name.startswith("_") and self._is_own(names[name])]
+            own = (name for name in names if isinstance(name, str) and not name.startswith("_"))
+            public = [name for name in own if self._is_own(names[name])]
         return sorted(name for name in public if callable(names.get(name)))
 
     def lack(self, name: str) -> str:

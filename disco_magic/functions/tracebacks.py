@@ -34,7 +34,20 @@ def own_frames(error: BaseException) -> TracebackType | None:
 
 
 def error_text(error: BaseException) -> str:
-    """`error` as Python prints it, with ``File "Cell In[7]"`` for the file a cell was compiled as."""
+    """`error` as Python prints it, with ``File "Cell In[7]"`` for the file a cell was compiled as.
+
+    An exception whose class runs code of the user's where it is asked for its parts, and fails there, is told
+    by its type alone.
+    """
+    try:
+        return _told(error)
+    except WorkerInterrupt:
+        raise
+    except BaseException as odd:  # noqa: BLE001 - whatever that code raises must not end the worker
+        return f"{type(error).__name__}: <its traceback could not be told: {type(odd).__name__}>"
+
+
+def _told(error: BaseException) -> str:
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
     text = told
     while told is not None:

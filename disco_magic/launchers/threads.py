@@ -200,5 +200,6 @@ class ThreadLauncher:
     def _join(self, workers: list[int], timeout_s: float) -> list[int]:
         deadline = time.monotonic() + timeout_s
         for number in workers:
-            self._threads[number].join(max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            self._threads[number].join(min(left, threading.TIMEOUT_MAX))
         return [number for number in workers if self._threads[number].is_alive()]

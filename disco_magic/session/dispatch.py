@@ -173,7 +173,11 @@ class Dispatch:
             pump = self._pump  # of this life: a restart meanwhile begins another one, with equal numbers
             seq, kills = self._ordinal(workers)
             inbox = pump.expect(seq, workers)
-            self._send(make(seq, kills), workers)
+            try:
+                self._send(make(seq, kills), workers)
+            except BaseException:  # a KeyboardInterrupt: nobody will wait for it
+                pump.forget(seq)
+                raise
         try:
             item = take(inbox, timeout)
         except BaseException as error:

@@ -59,6 +59,7 @@ class DModule(DRef):
         Raises:
             WorkerError: it could not be loaded.
         """
+        self.session.own(self)
         if self._names is None:
             # All are asked, so that all say now, and none later, that the module could not be loaded.
             self._names = tuple(self.session.call_packed(modules.names_of, self).get_all()[0])

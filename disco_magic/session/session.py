@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from disco_magic.core.messages import Run, Stop
@@ -141,14 +142,16 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
         return list(self._launcher.replace_stuck(workers))
 
-    def shutdown(self, timeout: float = 5.0) -> None:
+    def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.
 
         Args:
             timeout: seconds that what was sent may still take; then the rest of it is interrupted, and a
-                second later left alone. 0 interrupts at once.
+                second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as long as
+                it takes.
         """
         refuse_in_worker(self.id, "shutdown")
+        patience = seconds(timeout)
         with self._lock:
             if self.closed:
                 return
@@ -157,7 +160,11 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
             self._send(Stop(through), self._everybody)
             for channel in self._channels:
                 channel.close()
-        self._launcher.stop(timeout, through)
+        try:
+            self._launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
+        except KeyboardInterrupt:
+            self._launcher.stop(0.0, through)
+            raise
 
     def restart(self) -> None:
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""

@@ -49,3 +49,12 @@ def test_sources_of_the_last_thousand_cells_are_kept_and_no_more():
         compile_cell("pass")
     assert sites.label_of(first) is None
     assert first not in linecache.cache
+
+
+def test_an_exception_that_cannot_be_asked_for_its_parts_is_told_by_its_type():
+    class Odd(Exception):
+        @property
+        def __cause__(self):
+            raise SystemExit
+
+    assert error_text(Odd()) == "Odd: <its traceback could not be told: SystemExit>"

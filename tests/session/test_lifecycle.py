@@ -281,3 +281,42 @@ def test_a_handler_that_c_code_installed_is_left_alone(monkeypatch):
     with sigint_into(None):
         pass
     assert changed == []
+
+
+@pytest.mark.parametrize("timeout", ["x", -1, float("nan")])
+def test_an_impossible_patience_of_shutdown_is_refused_and_ends_nothing(session, timeout):
+    s = session(1)
+    with pytest.raises(UsageMistake, match="expected a number of seconds"):
+        s.shutdown(timeout=timeout)
+    assert s.run("1").values == [1]
+
+
+@pytest.mark.parametrize("timeout", [None, 1e300, float("inf")])
+def test_shutdown_may_wait_as_long_as_it_takes(session, timeout):
+    s = session(1)
+    kept = s.call_packed(int)
+    s.shutdown(timeout=timeout)
+    assert s.closed
+    assert kept.register
+
+
+def test_ctrl_c_while_shutdown_waits_stops_what_still_works(session):
+    s = session(1)
+    begun = threading.Semaphore(0)
+    s["begun"] = s.call_packed(lambda: begun.release)
+    pending = s.run_nowait("begun()\nwhile True:\n    pass")
+    begun.acquire()
+    stop, asked = s._launcher.stop, []
+
+    def interrupted_once(timeout_s, through):
+        asked.append(timeout_s)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        return stop(timeout_s, through)
+
+    s._launcher.stop = interrupted_once
+    with pytest.raises(KeyboardInterrupt):
+        s.shutdown(timeout=None)
+    assert asked[1] == 0.0
+    assert pending.done()
+    assert not any(thread.is_alive() for thread in workers_of(s))

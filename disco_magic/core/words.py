@@ -13,11 +13,12 @@ def human_bytes(count: int) -> str:
     if count < 1024:
         return f"{count} B"
     size = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
+    for unit in ("KiB", "MiB", "GiB"):
         size /= 1024
-        if size < 999.5 or unit == "TiB":
-            break
-    return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+    size /= 1024
+    return f"{size:.3g} TiB" if size < 999.5 else f"{size:,.0f} TiB"
 
 
 def human_seconds(seconds: float) -> str:

@@ -6,12 +6,14 @@ import contextvars
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout
 from disco_magic.session import pump
+from tests.session.conftest import interrupt_main
 
 
 def who():
@@ -35,10 +37,18 @@ def test_ctrl_c_stops_the_cell_on_all_workers(busy):
 
 def test_ctrl_c_says_which_threads_were_replaced(busy, gate):
     s = busy(2)
+
+    def press():
+        gate.arrived()  # from here on it is in C code, where nothing can strike
+        interrupt_main()
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
     with pytest.raises(
         KeyboardInterrupt, match=r"The thread of \[1\] was stuck in a call that cannot be interrupted"
     ):
-        s.run("if worker_id == 1: interrupt_main(); gate()")
+        s.run("if worker_id == 1: gate()")
+    pressing.join()
     assert s.run("worker_id").values == [0, 1]
 
 

@@ -9,10 +9,11 @@ import hashlib
 import importlib
 import re
 import sys
+import threading
 import types
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.modules import Module
 
@@ -57,6 +58,11 @@ class PythonModule(Module):
         return home.startswith(f"{self.module.__name__}.")
 
 
+# CPython's finder takes entries out of a dictionary that it does not lock: of two threads at once one gets a
+# KeyError, also when they load different modules.
+_invalidating: Final = threading.Lock()
+
+
 def load(path: Path) -> PythonModule:
     """Import a file or package under a private name, which says where it is.
 
@@ -72,7 +78,8 @@ def load(path: Path) -> PythonModule:
     module = module_from_spec(spec)
     former = _forget(name)
     sys.modules[name] = module
-    importlib.invalidate_caches()
+    with _invalidating:
+        importlib.invalidate_caches()
     try:
         # Executed here, and not by the import system's own loader: compiled files are told apart by whole
         # seconds, and its frames would stand above the user's in a traceback.

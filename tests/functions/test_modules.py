@@ -378,3 +378,41 @@ def test_a_module_is_imported_by_its_name():
     assert "xml.dom.minidom" in sys.modules
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         modules.import_python_module("no_such_module")
+
+
+def test_modules_that_load_each_other_on_two_threads_are_a_mistake_and_no_deadlock(tmp_path):
+    import threading
+
+    for mine, other in (("a", "b"), ("b", "a")):
+        (tmp_path / f"{mine}.py").write_text(
+            "import builtins\nfrom disco_magic.functions import modules\n"
+            f"builtins.disco_test_meet({mine!r})\nmodules.load({str(tmp_path / f'{other}.py')!r})\n"
+        )
+    import builtins
+
+    both, met, errors = threading.Barrier(2), set(), []
+
+    def meet(name):
+        if name not in met:  # who finds the other one failed tries again, alone
+            met.add(name)
+            both.wait(30)
+
+    builtins.disco_test_meet = meet
+
+    def load(name):
+        try:
+            modules.load(tmp_path / f"{name}.py")
+        except UsageMistake as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in "ab"]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+    finally:
+        del builtins.disco_test_meet
+    assert errors
+    assert all("loads itself while it is being loaded" in error for error in errors)

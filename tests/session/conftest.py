@@ -29,14 +29,25 @@ def give(*args, **kwargs):
     return args, kwargs
 
 
-def interrupt_main():
-    """Ctrl-C, as the terminal or the stop button does it, as soon as the main thread waits in a session."""
+def until(condition):
+    """Return when `condition` holds; some other thread is about to bring it about."""
     pause = threading.Event()
     for _ in range(60_000):
-        if sys._current_frames()[MAIN].f_code is pump.take.__code__:
-            signal.pthread_kill(MAIN, signal.SIGINT)
+        if condition():
             return
         pause.wait(0.001)
+    pytest.fail("it never came to that")
+
+
+def main_waits():
+    """Whether the main thread waits in a session."""
+    return sys._current_frames()[MAIN].f_code is pump.take.__code__
+
+
+def interrupt_main():
+    """Ctrl-C, as the terminal or the stop button does it, as soon as the main thread waits in a session."""
+    until(main_waits)
+    signal.pthread_kill(MAIN, signal.SIGINT)
 
 
 @pytest.fixture

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout, UsageMistake, WorkerLost
-from disco_magic.session import pump
 from disco_magic.testing.doubles import scripted_session
-
-MAIN = threading.main_thread().ident
-
-
-def in_wait():
-    """Whether the main thread waits in a session."""
-    return sys._current_frames()[MAIN].f_code is pump.take.__code__
+from tests.session.conftest import MAIN, main_waits, until
 
 
 @pytest.fixture
@@ -28,12 +20,8 @@ def when_waiting():
 
     def start(act):
         def watch():
-            pause = threading.Event()
-            for _ in range(60_000):
-                if in_wait():
-                    act()
-                    return
-                pause.wait(0.001)
+            until(main_waits)
+            act()
 
         threads.append(threading.Thread(target=watch))
         threads[-1].start()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
 from disco_magic import stopwatch
 from disco_magic.errors import SessionClosed
 from disco_magic.stopwatch import Stopwatch
+from tests.session.conftest import until
 
 
 def test_all_that_was_sent_is_done_after_a_sync(session):
@@ -72,16 +71,6 @@ def clock(monkeypatch):
     made = Clock()
     monkeypatch.setattr(stopwatch, "perf_counter", made)
     return made
-
-
-def until(condition):
-    """Return when `condition` holds; some other thread is about to bring it about."""
-    pause = threading.Event()
-    for _ in range(60_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    pytest.fail("it never came to that")
 
 
 def times(session):

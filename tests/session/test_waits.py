@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake
+from tests.session.conftest import until
 
 
 def who():
@@ -44,7 +43,7 @@ def test_a_timeout_shows_who_waits_in_which_collective(gated, gate):
     s = gated(2)
     pending = s.run_nowait("if worker_id == 0: gate()\nallreduce(1.0)")
     gate.arrived()
-    _until(lambda: 1 in s._launcher.plane.waiting)
+    until(lambda: 1 in s._launcher.plane.waiting)
     with pytest.raises(SyncTimeout) as caught:
         s.sync_all(timeout=0)
     assert "worker 1: executing Cell" in str(caught.value)
@@ -52,15 +51,6 @@ def test_a_timeout_shows_who_waits_in_which_collective(gated, gate):
     assert "allreduce" in str(caught.value)
     gate.open()
     pending.wait()
-
-
-def _until(condition):
-    pause = threading.Event()
-    for _ in range(60_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    pytest.fail("it never came to that")
 
 
 def test_waiting_for_one_worker_does_not_wait_for_the_others(gated, gate):

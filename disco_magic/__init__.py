@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from disco_magic import errors
     from disco_magic.core.device import Device, device
+    from disco_magic.core.report import CheckReport
     from disco_magic.errors import (
         CellError,
         DiscoError,
+        Divergence,
         PlaneAborted,
         PlaneError,
         PlaneMismatch,
@@ -46,6 +48,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "CellError": "errors",
     "DiscoError": "errors",
+    "Divergence": "errors",
     "PlaneAborted": "errors",
     "PlaneError": "errors",
     "PlaneMismatch": "errors",
@@ -55,6 +58,7 @@ _HOMES = {
     "WorkerError": "errors",
     "WorkerLost": "errors",
     "CellResult": "session.results",
+    "CheckReport": "core.report",
     "DModule": "session.modules",
     "DPackedFunc": "session.dref",
     "DRef": "session.dref",
@@ -77,11 +81,13 @@ __all__ = [
     "REPLICATE",
     "CellError",
     "CellResult",
+    "CheckReport",
     "DModule",
     "DPackedFunc",
     "DRef",
     "Device",
     "DiscoError",
+    "Divergence",
     "PlaneAborted",
     "PlaneError",
     "PlaneMismatch",

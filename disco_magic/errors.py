@@ -9,10 +9,10 @@ session's own end (`SessionClosed`, `SessionBroken`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 class DiscoError(Exception):
@@ -43,7 +43,13 @@ class LaunchError(DiscoError):
 
 
 class SyncTimeout(DiscoError, TimeoutError):
-    """A wait ran out of time; the workers go on. The message says who is where, since when."""
+    """A wait ran out of time. The message says who is where, since when, and who keeps whom waiting.
+
+    Attributes:
+        diagnosis: that, as a `disco_magic.core.doctor.Diagnosis`; taken when the time was over.
+    """
+
+    diagnosis: Any = None
 
 
 class WorkerLost(SessionBroken):
@@ -153,6 +159,21 @@ class CellError(WorkerError):
     """`WorkerError` of a cell."""
 
 
+class Divergence(DiscoError):
+    """Registers that were to agree differ between workers; nothing was changed.
+
+    Attributes:
+        report: the `CheckReport`, row by row.
+        result: the `CellResult` of the cell after which they differ; None if it was no cell's check.
+    """
+
+    result: Any = None
+
+    def __init__(self, message: str, report: Any = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
 def describe(failures: Mapping[int, Failure]) -> str:
     """One line per distinct failure with the workers it happened on, then the origin's traceback."""
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
@@ -188,7 +209,12 @@ def near_misses(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def ranges(workers: list[int] | tuple[int, ...]) -> str:
+def people(workers: Sequence[int]) -> str:
+    """``worker 2`` or ``workers [0-1,3]``."""
+    return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
+
+
+def ranges(workers: Sequence[int]) -> str:
     """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
     ids = sorted(workers)
     parts: list[str] = []

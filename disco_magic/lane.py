@@ -38,12 +38,14 @@ class Lane:
         abandoned: the thread was given up; it must not touch the worker any more.
         shielded: the thread is inside a plane call, where nothing is injected.
         thread_id: of the thread; 0 before it began.
+        left_over: registers that the thread before this one may not have dropped any more.
         inject_at: when the command may be injected into again, on the monotonic clock.
     """
 
-    __slots__ = ("abandoned", "inject_at", "interrupted", "running", "shielded", "thread_id")
+    __slots__ = ("abandoned", "inject_at", "interrupted", "left_over", "running", "shielded", "thread_id")
 
-    def __init__(self) -> None:
+    def __init__(self, left_over: tuple[int, ...] = ()) -> None:
+        self.left_over = left_over
         self.running: list[Message] = []
         self.interrupted: Command | None = None
         self.abandoned = False

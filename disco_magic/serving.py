@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 _NOTHING: Final = object()
 
 
+class _Rare(Exception):
+    """An operand has no value."""
+
+
 class Serving:
     """The ordered half of a `Worker`.
 
@@ -83,7 +87,7 @@ class Serving:
         self.context = WorkerContext(worker, topology, plane, self.guard, session_id=session_id)
         names = new_namespace(self.context, extras(self.context) if extras else {})
         self.cells = CellRunner(self.context, names)
-        self.registers = RegisterFile(names)
+        self.registers = RegisterFile(names, self.context.marks.names)
         self.interpreter = Interpreter(worker, self.registers, copy=copy_of, run=self._run_cell)
 
     def run(self, lane: Lane, get: Get) -> None:
@@ -92,6 +96,7 @@ class Serving:
         if not self.alive.is_running:
             self.alive.start()
         enter_worker(self.context)
+        self.registers.kill(lane.left_over)
         while True:
             try:
                 self.serve(lane, get)
@@ -129,38 +134,36 @@ class Serving:
                 command = self._sleep(get)
             if type(command) is tuple:
                 seq, dest, function, arguments, refs, kills = command
-                if kills:
-                    for register in kills:
-                        values.pop(register, None)
-                    if poisons:
-                        kill(kills)
-                try:
-                    if type(function) is int:
-                        function = values[function]
-                    if refs:
-                        arguments = list(arguments)
-                        for position in refs:
-                            arguments[position] = values[arguments[position]]
-                except KeyError:
-                    function = _NOTHING
-            else:
-                seq = command.seq
-            if function is _NOTHING:
-                if not self._rare(lane, full(command)):
-                    return
-            else:
                 running.append(command)
                 try:
+                    if kills:  # claimed too: what dies with a register may have a finalizer that blocks
+                        for register in kills:
+                            values.pop(register, None)
+                        if poisons:
+                            kill(kills)
+                    try:
+                        if type(function) is int:
+                            function = values[function]
+                        if refs:
+                            arguments = list(arguments)
+                            for position in refs:
+                                arguments[position] = values[arguments[position]]
+                    except KeyError:
+                        raise _Rare from None
                     if seq <= self.skip_through:
                         raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
                     value = function(*arguments)
                     running.pop()
                 except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises
-                    if not self._settle(lane, full(command), error, value):
+                    if not self._odd(lane, full(command), error, value):
                         return
                 else:
                     if not mail or self._has_read_all(full(command)):
                         values[dest] = value
+            else:
+                seq = command.seq
+                if not self._rare(lane, command):
+                    return
             left[me] = seq
             if waiting:
                 plane.leave(me, seq)
@@ -174,8 +177,34 @@ class Serving:
         self.idle.stop()
         return command
 
+    def _odd(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
+        """A call that did not end well, or turned out not to be ordinary; False ends the loop."""
+        if type(error) is not _Rare:
+            return self._settle(lane, command, error, value)
+        return self._unclaim(lane) and self._rare(lane, command)
+
+    def _unclaim(self, lane: Lane) -> bool:
+        """Give the claim on a command back that is to be taken up again; False if this lane was abandoned."""
+        try:
+            lane.running.pop()
+        except IndexError:
+            with self.mutex:
+                lane.end()
+        return not lane.abandoned
+
+    def _kill(self, lane: Lane, command: Command) -> bool:
+        """Drop registers before a command begins; False if this lane was abandoned."""
+        lane.running.append(command)
+        try:
+            self.registers.kill(command.kills)
+        except WorkerInterrupt:  # it ends a finalizer; whether the command is to begin is seen when it does
+            return self._unclaim(lane) and self._kill(lane, command)
+        return self._unclaim(lane)
+
     def _rare(self, lane: Lane, command: Command) -> bool:
         """Everything that is no ordinary call; False ends the loop."""
+        if command.kills and not self._kill(lane, command):
+            return False
         step: Any = self.interpreter.feed(command)
         if step is STOP:
             self.plane.leave(self.id, command.seq)
@@ -248,7 +277,8 @@ class Serving:
             # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
             self._complete(command, value)
             return True
-        if interrupted and not isinstance(error, WorkerInterrupt):
+        self.registers.kill(command.kills)  # what struck may have struck there
+        if interrupted and not issubclass(type(error), WorkerInterrupt):
             # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
             error = WorkerInterrupt().with_traceback(error.__traceback__)
         self.fail(command, error)

@@ -8,13 +8,13 @@ from time import perf_counter
 class Stopwatch:
     """Adds up intervals, in seconds. One thread starts and stops it; any thread may read it.
 
-    Total and beginning are one tuple, replaced at once, so that no reader sees half of a change.
+    Total, beginning and last end are one tuple, replaced at once, so that no reader sees half of a change.
     """
 
     __slots__ = ("_state",)
 
     def __init__(self) -> None:
-        self._state: tuple[float, float | None] = (0.0, None)
+        self._state: tuple[float, float | None, float | None] = (0.0, None, None)
 
     @property
     def is_running(self) -> bool:
@@ -23,13 +23,25 @@ class Stopwatch:
 
     def start(self) -> None:
         """Begin an interval; one that lasts is kept."""
-        self._state = (self.seconds(), perf_counter())
+        self._state = (self.seconds(), perf_counter(), None)
 
     def stop(self) -> None:
         """End the interval; nothing if none has begun."""
-        self._state = (self.seconds(), None)
+        total, since, _ = self._state
+        now = perf_counter()
+        self._state = (total if since is None else total + now - since, None, now)
 
     def seconds(self) -> float:
         """All intervals together, with the one that lasts."""
-        total, since = self._state
+        total, since, _ = self._state
         return total if since is None else total + perf_counter() - since
+
+    def lap(self) -> float | None:
+        """The interval that lasts; None if none does."""
+        since = self._state[1]
+        return None if since is None else perf_counter() - since
+
+    def pause(self) -> float | None:
+        """The time since the last interval ended; None if one lasts, or none has begun yet."""
+        ended = self._state[2]
+        return None if ended is None else perf_counter() - ended

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
+from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import CellRunner
 from disco_magic.functions.describe import nbytes_of
-from disco_magic.functions.sites import innermost_site
+from disco_magic.functions.sites import cell_site, innermost_site
 from disco_magic.lane import Lane
 from disco_magic.serving import Serving
 
-IDLE: Final = "idle"
+if TYPE_CHECKING:
+    from disco_magic.core.doctor import State
+
 # Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
 AGAIN_S: Final = 0.2
 
@@ -69,7 +72,9 @@ class Worker(Serving):
             if command is None:
                 return None
             lane.abandoned = True
-            self.lane = Lane()
+            # Not the register that gets the failure, below.
+            self.lane = Lane(tuple(k for k in command.kills if k != getattr(command, "dest", None)))
+        self.registers = self.interpreter.move()
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
         started = self.cells.started
         self.cells = CellRunner(self.context, self.cells.namespace)
@@ -82,15 +87,40 @@ class Worker(Serving):
         self.fail(command, WorkerInterrupt(f"its thread was stuck in a call that Python cannot end, at {at}"))
         return self.lane
 
-    def position(self) -> str:
-        """What the worker is doing now, in words."""
+    def position(self) -> Position:
+        """What the worker is doing now."""
+        lane = self.lane
+        stopping = lane.interrupted is not None
         try:
-            command = self.lane.interrupted or full(self.lane.running[-1])
+            command = lane.interrupted or full(lane.running[-1])
         except IndexError:
-            return IDLE
-        at = self.plane.waiting.get(self.id)
-        where = f", waiting in {at.seen_by(self.id)}" if at is not None else ""
-        return f"executing {self.interpreter.describe(command)}{where}"
+            return Position(self.id, "idle")
+        words = self.interpreter.describe(command)
+        wait = self.plane.waiting.get(self.id)
+        if wait is not None and not stopping:
+            call, site = wait.call_of(self.id)
+            needs = tuple(wait.missing())
+            waiting_s = self.plane.waiting_s(self.id)
+            return Position(
+                self.id, "waiting" if needs else "moving", words, site, call, needs, seconds=waiting_s
+            )
+        started = self.cells.started
+        seconds = self.idle.pause() if started is None else time.perf_counter() - started
+        state: State = "stopping" if stopping else "executing"
+        return Position(self.id, state, words, self._site(), seconds=seconds, at_most=started is None)
+
+    def _site(self) -> str:
+        """The line of the user's code that is being executed; empty if it is not on the stack: an await."""
+        frame = sys._current_frames().get(self.lane.thread_id)  # noqa: SLF001 - the documented way
+        line = cell_site(frame) or innermost_site(frame)
+        return str(line) if line.filename and (self.cells.started is None or line.is_labelled) else ""
+
+    def missing_because(self) -> str:
+        """Where the worker is while others wait for it, in words; runs no user code."""
+        if not self.is_executing:
+            return "has not begun this command"
+        site = self._site()
+        return f"executing, now at {site}" if site else "executing"
 
     @property
     def is_executing(self) -> bool:

@@ -12,7 +12,7 @@ import disco_magic as disco
 from tests.notebook.conftest import bare  # noqa: F401 - the fixture
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-LOAD, FIRST, PLAIN, FILES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+LOAD, FIRST, CHECKED, PLAIN, FILES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
 def test_the_first_screen_shows_the_line_that_the_readme_promises(bare):  # noqa: F811 - the fixture
@@ -21,6 +21,15 @@ def test_the_first_screen_shows_the_line_that_the_readme_promises(bare):  # noqa
     bare.run(FIRST)
     assert sorted(line for line in bare.lines if "mine" in line) == [f"[{i}] mine {i}.0" for i in range(4)]
     assert bare.lines[-1] == said == "[0-3] 36.0"
+
+
+def test_the_check_says_what_the_readme_shows(bare):  # noqa: F811 - the fixture
+    shown = README.split(CHECKED)[1].split("`--check`")[0]
+    bare.run(LOAD)
+    error = bare.fail(CHECKED, disco.Divergence)
+    lines = [line[4:] for line in shown.splitlines() if line.startswith("    ")]
+    assert [line for line in lines if line not in f"Divergence: {error}".splitlines()] == []
+    assert len(lines) == 4
 
 
 def test_the_block_of_plain_python_prints_what_its_comments_say(capsys):

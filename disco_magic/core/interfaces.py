@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.core.messages import Event, Message
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
@@ -49,7 +50,8 @@ class Plane(Protocol):
         all callers concerned raise.
       * Calls of one scope leave nothing behind that a later scope could see.
 
-      * ``waiting[worker].seen_by(worker)`` says in words what a waiting worker waits for.
+      * ``waiting[worker].call_of(worker)`` says in words what a waiting worker waits in, and at which line
+        of the user's code; ``.missing()`` whom it waits for: nobody, if data is being moved.
 
     The plane relies on:
       * One thread per worker makes that worker's calls; `leave`, `abort` and `close` come from any thread.
@@ -77,6 +79,15 @@ class Plane(Protocol):
 
     def waited_s(self, worker: int) -> float:
         """Seconds that `worker` has spent asleep in calls, for others; from any thread."""
+
+    def waiting_s(self, worker: int) -> float | None:
+        """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""
+
+    def observe(self, look: Callable[[int], str]) -> None:
+        """``look(worker)`` says where a worker is that has not come to a call: for the tables in errors.
+
+        It takes no lock, waits for nobody and runs no user code.
+        """
 
     def abort(self, through: int, reason: str) -> None:
         """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come."""
@@ -152,8 +163,8 @@ class Launcher(Protocol):
     def look_at(self, register: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none; never waits."""
 
-    def positions(self) -> Sequence[str]:
-        """What every worker is doing now, in words; never waits for a worker."""
+    def positions(self) -> Sequence[Position]:
+        """What every worker is doing now; never waits for a worker."""
 
     def backlog(self) -> Sequence[int]:
         """Commands that every worker was sent and has not done, the one it executes included; never waits."""

@@ -73,17 +73,23 @@ def _apply(function: Callable[..., Any], args: Sequence[Any], keywords: dict[str
 
 # Types made by a class statement: looking at an attribute, or repr, may run the user's code there.
 _HEAP_TYPE: Final = 1 << 9
+_QUALNAME: Final = type.__dict__["__qualname__"]  # as `kind.__qualname__`, whatever the class of `kind` says
 
 
 def _name_of(function: object) -> str:
     kind = type(function)
-    if isinstance(function, int):
+    if kind is int:
         return f"register #{function}"
-    if hasattr(kind, "disco_name"):
-        return str(cast("Any", function).disco_name)
-    if kind.__flags__ & _HEAP_TYPE:
-        return kind.__qualname__
-    return str(getattr(function, "__qualname__", None) or getattr(function, "__name__", kind.__qualname__))
+    try:
+        if hasattr(kind, "disco_name"):
+            return str(cast("Any", function).disco_name)
+        if kind.__flags__ & _HEAP_TYPE:
+            return kind.__qualname__
+        return str(
+            getattr(function, "__qualname__", None) or getattr(function, "__name__", kind.__qualname__)
+        )
+    except BaseException:  # noqa: BLE001 - whatever a class of the user's does there must not end the worker
+        return str(_QUALNAME.__get__(kind))
 
 
 class Interpreter:
@@ -104,12 +110,11 @@ class Interpreter:
         run: Callable[[Run], Any],
     ) -> None:
         self.worker = worker
-        self.registers = registers
         self.function: Callable[..., Any] = copy
         self.arguments: tuple[Any, ...] | list[Any] = ()
+        self._use(registers)
         self.origin: Failure | None = None
         self.events: tuple[Event, ...] = ()
-        self._values = registers.values
         self._copy = copy
         self._run = run
         self._table: dict[type, Callable[[Any], Step | Event | None]] = {
@@ -124,6 +129,15 @@ class Interpreter:
             Sync: self._sync,
             Stop: self._stop,
         }
+
+    def move(self) -> RegisterFile:
+        """Go on with a register file that the thread before does not know; see `RegisterFile.moved`."""
+        self._use(self.registers.moved())
+        return self.registers
+
+    def _use(self, registers: RegisterFile) -> None:
+        self.registers = registers
+        self._values = registers.values
 
     def feed(self, command: Command) -> Step | Event | None:
         """Take the next command; see the module's picture for the answer."""
@@ -155,6 +169,8 @@ class Interpreter:
         self.arguments = ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
+        if isinstance(command, Sync):  # a finalizer was stuck that ran with it; it is reached all the same
+            return Reached(self.worker, command.seq)
         if isinstance(command, Call | Store | LoadName):
             self.registers.values.pop(command.dest, None)
             self.registers.poison(command.dest, Poison(failure, reported=True))
@@ -178,6 +194,8 @@ class Interpreter:
             return f"get register #{command.register}"
         if isinstance(command, LoadName | StoreName):
             return f"{'read' if isinstance(command, LoadName) else 'bind'} register '{command.name}'"
+        if isinstance(command, Kill):
+            return f"drop of {', '.join(f'#{register}' for register in command.kills)}"
         return type(command).__name__.lower()
 
     # --- a method per command ------------------------------------------------------------------
@@ -239,7 +257,7 @@ class Interpreter:
 
     def _drop_names(self, command: DropNames) -> None:
         for name in command.names:
-            self.registers.names.pop(name, None)
+            self.registers.drop(name)
 
     def _run_cell(self, command: Run) -> Step:
         self.function = self._run

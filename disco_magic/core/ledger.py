@@ -193,4 +193,4 @@ def _rank(origin: Failure, failure: Failure) -> tuple[int, int]:
 
 def is_consequence(failure: Failure) -> bool:
     """Whether a failure only follows from another one (a released wait, an interrupt)."""
-    return isinstance(failure.exception, PlaneAborted | WorkerInterrupt)
+    return issubclass(type(failure.exception), PlaneAborted | WorkerInterrupt)

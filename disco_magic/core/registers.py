@@ -41,14 +41,21 @@ class Poison:
 
 
 class RegisterFile:
-    """Numbered and named registers of one worker."""
+    """Numbered and named registers of one worker.
 
-    __slots__ = ("names", "poisons", "values")
+    Attributes:
+        values, poisons: register -> value, or why it has none.
+        names: the worker's namespace.
+        marked: names that are meant to be equal on all workers; a name that is dropped loses its mark.
+    """
 
-    def __init__(self, names: MutableMapping[str, Any]) -> None:
+    __slots__ = ("marked", "names", "poisons", "values")
+
+    def __init__(self, names: MutableMapping[str, Any], marked: set[str] | None = None) -> None:
         self.values: dict[int, Any] = {}
         self.poisons: dict[int, Poison] = {}
         self.names = names
+        self.marked = set() if marked is None else marked
 
     def set(self, register: int, value: Any) -> None:
         """Give a register a value, poisoned or not before."""
@@ -66,6 +73,22 @@ class RegisterFile:
             self.values.pop(register, None)
             if self.poisons:
                 self.poisons.pop(register, None)
+
+    def drop(self, name: str) -> None:
+        """Unbind a name; nothing if it is not bound."""
+        self.names.pop(name, None)
+        self.marked.discard(name)
+
+    def moved(self) -> RegisterFile:
+        """A file with the same content, while this one becomes empty.
+
+        For a thread that was given up in the middle of a `kill`: when it goes on, the ids may be others'.
+        """
+        heir = RegisterFile(self.names, self.marked)
+        heir.values, heir.poisons = dict(self.values), dict(self.poisons)
+        self.values.clear()
+        self.poisons.clear()
+        return heir
 
     def public_names(self) -> tuple[str, ...]:
         """The named registers, in the order they were first bound. A leading underscore hides a name."""

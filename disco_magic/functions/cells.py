@@ -28,6 +28,7 @@ import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
+from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.registry import WORKER_MODULE
@@ -50,6 +51,7 @@ class Cell:
         label: the name the user knows, ``Cell In[7]``.
         body: all statements but a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
+        watched: whether the worker writes down which registers it binds.
     """
 
     source: str
@@ -57,6 +59,12 @@ class Cell:
     label: str
     body: types.CodeType | None
     last: types.CodeType | None
+    watched: bool = False
+
+    @property
+    def codes(self) -> list[types.CodeType]:
+        """What there is to execute, in order."""
+        return [code for code in (self.body, self.last) if code is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +164,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     module.__dict__["__builtins__"] = behind
+    context.marks.namespace = module.__dict__
     return module.__dict__
 
 
@@ -204,7 +213,7 @@ class CellRunner:
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
-            value = self._evaluate(cell)
+            value = self._followed(cell)
             if cell.last is None:
                 return CellValue(None, None, b"", time.perf_counter() - start)
             self.namespace["_"] = value
@@ -220,9 +229,21 @@ class CellRunner:
             if scope is not None:
                 scope.ended(self.context.id)
 
-    def _evaluate(self, cell: Cell) -> Any:
+    def _followed(self, cell: Cell) -> Any:
+        """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""
+        context = self.context
+        if context.marks:
+            context.marks.cell_begins()
+        watch = Watch(self.namespace) if cell.watched else None
+        value = self._evaluate(cell.codes)
+        if context.marks:
+            context.marks.cell_ended(cell.codes)
+        if watch is not None:
+            context.bound = watch.bound(cell.codes)
+        return value
+
+    def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""
-        codes = [code for code in (cell.body, cell.last) if code is not None]
         if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
             return self._await(codes)
         value = None

@@ -21,6 +21,11 @@ class Site(NamedTuple):
     filename: str
     line: int
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether it is a line of a cell."""
+        return self.filename in _labels
+
     def __str__(self) -> str:
         label = _labels.get(self.filename)
         if label is None:
@@ -61,3 +66,12 @@ def innermost_site(frame: FrameType | None) -> Site:
             return Site(filename, frame.f_lineno)
         frame = frame.f_back
     return Site("", 0)
+
+
+def cell_site(frame: FrameType | None) -> Site | None:
+    """The innermost line of a stack that is shown under a label: a cell's; None if there is none."""
+    while frame is not None:
+        if frame.f_code.co_filename in _labels:
+            return Site(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None

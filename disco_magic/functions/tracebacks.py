@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import DiscoError, WorkerInterrupt
 from disco_magic.functions.sites import label_of, runtime_file
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+# As `error.__traceback__`, whatever a class of the user's says to that.
+_TRACEBACK: Final = BaseException.__dict__["__traceback__"]
 
 
 def own_frames(error: BaseException) -> TracebackType | None:
@@ -18,17 +21,20 @@ def own_frames(error: BaseException) -> TracebackType | None:
     An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
     too: the line that called the collective is what its reader wants to see.
     """
-    trace = error.__traceback__
+    whole: TracebackType | None = _TRACEBACK.__get__(error)
+    trace = whole
+    ours = issubclass(type(error), DiscoError | WorkerInterrupt)
     while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     if trace is None:
-        return None if isinstance(error, DiscoError | WorkerInterrupt) else error.__traceback__
-    if isinstance(error, DiscoError | WorkerInterrupt):
-        last = step = trace
+        return None if ours else whole
+    if ours:
+        last = trace
+        step: TracebackType | None = trace
         while step is not None:
             if not runtime_file(step.tb_frame.f_code.co_filename):
                 last = step
-            step = step.tb_next  # type: ignore[assignment]
+            step = step.tb_next
         last.tb_next = None
     return trace
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from disco_magic.channels.thread import ThreadChannel
@@ -17,12 +20,13 @@ from disco_magic.errors import LaunchError
 from disco_magic.functions.describe import describe
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.injection import PAUSES_S
-from disco_magic.worker import IDLE, Worker
+from disco_magic.worker import Worker
 
 if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Event
     from disco_magic.core.snapshot import RegisterInfo
@@ -61,6 +65,7 @@ class ThreadLauncher:
         """
         self._deliver = deliver
         mark_records(self)
+        self.plane.observe(partial(_missing_because, weakref.ref(self)))
         try:
             for number in range(self.topology.num_workers):
                 worker = Worker(
@@ -155,12 +160,12 @@ class ThreadLauncher:
         held = [worker.registers.content(register) for worker in self.workers]
         return [None if value is ABSENT else describe(value) for value in held]
 
-    def positions(self) -> list[str]:
-        """What every worker is doing now, in words."""
+    def positions(self) -> list[Position]:
+        """What every worker is doing now."""
         places = [worker.position() for worker in self.workers]
         return [
-            "about to execute what it was sent" if place == IDLE and not channel.empty() else place
-            for place, channel in zip(places, self._channels, strict=True)
+            replace(place, state="queued" if place.state == "idle" and behind else place.state, behind=behind)
+            for place, behind in zip(places, self.backlog(), strict=True)
         ]
 
     def backlog(self) -> list[int]:
@@ -203,3 +208,9 @@ class ThreadLauncher:
             left = max(0.0, deadline - time.monotonic())
             self._threads[number].join(min(left, threading.TIMEOUT_MAX))
         return [number for number in workers if self._threads[number].is_alive()]
+
+
+def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:
+    # Weak: a session that is dropped goes at once, not when the garbage collector comes.
+    alive = launcher()
+    return "its session was dropped" if alive is None else alive.workers[worker].missing_because()

@@ -58,6 +58,8 @@ class LoadPart:
         except BaseException:
             tally.stop()
             raise
+        if self.axis is None:
+            me.marks.add(out)
         return out
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from IPython.display import display
+
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
 from disco_magic.notebook.options import OUT, command_parsers, overview
@@ -68,7 +70,8 @@ def _status(front: Front, _: Namespace) -> None:
         return
     snapshot = session.registers()
     totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
-    print(f"{session!r}\n{session.whereabouts()}\n  {len(snapshot.rows)} registers: {totals}")
+    front.sessions.say(f"{session!r} \u00b7 {len(snapshot.rows)} registers: {totals}")
+    display(session.doctor())  # type: ignore[no-untyped-call]
 
 
 def _registers(front: Front, _: Namespace) -> SessionSnapshot:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import DiscoError, UsageMistake, ranges
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.handle import CellHandle
-from disco_magic.notebook.options import cell_parser
+from disco_magic.notebook.options import CHECKS, cell_parser
 from disco_magic.notebook.output import NotebookScope
 from disco_magic.notebook.results import is_empty, show_only
 from disco_magic.notebook.targets import parse_workers, workers_of_group
+from disco_magic.session.checking import check_cell
 from disco_magic.session.dref import DRef
 from disco_magic.session.pump import attentive
 
@@ -28,10 +31,11 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     Raises:
         CellSyntaxError, UsageMistake, UsageError: nothing was sent.
         CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+        Divergence: with ``--check``, the cell left different registers.
     """
     options = cell_parser().read(line)
     _check(options)
-    cell = compile_notebook_cell(front.shell, line, body)
+    cell = replace(compile_notebook_cell(front.shell, line, body), watched=options.check is not None)
     pushed = front.variables(options.push)
     session = front.sessions.ensure(front.settings)
     workers = _chosen(options, session)
@@ -41,21 +45,27 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     mode = options.group_outputs or options.output or front.settings.output
     scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
     session.keep_pace(options.timeout)  # here, where the stop button still ends the wait
+    began = time.monotonic()
     with front.console.cell(scope), attentive() as inbox:
         pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
         scope.handle = handle = CellHandle(front.shell, pending, scope)
         if options.nowait:
             return _sent(front, options, handle)
-        return _finished(front, options, handle, session, show)
+        result = _ended(front, options, handle)
+    # Out here Ctrl-C ends a wait; up there it is a message to the cell.
+    if options.check:
+        left = None if options.timeout is None else max(0.0, began + options.timeout - time.monotonic())
+        print(_checked(session, result, options.check, left))
+    return _finished(front, options, result, session, show)
 
 
 def _check(options: Namespace) -> None:
     if options.nowait and options.block:
         raise UsageMistake("--nowait and --block exclude each other; leave one out")
-    for name, given in (("--timeout", options.timeout), ("--pull", options.pull), ("--time", options.time)):
-        if options.nowait and given:
+    for name in ("timeout", "pull", "time", "check"):
+        if options.nowait and getattr(options, name):
             raise UsageMistake(
-                f"{name} needs the end of the cell, which --nowait does not wait for; leave one out"
+                f"--{name} needs the end of the cell, which --nowait does not wait for; leave one out"
             )
     if options.output and options.group_outputs:
         raise UsageMistake("--output and --group-outputs both say how output is shown; leave one out")
@@ -85,17 +95,33 @@ def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
     return handle
 
 
-def _finished(
-    front: Front, options: Namespace, handle: CellHandle, session: Session, show: tuple[int, ...] | None
-) -> CellResult | None:
+def _ended(front: Front, options: Namespace, handle: CellHandle) -> CellResult:
     try:
         result = handle.wait(options.timeout)
     except BaseException as error:
         _bind_result(front, options, getattr(error, "result", None))
         raise
     _bind_result(front, options, result)
+    return result
+
+
+def _checked(session: Session, result: CellResult, mode: str, timeout: float | None) -> str:
+    """What agrees between the workers that ran the cell, in a line; raises if anything does not."""
+    values = mode == CHECKS[1]
+    try:
+        report = check_cell(session, result.label, result.workers, values=values, timeout=timeout)
+        report.raise_if_differing()
+    except (DiscoError, KeyboardInterrupt) as error:
+        error.result = result  # type: ignore[union-attr]  # as all errors of a cell have it
+        raise
+    return f"check {report.summary}"
+
+
+def _finished(
+    front: Front, options: Namespace, result: CellResult, session: Session, show: tuple[int, ...] | None
+) -> CellResult | None:
     show_only(result, show)
-    front.bind({name: session[name].get(handle.pending.workers[0]) for name in options.pull})
+    front.bind({name: session[name].get(result.workers[0]) for name in options.pull})
     if options.time:
         times = "  ".join(f"{ranges((worker,))} {_duration(s)}" for worker, s in result.elapsed.items())
         print(f"time {times}")

@@ -11,8 +11,10 @@ from traitlets import TraitError
 from traitlets.config import Config
 
 from disco_magic.notebook.accounts import stats_bundle
+from disco_magic.notebook.checks import report_bundle
 from disco_magic.notebook.completion import make_matcher
 from disco_magic.notebook.console import Console
+from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
@@ -30,7 +32,9 @@ _BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
     ("disco_magic.session.dref", "DRef"): dref_bundle,
     ("disco_magic.core.snapshot", "SessionSnapshot"): snapshot_bundle,
     ("disco_magic.core.snapshot", "Row"): row_bundle,
+    ("disco_magic.core.doctor", "Diagnosis"): diagnosis_bundle,
     ("disco_magic.core.stats", "SessionStats"): stats_bundle,
+    ("disco_magic.core.report", "CheckReport"): report_bundle,
 }
 
 

@@ -13,6 +13,7 @@ from IPython.core.magic_arguments import MagicArgumentParser
 from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
+CHECKS: Final = ("types", "values")
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 _NAME_HELP = "names of variables"
 
@@ -119,6 +120,14 @@ def cell_parser() -> OptionParser:
         help="at the end: by type of output, by engine (= worker), or in turns (order)",
     )
     out("--time", action="store_true", help="show how long each worker took")
+    parser.add_argument_group("workers that should agree").add_argument(
+        "--check",
+        nargs="?",
+        choices=CHECKS,
+        const=CHECKS[0],
+        help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
+        "values: or those marked by worker.replicated in value",
+    )
     data = parser.add_argument_group("variables").add_argument
     data("-o", "--out", type=_name, metavar="NAME", help="bind the result (or the handle) to this variable")
     data("--push", type=_names, default=[], metavar="A,B", help="copy these variables to every worker first")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import UsageMistake, people, ranges
 from disco_magic.functions.sites import call_site
-from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call, people
+from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call
 from disco_magic.planes.reductions import check_op, reduction
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def check_seat(kind: str, seat: Seat) -> None:
         absent = sorted(set(seat.members).difference(seat.present))
         raise UsageMistake(
             f"{kind} at {call_site()}: it needs workers {ranges(seat.members)}, but this command was sent to"
-            f" {people(list(seat.present))} only, so {people(absent)} can never join - send it to all"
+            f" {people(seat.present)} only, so {people(absent)} can never join - send it to all"
             f" workers (drop -w), or call it on a group whose members all have it"
         )
 

@@ -24,14 +24,13 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneAborted, PlaneMismatch
-from disco_magic.planes import circles
-from disco_magic.planes.calls import people
+from disco_magic.errors import PlaneAborted, PlaneMismatch, people
+from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
@@ -52,6 +51,7 @@ class Board:
         waiting: worker -> what it waits for.
         ended: calls with a scope up to here raise.
         asleep: worker -> the time it has spent waiting.
+        look: says in words where a worker is that has not come to a call; asked with the lock held.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -60,6 +60,7 @@ class Board:
         self.waiting: dict[int, Wait] = {}
         self.ended = -1
         self.asleep = [Stopwatch() for _ in range(num_workers)]
+        self.look: Callable[[int], str] | None = None
         self._reason = ""
         # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
         self._failures: list[deque[tuple[int, Failure]]] = [
@@ -92,8 +93,21 @@ class Board:
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
         """Why `wait` is hopeless after `worker` has left its scope."""
-        failure = next((f for scope, f in self._failures[worker] if scope == wait.scope), None)
-        return _gone(worker, wait, failure)
+        return departures.gone(worker, wait, self._failure(worker, wait.scope), self._whereabouts(wait.scope))
+
+    def _failure(self, worker: int, scope: int) -> Failure | None:
+        return next((failure for number, failure in self._failures[worker] if number == scope), None)
+
+    def _whereabouts(self, scope: int) -> Callable[[int], str]:
+        """Where a worker is that others wait for in `scope`, in words."""
+
+        def told(worker: int) -> str:
+            if self.left[worker] >= scope:
+                failure = self._failure(worker, scope)
+                return "finished" if failure is None else f"failed: {failure.summary}"
+            return "has not come to it yet" if self.look is None else self.look(worker)
+
+        return told
 
     def fail(self, wait: Wait, verdict: Verdict) -> None:
         """Give `wait` its verdict and wake everybody who waits for it."""
@@ -137,7 +151,9 @@ class Board:
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
                 if worker in wait.missing() or self.waiting.get(worker) is wait:
-                    self.fail(wait, _gone(worker, wait, failure) if failure else self.gone(worker, wait))
+                    # With `failure`: that of an earlier command may be what made it leave this one too.
+                    why = failure or self._failure(worker, wait.scope)
+                    self.fail(wait, departures.gone(worker, wait, why, self._whereabouts(wait.scope)))
             self._forget_failures()
 
     def abort(self, through: int, reason: str) -> None:
@@ -174,15 +190,3 @@ class Board:
 
 def _distinct(waits: Iterable[Wait]) -> list[Wait]:
     return list({id(wait): wait for wait in waits}.values())
-
-
-def _gone(worker: int, wait: Wait, failure: Failure | None) -> Verdict:
-    if failure is not None:
-        text = f"worker {worker} failed: {failure.summary} - without it, {wait.describe()} cannot complete"
-    elif worker in wait.missing():
-        text = (
-            f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"
-        )
-    else:
-        text = f"worker {worker} left while it was in {wait.describe()}"
-    return Verdict(PlaneAborted, text, failure)

@@ -85,11 +85,6 @@ def describe_array(array: NDArray[Any]) -> str:
     return f"{array.dtype} {array.shape}"
 
 
-def people(workers: list[int]) -> str:
-    """``worker 2`` or ``workers [0-1,3]``."""
-    return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
-
-
 def grouped(calls: Iterable[Call]) -> dict[tuple[str, str], list[int]]:
     """(description, site) -> the workers that made this call there."""
     groups: dict[tuple[str, str], list[int]] = {}

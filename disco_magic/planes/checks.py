@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.planes.calls import GATHERING, SPLITTING, Call, describe_array, people, table
+from disco_magic.errors import people
+from disco_magic.planes.calls import GATHERING, SPLITTING, Call, describe_array, table
 from disco_magic.planes.layout import results, sample
 
 if TYPE_CHECKING:

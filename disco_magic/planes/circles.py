@@ -44,7 +44,8 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
 
 def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
     """The circle in words: one line per worker with what it waits in and for whom."""
+    pairs = zip(workers, workers[1:] + workers[:1], strict=True)
     return "\n".join(
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
-        for worker, needed in zip(workers, workers[1:] + workers[:1], strict=True)
+        for worker, needed in pairs
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from disco_magic.errors import PlaneAborted, PlaneError
-from disco_magic.planes.calls import Call, describe_array, grouped, people
+from disco_magic.errors import PlaneAborted, PlaneError, people
+from disco_magic.planes.calls import Call, describe_array, grouped
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -55,8 +55,11 @@ class Wait(Protocol):
     def describe(self) -> str:
         """What is waited for, who waits, where."""
 
+    def call_of(self, worker: int) -> tuple[str, str]:
+        """What `worker` waits in, and its own line."""
+
     def seen_by(self, worker: int) -> str:
-        """What `worker` waits for, and its own line."""
+        """What `worker` waits in, with whom, and its own line."""
 
 
 class Meeting:
@@ -114,10 +117,15 @@ class Meeting:
             for (text, site), workers in grouped(self.calls.values()).items()
         )
 
+    def call_of(self, worker: int) -> tuple[str, str]:
+        """``allreduce(float32 (3,), op=sum)``, ``Cell In[3], line 4``."""
+        call = self.calls[worker]
+        return call.describe(), str(call.site)
+
     def seen_by(self, worker: int) -> str:
         """``allreduce(float32 (3,), op=sum) of workers [0-3] at Cell In[3], line 4``."""
-        call = self.calls[worker]
-        return f"{call.describe()} of {people(list(self.members))} at {call.site}"
+        call, site = self.call_of(worker)
+        return f"{call} of {people(self.members)} at {site}"
 
     def __str__(self) -> str:
         missing = f" (for {people(self.missing())})" if not self.complete else ""
@@ -173,9 +181,13 @@ class Receive:
         """``recv from worker 0 that worker 1 waits in at Cell In[3], line 4``."""
         return f"recv from worker {self.source} that worker {self.call.worker} waits in at {self.call.site}"
 
-    def seen_by(self, worker: int) -> str:  # noqa: ARG002 - a Wait's signature; only the receiver waits here
+    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits here
+        """``recv from worker 0``, ``Cell In[3], line 4``."""
+        return f"recv from worker {self.source}", str(self.call.site)
+
+    def seen_by(self, worker: int) -> str:
         """``recv from worker 0 at Cell In[3], line 4``."""
-        return f"recv from worker {self.source} at {self.call.site}"
+        return " at ".join(self.call_of(worker))
 
     def __str__(self) -> str:
         return self.seen_by(self.call.worker)

@@ -27,7 +27,7 @@ from disco_magic.planes.meeting import Message
 from disco_magic.planes.rendezvous import Rendezvous
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
@@ -67,6 +67,14 @@ class ThreadPlane:
     def waited_s(self, worker: int) -> float:
         """See `Plane.waited_s`."""
         return self._board.asleep[worker].seconds()
+
+    def waiting_s(self, worker: int) -> float | None:
+        """See `Plane.waiting_s`."""
+        return self._board.asleep[worker].lap()
+
+    def observe(self, look: Callable[[int], str]) -> None:
+        """See `Plane.observe`."""
+        self._board.look = look
 
     # --- coming and going ----------------------------------------------------------------------------
 

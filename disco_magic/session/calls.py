@@ -17,8 +17,8 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.registry import find_func
-from disco_magic.session.dispatch import Dispatch
 from disco_magic.session.dref import DPackedFunc, DRef
+from disco_magic.session.failures import Failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Ordinary
 
 
-class Calls(Dispatch):
+class Calls(Failures):
     """What `Session`, its array verbs and its named registers share."""
 
     def call_packed(
@@ -80,31 +80,51 @@ class Calls(Dispatch):
             )
         return self.call_all(target, operands, refs)
 
-    def call_all(self, target: Any, operands: tuple[Any, ...] = (), refs: tuple[int, ...] = ()) -> DRef:
+    def call_all(  # noqa: C901, PLR0912 - see there
+        self, target: Any, operands: tuple[Any, ...] = (), refs: tuple[int, ...] = ()
+    ) -> DRef:
         """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
         if self.ledger.seq >= self._pace_at:
             self.keep_pace()
-        with self._lock:
-            if self.closed:
-                self._refuse()
-            dead, ledger = self._dead, self.ledger
-            ledger.seq = seq = ledger.seq + 1
-            if dead.empty():
+        turn = self._turn
+        with turn.lock:
+            if turn.taken:
+                turn.refuse()
+            turn.taken = True
+            try:
+                if self.closed:
+                    self._refuse()
+                ledger = self.ledger
+                ledger.seq = seq = ledger.seq + 1
+                # The reference first: a KeyboardInterrupt from then on drops it, and with it the register.
+                deaths = self._dead.qsize()
                 kills: tuple[int, ...] = ()
-                dest = ledger.new_register()
-            else:
-                dest = dead.get()
-                kills = (dest,)
-                if not dead.empty():
-                    ledger.retire(kills)
-                    kills += self._drain()
-                    dest = ledger.new_register()
-                # else: the register that dies is the one that is taken again, which changes no account
-            # Before it is sent: a KeyboardInterrupt from here on drops it, and with it the register.
-            dref = DRef(self, dest)  # type: ignore[arg-type]
-            command: Ordinary = (seq, dest, target, operands, refs, kills)
-            for send in self._sends:
-                send(command)
+                if not deaths:
+                    dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
+                elif deaths == 1:  # the register that dies is the one that is taken again: changes no account
+                    dref = DRef(self, self._dead.get())  # type: ignore[arg-type]
+                    kills = (dref.register,)
+                else:
+                    kills = self._drain()
+                    dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
+                command: Ordinary = (seq, dref.register, target, operands, refs, kills)
+                rest = iter(self._sends)
+                if deaths > 1:
+                    del self._dying[:]
+                try:
+                    for send in rest:
+                        send(command)
+                except BaseException:
+                    while True:
+                        try:
+                            for send in rest:
+                                send(command)
+                        except BaseException:  # noqa: BLE001, S112 - as in `Dispatch._send`
+                            continue
+                        break
+                    raise
+            finally:
+                turn.taken = False
         return dref
 
     def get_global_func(self, name: str) -> DPackedFunc:
@@ -145,7 +165,7 @@ class Calls(Dispatch):
         """Wait until all workers have executed everything sent so far.
 
         Args:
-            timeout: seconds to wait at most; None: for ever.
+            timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
             WorkerError: something failed since errors were last raised.
@@ -171,13 +191,16 @@ class Calls(Dispatch):
         self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
         self.raise_failures()
 
-    def on_worker_0(self, function: Any, dref: DRef, host: Any, *, into_register: bool) -> None:
+    def on_worker_0(
+        self, function: Any, dref: DRef, host: Any, timeout: float | None, *, into_register: bool
+    ) -> None:
         """Call ``function(destination, source)`` on worker 0 with a register and a host array; wait."""
         register = self.own(dref)
         args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
         first = (0,)
+        timeout = self.patience(timeout)  # before anything is sent
         self.issue(lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first)
-        self.sync_worker_0()
+        self.sync_worker_0(timeout)
 
     def check_destination(self, dst: DRef | None) -> None:
         """Refuse, before anything is sent, a destination that is no reference of this session.

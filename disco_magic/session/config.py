@@ -92,6 +92,7 @@ class ThreadedSession(Session):
         ccl: the data plane, ``"auto"`` or ``"threads"``.
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.
+        timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
         extras: called with every worker's context, gives names its cells see without import.
 
     Raises:
@@ -105,7 +106,9 @@ class ThreadedSession(Session):
         *,
         ccl: str = "auto",
         max_outstanding: int = MAX_OUTSTANDING,
+        timeout: float | None = None,
         extras: Extras | None = None,
     ) -> None:
         preset = Preset("threads", choose_plane("threads", ccl), extras)
-        super().__init__(Topology(num_workers, num_groups), preset, max_outstanding=max_outstanding)
+        topology = Topology(num_workers, num_groups)
+        super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)

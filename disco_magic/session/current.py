@@ -44,8 +44,7 @@ def session() -> Session:
 
 def _forked() -> None:
     for session_of_parent in list(_alive):
-        session_of_parent.closed = True
-        session_of_parent.end = "its worker threads did not survive the fork"
+        session_of_parent.forsake("its worker threads did not survive the fork")
 
 
 if hasattr(os, "register_at_fork"):

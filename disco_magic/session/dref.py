@@ -47,7 +47,7 @@ class DRef:
 
         Args:
             worker: its id.
-            timeout: seconds to wait at most; None: for ever.
+            timeout: seconds to wait at most; None: the session's `timeout`.
 
         Raises:
             WorkerError: the command that should have made the value failed, or another one before this.
@@ -65,9 +65,9 @@ class DRef:
         """Replace the value on one worker by a copy of `value`."""
         self.session.set_register(self, worker, value)
 
-    def debug_get_from_remote(self, worker: int) -> Any:
+    def debug_get_from_remote(self, worker: int, timeout: float | None = None) -> Any:
         """Disco's name of `get`."""
-        return self.get(worker)
+        return self.get(worker, timeout)
 
     def debug_copy_from(self, worker: int, value: Any) -> None:
         """Disco's name of `set`."""

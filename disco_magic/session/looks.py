@@ -9,6 +9,8 @@ from disco_magic.core.stats import SessionStats, WorkerStats
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.session.dref import DRef
 
 
@@ -47,13 +49,15 @@ class Looks(Dispatch):
         if self.closed:
             self._refuse()
         # All of one life of the session: another thread may restart it meanwhile.
-        launcher, lock = self._launcher, self._lock
+        launcher = self._launcher
         accounts = launcher.accounts()
-        with lock:  # nothing is sent between counting and looking at the queues
+
+        def act() -> tuple[Sequence[int], list[int]]:  # nothing is sent between counting and looking
             if self.closed or launcher is not self._launcher:
                 self._refuse()
-            backlog = launcher.backlog()
-            sent = [self.ledger.seq - spared for spared in self._spared]
+            return launcher.backlog(), [self.ledger.seq - spared for spared in self._spared]
+
+        backlog, sent = self._turn(act)
         outstanding = list(map(min, sent, backlog))
         return SessionStats(
             self.id,

@@ -53,16 +53,20 @@ class DModule(DRef):
             function = self._functions.setdefault(name, dref.as_function(name))
         return function
 
-    def function_names(self) -> list[str]:
+    def function_names(self, timeout: float | None = None) -> list[str]:
         """Names of its functions, sorted. The first call waits until all workers have loaded the module.
+
+        Args:
+            timeout: seconds to wait at most; None: the session's `timeout`.
 
         Raises:
             WorkerError: it could not be loaded.
+            SyncTimeout: says who is where.
         """
         self.session.own(self)
         if self._names is None:
             # All are asked, so that all say now, and none later, that the module could not be loaded.
-            self._names = tuple(self.session.call_packed(modules.names_of, self).get_all()[0])
+            self._names = tuple(self.session.call_packed(modules.names_of, self).get_all(timeout)[0])
         return list(self._names)
 
     def __iter__(self) -> Iterator[str]:
@@ -111,17 +115,20 @@ class Modules(Calls):
         dref = self.call_packed(modules.load_vm_module, str(full), place)
         return dref.hand_over(lambda: DModule(dref.session, dref.register, str(path)))
 
-    def import_python_module(self, name: str) -> None:
+    def import_python_module(self, name: str, timeout: float | None = None) -> None:
         """``import name`` on every worker; waits, so that functions it registers can be found afterwards.
 
         Args:
             name: as in an import statement, ``"package.module"``.
+            timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
             UsageMistake: that is no module's name. Nothing was sent.
             WorkerError: the import raised, or something else since errors were last raised.
+            SyncTimeout: it goes on on the workers.
         """
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise UsageMistake(f"import_python_module takes a name such as 'package.module', got {name!r}")
+        timeout = self.patience(timeout)  # before anything is sent
         self.call_packed(modules.import_python_module, name)
-        self.sync_all()
+        self.sync_all(timeout)

@@ -16,11 +16,10 @@ from queue import Empty
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import Lost, Sync
-from disco_magic.errors import DiscoError, SyncTimeout, WorkerLost
+from disco_magic.errors import DiscoError, WorkerLost
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
-from disco_magic.session.dispatch import seconds
 from disco_magic.session.pump import INTERRUPT, attentive, take
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor
     from disco_magic.loader.tally import Tally
     from disco_magic.session.dref import DRef
-    from disco_magic.session.pump import Inbox
+    from disco_magic.session.pump import Inbox, Pump
 
 # Tensors sent before the next wait. Below what makes a call wait by itself (`max_outstanding`): that wait
 # would see neither Ctrl-C nor the load's timeout.
@@ -64,7 +63,7 @@ class Parameters(Calls):
             in_group: tensors are split among the workers of each group, so that every group holds all of
                 them; False: among all workers of the session.
             names: names or patterns of what to load; None: everything.
-            timeout: seconds; a load that takes longer is stopped. None: as long as it takes.
+            timeout: seconds; a load that takes longer is stopped. None: `self.timeout`.
             progress: show how far it is, with tqdm where it is installed; None: if it takes more than a
                 second.
 
@@ -130,7 +129,7 @@ class Parameters(Calls):
         from disco_magic.loader.progress import Watch
 
         refuse_in_worker(self.id, verb)
-        limit = seconds(timeout)
+        limit = self.patience(timeout)
         if self.closed:
             self._refuse()
         return lambda tally, total: Watch(verb, tally, total, limit, shown=shown)
@@ -193,18 +192,20 @@ class Parameters(Calls):
     def _attend(self, inbox: Inbox, watch: Watch) -> None:
         """Wait for everything sent so far, looking now and then; raise what failed or ended the wait."""
         everybody = self._everybody
-        lock = self._lock
-        with lock:
+
+        def act() -> tuple[Pump, int]:
             pump = self._pump  # of this life, as in `ask`
             seq, kills = self._ordinal(everybody)
             pump.expect(seq, everybody, inbox)
             self._send(Sync(seq, kills, everybody), everybody)
+            return pump, seq
+
+        pump, seq = self._turn(act)
         try:
             while not self._ended(inbox, watch):
                 watch.look()
         finally:
-            with lock:
-                pump.forget(seq)
+            self._turn(lambda: pump.forget(seq))
         watch.look()
         self.raise_failures()
 
@@ -218,7 +219,7 @@ class Parameters(Calls):
         if isinstance(item, Lost):
             raise WorkerLost(item.worker, item.reason)
         if item is None and watch.overdue:
-            raise SyncTimeout(f"{watch.end('ran out of time')}. The workers are here:\n{self.whereabouts()}")
+            raise self.too_late(watch.end("ran out of time"))
         return item is not None
 
 

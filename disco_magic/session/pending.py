@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
+from disco_magic.errors import CellError, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.injection import PAUSES_S
-from disco_magic.session.dispatch import seconds
 from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
 
@@ -78,6 +77,11 @@ class PendingCell:
         state = "done" if self.done() else "running"
         return f"<{self._cell.label} on workers {ranges(self.workers)}: {state}>"
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether a SIGINT has come that nobody has dealt with yet."""
+        return self._sigint_came()
+
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
         return self._outcome is not None or self._take()
@@ -94,7 +98,7 @@ class PendingCell:
         """Wait for the cell.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped. None: as long as it takes.
+            timeout: seconds; a cell that takes longer is stopped. None: the session's `timeout`.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
@@ -104,7 +108,7 @@ class PendingCell:
         """
         if self._outcome is None:
             refuse_in_worker(self._session.id, "wait")
-            timeout = seconds(timeout)
+            timeout = self._session.patience(timeout)
             with sigint_into(self._inbox):
                 self._wait(timeout)
         outcome = self._outcome
@@ -122,14 +126,17 @@ class PendingCell:
             try:
                 item = take(self._inbox, left)
             except Empty:
-                where = self._session.whereabouts()
+                error = self._session.too_late(
+                    f"{self._cell.label} took longer than {timeout:g} s and was stopped"
+                )
                 self._stop()
-                sentence = f"{self._cell.label} took longer than {timeout:g} s and was stopped; it was here:"
-                self._fail(SyncTimeout(f"{sentence}\n{where}"))
+                if self._ended:
+                    self._fail(error)
                 return
             if item is INTERRUPT:
                 self._stop()
-                self._fail(KeyboardInterrupt(self._stopped_sentence()))
+                if self._ended:
+                    self._fail(KeyboardInterrupt(self._stopped_sentence()))
                 return
             self._accept(item)
         self._settle()
@@ -149,7 +156,7 @@ class PendingCell:
         return INTERRUPT in items
 
     def _stop(self) -> None:
-        """Interrupt, then replace what is stuck; returns when every worker has ended the cell."""
+        """Interrupt, replace what is stuck, wait until every worker has ended the cell or is given up."""
         self._sigints = 1
         for pause in PAUSES_S:
             self._session.interrupt_through(self.seq, self.workers)
@@ -158,10 +165,18 @@ class PendingCell:
                 break
         if not self._ended:
             self._replaced = self._session.replace_stuck(self.workers)
+        self._sigints = 0
         while not self._ended:
             item = take(self._inbox, None)
             if item is not INTERRUPT:
                 self._accept(item)
+                continue
+            # Nothing should be left to wait for. Whoever presses Ctrl-C here doubts that, and is right.
+            self._sigints += 1
+            if self._sigints >= _SIGINTS_TO_GIVE_UP:
+                self._orphan((self.seq, self._inbox))
+                self._fail(KeyboardInterrupt(f"{self._cell.label} does not end; {self._session.doctor()}"))
+                return
         if self._outcome is None:
             self._settle()
 

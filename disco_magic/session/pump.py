@@ -2,11 +2,11 @@
 
 ::
 
-    worker thread --deliver(event)--> [lock: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
+    worker thread --deliver(event)--> [turn: ledger.feed] --Expectation complete--> SimpleQueue of the waiter
     signal handler ------------------------------------------------ INTERRUPT -----> the same queue
 
-The ledger decides under the lock; the queue is written after it. A waiter blocks in ``SimpleQueue.get``,
-which signals and other threads can end, and looks up once a second (`take` says why).
+The ledger decides in a turn (`turn.py`); the queue is written after it. A waiter blocks in
+``SimpleQueue.get``, which signals and other threads can end, and looks up once a second (`take` says why).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
+    from disco_magic.session.turn import Turn
 
 
 class Signal:
@@ -40,19 +41,19 @@ class Pump:
     """Feeds the ledger and wakes waiters; `deliver` may be called from any thread.
 
     Args:
-        ledger: fed under `lock`.
-        lock: the session's.
+        ledger: fed in a `turn`.
+        turn: the session's.
     """
 
-    def __init__(self, ledger: Ledger, lock: threading.Lock) -> None:
+    def __init__(self, ledger: Ledger, turn: Turn) -> None:
         self._ledger = ledger
-        self._lock = lock
+        self._turn = turn
         self._inboxes: dict[int, Inbox] = {}
 
     def expect(self, seq: int, workers: tuple[int, ...], inbox: Inbox | None = None) -> Inbox:
         """Where the replies to command `seq` will arrive: `inbox`, or a new one.
 
-        Call it under the lock, before sending.
+        Call it in a turn, before sending.
         """
         self._ledger.expect(seq, workers)
         inbox = SimpleQueue() if inbox is None else inbox
@@ -62,23 +63,21 @@ class Pump:
         return inbox
 
     def forget(self, seq: int) -> None:
-        """Nobody waits for `seq` any more. Call it under the lock."""
+        """Nobody waits for `seq` any more. Call it in a turn."""
         self._ledger.forget(seq)
         self._inboxes.pop(seq, None)
 
     def deliver(self, event: Event) -> None:
         """Take an event from a worker."""
-        with self._lock:
-            done = self._ledger.feed(event)
-            lost = self._ledger.lost
-            if done is not None:
-                inboxes = [self._inboxes.pop(done.seq)]
-            elif lost is not None:
-                inboxes = list(self._inboxes.values())
-            else:
-                return
-        for inbox in inboxes:
-            inbox.put(done or lost)  # type: ignore[arg-type]
+        for inbox, item in self._turn(lambda: self._feed(event)):
+            inbox.put(item)
+
+    def _feed(self, event: Event) -> list[tuple[Inbox, Expectation | Lost]]:
+        """Who is to be woken, with what."""
+        done, lost = self._ledger.feed(event), self._ledger.lost
+        if done is not None:
+            return [(self._inboxes.pop(done.seq), done)]
+        return [] if lost is None else [(inbox, lost) for inbox in self._inboxes.values()]
 
 
 def take(inbox: Inbox, timeout_s: float | None) -> Expectation | Lost | Signal:

@@ -10,7 +10,9 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
-from disco_magic.session.dispatch import MAX_OUTSTANDING, seconds
+from disco_magic.session.arguments import seconds
+from disco_magic.session.checking import Checks
+from disco_magic.session.dispatch import MAX_OUTSTANDING
 from disco_magic.session.dref import DRef
 from disco_magic.session.exchange import Exchange
 from disco_magic.session.looks import Looks
@@ -20,6 +22,7 @@ from disco_magic.session.parameters import Parameters
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
+from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs
 
 if TYPE_CHECKING:
@@ -34,14 +37,15 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_destination", "check_workers", "drop_register", "fetch", "flush",
-    "interrupt_through", "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own", "picture",
-    "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures",
+    "ask", "call_all", "check_destination", "check_workers", "drop_register", "fetch", "flush", "forsake",
+    "interrupt_through", "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own",
+    "patience", "picture",
+    "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures", "too_late",
 })
 # fmt: on
 
 
-class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, Parameters):
+class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Modules, Parameters):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
     Attributes:
@@ -53,8 +57,15 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         closed: whether it was shut down.
     """
 
-    def __init__(self, topology: Topology, preset: Preset, *, max_outstanding: int = MAX_OUTSTANDING) -> None:
-        super().__init__(topology, max_outstanding)
+    def __init__(
+        self,
+        topology: Topology,
+        preset: Preset,
+        *,
+        max_outstanding: int = MAX_OUTSTANDING,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(topology, max_outstanding, timeout)
         self.kind = preset.kind
         self.device = preset.device
         self.plane_name = preset.plane_name
@@ -79,7 +90,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         Args:
             code: Python source, or a compiled `Cell`.
             workers: ids of the workers that run it; None: all.
-            timeout: seconds after which it is stopped; None: as long as it takes.
+            timeout: seconds after which it is stopped; None: `self.timeout`.
             scope: where a front end wants the output; None: to `sys.stdout`.
 
         Returns:
@@ -90,7 +101,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         """
         refuse_in_worker(self.id, "run")
-        timeout = seconds(timeout)
+        timeout = self.patience(timeout)
         self.keep_pace(timeout)  # here, where Ctrl-C still ends the wait
         with attentive() as inbox:
             return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(timeout)
@@ -117,14 +128,25 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         present = None if workers is None else chosen
         contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
         self.keep_pace()
-        with self._lock:
+
+        def act(inbox: Inbox) -> PendingCell:
             seq, kills = self._ordinal(chosen)
             values = DRef(self, self.ledger.new_register())
-            inbox = self._pump.expect(seq, chosen, inbox)
+            self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
                 self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
             self._send(Run(seq, values.register, cell, kills, present), chosen)
-        return PendingCell(self, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
+            return PendingCell(self, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
+
+        if inbox is not None:
+            attended = inbox
+            return self._turn(lambda: act(attended))
+        with attentive() as attended:
+            pending = self._turn(lambda: act(attended))
+        if pending.was_interrupted:  # Ctrl-C while it was being sent: nobody gets a handle of it
+            pending.cancel()
+            raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
+        return pending
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
         """Stop what the workers execute and skip what was sent to them; returns at once.
@@ -152,19 +174,33 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Exchange, Placement, Modules, P
         """
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
-        with self._lock:
-            if self.closed:
-                return
-            self.closed = True
-            through = self.ledger.issue()
-            self._send(Stop(through), self._everybody)
-            for channel in self._channels:
-                channel.close()
+        with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
+            self._turn(self._close)
+        if self._taken_down:
+            return
+        through = self.ledger.seq
         try:
+            if not inbox.empty():
+                raise KeyboardInterrupt("shutdown was interrupted")  # noqa: TRY301 - as one that comes later
             self._launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
         except KeyboardInterrupt:
             self._launcher.stop(0.0, through)
             raise
+        finally:
+            self._taken_down = True
+
+    def _close(self) -> None:
+        if not self.closed:
+            self._send(Stop(self.ledger.issue()), self._everybody)
+            self.closed = True
+            for channel in self._channels:
+                channel.close()
+
+    def forsake(self, why: str) -> None:
+        """Be closed without telling the workers, who are not there: after a fork, in the child."""
+        self.end = why
+        self.closed = self._taken_down = True
+        self._turn = Turn()  # the old one may be held by a thread that is not there either
 
     def restart(self) -> None:
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""

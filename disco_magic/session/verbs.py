@@ -72,13 +72,16 @@ class ArrayVerbs(Calls):
             raise UsageMistake(f"empty: shape {lengths} has a negative length")
         return self.call_packed(builtins.empty, lengths, kind, None, worker0_only, in_group)
 
-    def copy_to_worker_0(self, host: Any, remote: DRef | None = None) -> DRef:
+    def copy_to_worker_0(
+        self, host: Any, remote: DRef | None = None, *, timeout: float | None = None
+    ) -> DRef:
         """Copy a host array to worker 0; the caller may change `host` as soon as this returns.
 
         Args:
             host: shape `s`, anything NumPy takes.
             remote: register whose array on worker 0, of shape `s` and the same dtype, takes the values.
                 None makes a new register, which holds None on the other workers.
+            timeout: seconds to wait at most; None: `self.timeout`.
 
         Returns:
             `remote`, or the new register. With `remote` the call waits for worker 0 and costs one copy at
@@ -87,23 +90,28 @@ class ArrayVerbs(Calls):
         Raises:
             UsageMistake: `host` is no array of plain data.
             WorkerError: shape or dtype of `remote` differ; nothing was written.
+            SyncTimeout: worker 0 did not come to it in time; it will read `host` when it does.
         """
         array = _host_array("copy_to_worker_0", host)
         if remote is None:
             return self.store(copy_of(array), (0,))
-        self.on_worker_0(builtins.copy_array, remote, array, into_register=True)
+        self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=True)
         return remote
 
-    def copy_from_worker_0(self, host: np.ndarray[Any, Any], remote: DRef) -> None:
+    def copy_from_worker_0(
+        self, host: np.ndarray[Any, Any], remote: DRef, *, timeout: float | None = None
+    ) -> None:
         """Copy worker 0's array into `host`; waits for it. One copy at memory speed.
 
         Raises:
             UsageMistake: `host` is no writeable NumPy array.
             WorkerError: shape or dtype differ; nothing was written.
+            SyncTimeout: worker 0 did not come to it within `timeout` seconds, None: `self.timeout`; it will
+                still write `host` when it does.
         """
         if not isinstance(host, np.ndarray) or not host.flags.writeable:
             raise UsageMistake("copy_from_worker_0: host must be a writeable NumPy array")
-        self.on_worker_0(builtins.copy_array, remote, host, into_register=False)
+        self.on_worker_0(builtins.copy_array, remote, host, timeout, into_register=False)
 
     def broadcast(
         self,

@@ -6,6 +6,7 @@ import itertools
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
+from disco_magic.core.doctor import Position
 from disco_magic.core.messages import CellDone, Lost, Run, full
 from disco_magic.core.stats import Account
 from disco_magic.errors import SessionClosed
@@ -107,7 +108,7 @@ class ScriptedLauncher:
         replaced: workers of every call of `replace_stuck`.
         stops: ``(timeout_s, through)`` of every call of `stop`.
         unread: what `backlog` says.
-        whereabouts: what `positions` says.
+        places: what `positions` says: for each worker the command it executes.
         on_interrupt: called as ``on_interrupt(through, workers)`` after an interrupt was noted.
         on_replace: called as ``on_replace(workers)``; returns who was replaced.
     """
@@ -119,7 +120,7 @@ class ScriptedLauncher:
         self.prepared: list[tuple[int, int]] = []
         self.stops: list[tuple[float, int]] = []
         self.unread = [0] * num_workers
-        self.whereabouts = ["at a place the test made up"] * num_workers
+        self.places = ["what the test made up"] * num_workers
         self.on_interrupt: Callable[[int, tuple[int, ...]], object] | None = None
         self.on_replace: Callable[[tuple[int, ...]], list[int]] | None = None
         self._deliver: Callable[[Event], None] | None = None
@@ -174,9 +175,9 @@ class ScriptedLauncher:
         """Workers that are not there hold nothing."""
         return [None for _ in self.channels]
 
-    def positions(self) -> list[str]:
-        """`whereabouts`."""
-        return list(self.whereabouts)
+    def positions(self) -> list[Position]:
+        """Every worker executes what `places` says."""
+        return [Position(worker, "executing", command) for worker, command in enumerate(self.places)]
 
     def backlog(self) -> list[int]:
         """`unread`."""

@@ -133,7 +133,8 @@ def an_interrupt_of_an_idle_worker_does_nothing(crew: Crew) -> None:
 def positions_say_what_every_worker_does(crew: Crew) -> None:
     """One text per worker, also while nothing runs."""
     positions = crew.launcher.positions()
-    expect(len(positions) == crew.size and all(positions), f"expected {crew.size} texts, got {positions}")
+    found = [position.worker for position in positions]
+    expect(found == list(range(crew.size)), f"expected a position of each worker, in order, got {positions}")
 
 
 def stopping_twice_is_no_error(crew: Crew) -> None:

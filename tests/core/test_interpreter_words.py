@@ -124,7 +124,7 @@ class Named:
         (Fetch(1, 5), "get register #5"),
         (LoadName(1, 5, "x"), "read register 'x'"),
         (StoreName(1, "x", 5), "bind register 'x'"),
-        (Kill(1, (2,)), "kill"),
+        (Kill(1, (2, 3)), "drop of #2, #3"),
         (Sync(1), "sync"),
         (Store(1, 5, 0), "store"),
     ],

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
+from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, UnknownName, UsageMistake
 from disco_magic.notebook.commands import COMMANDS
+from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.session.current import session
 
 
@@ -73,10 +75,37 @@ def test_restart_keeps_the_numbers_and_empties_the_registers(crew):
 
 
 def test_status_says_what_every_worker_does(crew):
-    crew.run("%disco status")
-    assert [line for line in crew.lines if line.endswith(": idle")] == [
-        f"  worker {w}: idle" for w in range(crew.n)
-    ]
+    crew.run("x = 1\n%disco status")
+    assert crew.lines[0].endswith(f"0 registers: {', '.join(f'[{w}] 0 B' for w in range(crew.n))}")
+    assert crew.lines[1].endswith("all workers are idle")
+    assert crew.lines[3].split()[1:] == ["idle", "0"]
+
+
+def test_status_beside_a_running_cell_says_who_keeps_whom_waiting(four):
+    four.ip.run_cell("from disco_magic.testing.doubles import Gate\ngate = Gate()")
+    gate = four.ip.user_ns["gate"]
+    four.run("%%disco --push gate --nowait\nif worker_id == 3:\n    gate()\nbarrier()")
+    gate.arrived()
+    while len(session()._launcher.plane.waiting) < 3:
+        pass
+    four.run("%disco status")
+    gate.open()
+    assert "worker 3 keeps workers [0-2] waiting: executing Cell In[" in four.out
+    assert "waiting in barrier() for worker 3" in four.out
+    data, _ = four.ip.display_formatter.format(session().doctor())
+    assert "<caption>Disco session" in data["text/html"]
+    four.run("%disco sync")
+
+
+def test_who_keeps_others_waiting_stands_out_in_the_table():
+    waiting = Position(0, "waiting", "Cell In[7]", "Cell In[7], line 6", "barrier()", (1,), 1.5)
+    html = diagnosis_bundle(Diagnosis(3, (waiting, Position(1, "executing", "call <lambda>"))))["text/html"]
+    assert '<tr class="waiting"><th scope="row">[0]</th>' in html
+    assert '<tr class="blocking"><th scope="row">[1]</th><td>executing call &lt;lambda&gt;</td>' in html
+
+
+def test_status_without_a_session_says_so(crew):
+    crew.run("%disco start")
     crew.run("%disco stop\n%disco status")
     assert "no session is running" in crew.out
 

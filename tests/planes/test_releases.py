@@ -56,7 +56,9 @@ def test_a_worker_that_leaves_is_named_with_what_the_others_wait_in(make, until_
         assert type(error) is PlaneAborted
         assert str(error) == (
             "worker 2 finished without joining allreduce(float32 (3,), op=sum) that workers [0-1] wait in at"
-            " Cell In[3], line 4 - every member has to make this call"
+            " Cell In[3], line 4 - every member has to make this call\n"
+            "  [0-1] waiting in allreduce(float32 (3,), op=sum) at Cell In[3], line 4\n"
+            "  [2] finished"
         )
         assert error.failure is None
 
@@ -70,7 +72,9 @@ def test_a_worker_that_fails_is_named_with_its_error(make, until_parked):
     [error] = ended(waiting)
     assert str(error) == (
         "worker 1 failed: ZeroDivisionError: division by zero - without it, allreduce(float32 (3,), op=sum)"
-        " that worker 0 waits in at Cell In[3], line 4 cannot complete"
+        " that worker 0 waits in at Cell In[3], line 4 cannot complete\n"
+        "  [0] waiting in allreduce(float32 (3,), op=sum) at Cell In[3], line 4\n"
+        "  [1] failed: ZeroDivisionError: division by zero"
     )
     assert error.failure is origin
 

@@ -128,7 +128,7 @@ def test_the_timeout_of_a_cell_counts_while_it_is_held_up(session, gate):
     s.call_packed(gate, "begun")
     gate.arrived()
     kept = [s.call_packed(int) for _ in range(2)]
-    with pytest.raises(SyncTimeout, match=r"a call: workers \[0\] did not answer within 0.01 s"):
+    with pytest.raises(SyncTimeout, match=r"a call: worker 0 did not answer within 0.01 s"):
         s.run("sent = 1", timeout=0.01)
     gate.open()
     s.sync_all()

@@ -97,7 +97,7 @@ class Silent(ThreadLauncher):
     """A launcher that cannot say what one of its workers does."""
 
     def positions(self):
-        return ["idle"] * (len(self.workers) - 1)
+        return super().positions()[:-1]
 
 
 class Confused(ThreadLauncher):

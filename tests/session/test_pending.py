@@ -9,6 +9,7 @@ from disco_magic.errors import (
     Failure,
     SessionClosed,
     SyncTimeout,
+    WorkerError,
     WorkerInterrupt,
     WorkerLost,
 )
@@ -143,6 +144,19 @@ def test_the_third_ctrl_c_gives_up_at_once(stage):
     assert sorted(caught.value.result.errors) == [0, 1]
 
 
+def test_whoever_goes_on_pressing_ctrl_c_gets_out_and_the_failures_are_the_sessions(stage):
+    session, launcher, pending = stage
+    launcher.on_replace = lambda workers: [pending._inbox.put(INTERRUPT) for _ in range(3)] and []
+    launcher.on_interrupt = lambda through, workers: [pending._inbox.put(INTERRUPT) for _ in range(2)]
+    pending._inbox.put(INTERRUPT)
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] does not end; workers \[0-1\] are executing"):
+        pending.wait()
+    assert pending.done()
+    launcher.cell_done(interrupted())
+    with pytest.raises(WorkerError):
+        session.raise_failures()
+
+
 def test_ctrl_c_is_raised_although_the_cell_ends_well(stage, fast):
     _, launcher, pending = stage
     launcher.on_interrupt = lambda through, workers: launcher.cell_done()
@@ -165,9 +179,9 @@ def test_ctrl_c_that_comes_right_after_the_answer_is_raised_and_the_result_kept(
 
 def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
     _, launcher, pending = stage
-    launcher.whereabouts = ["in the first line", "in the second line"]
+    launcher.places = ["in the first line", "in the second line"]
     launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
-    with pytest.raises(SyncTimeout, match="worker 1: in the second line") as caught:
+    with pytest.raises(SyncTimeout, match="worker 1 is executing in the second line") as caught:
         pending.wait(timeout=0)
     assert sorted(caught.value.result.errors) == [0, 1]
 
@@ -213,8 +227,8 @@ def test_a_wait_for_an_answer_ends_when_a_worker_is_lost(background):
 
 def test_a_timeout_of_an_answer_says_where_everybody_is():
     session, launcher = scripted_session(2)
-    launcher.whereabouts = ["idle", "in a long computation"]
-    with pytest.raises(SyncTimeout, match="worker 1: in a long computation"):
+    launcher.places = ["idle", "in a long computation"]
+    with pytest.raises(SyncTimeout, match="worker 1 is executing in a long computation"):
         session.sync_all(timeout=0)
     assert not session.ledger.expecting
     session.shutdown()

@@ -80,14 +80,13 @@ def test_a_reference_may_be_dropped_by_another_thread(session, background):
     assert held(s) == [[], []]
 
 
-def test_a_reference_may_be_dropped_while_the_sessions_lock_is_held(session, background):
+def test_a_reference_may_be_dropped_in_the_middle_of_a_turn(session, background):
     # A garbage collection can strike at any line, also inside of the locked part of a call.
     s = session(2)
     refs = [s.call_packed(who)]
 
     def drop():
-        with s._lock:
-            refs.clear()
+        s._turn(refs.clear)
 
     background(drop)()
     assert held(s) == [[], []]

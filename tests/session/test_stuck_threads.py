@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.errors import CellError, WorkerInterrupt
-from tests.session.conftest import cancelled, who
+import disco_magic as disco
+from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
+from tests.session.conftest import cancelled, until, who
 
 # --- code that catches the interrupt ---------------------------------------------------------------
 
@@ -98,6 +99,97 @@ def test_code_that_swallows_everything_loses_its_thread(busy, here):
     failure = cancelled(pending, here)[1]
     assert "its thread was stuck in a call that Python cannot end" in str(failure.exception)
     assert len(s._launcher.stuck) == 1
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
+# --- finalizers that block ---------------------------------------------------------------------------
+
+
+class Blocking:
+    """Its finalizer stops at the gate."""
+
+    def __init__(self, gate, worker=None):
+        self.gate, self.worker = gate, worker
+
+    def __deepcopy__(self, memo):
+        return Blocking(self.gate)
+
+    def __del__(self):
+        if disco.worker().id == (0 if self.worker is None else self.worker):
+            self.gate()
+
+
+def hold(gate):
+    return Blocking(gate)
+
+
+# When the gate opens, the interrupt strikes in the finalizer, where Python can only report it.
+UNRAISABLE = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@UNRAISABLE
+@pytest.mark.parametrize("alone", [True, False], ids=["a kill of its own", "kills of a call"])
+def test_a_finalizer_that_blocks_costs_its_worker_the_thread_and_no_more(busy, gate, alone):
+    s = busy(2)
+    others = [s.call_packed(int) for _ in range(2)]
+    doomed = s.call_packed(hold, gate)
+    s.sync_all()
+    del doomed, others
+    if alone:
+        s.flush()
+    called = s.call_packed(int)
+    gate.arrived()
+    assert s.doctor().positions[0].state == "executing"
+    pending = s.run_nowait("1")
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    assert [thread.is_alive() for thread in s._launcher.stuck] == [True]
+    assert s.run("allreduce(1)").values == [2, 2]
+    del called
+    s.sync_all()
+    assert [len(worker.registers.values) for worker in s._launcher.workers] == [0, 0]
+
+
+@UNRAISABLE
+def test_a_finalizer_that_comes_back_late_drops_no_register_of_another_command(busy, gate):
+    # Its thread goes on with the loop over the ids that were to be dropped: they have been reused meanwhile.
+    s = busy(1)
+    doomed = [s.call_packed(int), s.call_packed(hold, gate)]
+    s.sync_all()
+    doomed.clear()
+    s.flush()
+    gate.arrived()
+    s.interrupt()
+    s.replace_stuck((0,))
+    kept = [s.call_packed(max, 5, number) for number in range(3)]
+    with pytest.raises(WorkerError, match=r"drop of #2, #1 failed on worker 0"):
+        s.sync_all()
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join()
+    assert [ref.get(0) for ref in kept] == [5, 5, 5]
+
+
+@UNRAISABLE
+@pytest.mark.parametrize("wait", ["sync", "get"])
+def test_who_waits_behind_a_finalizer_that_blocks_is_answered_when_its_thread_is_given_up(
+    busy, gate, wait, background
+):
+    s = busy(2)
+    doomed, kept = s.call_packed(hold, gate), s.call_packed(int)
+    s.sync_all()
+    del doomed
+    waiter = background(s.sync_all if wait == "sync" else kept.get_all)
+    gate.arrived()
+    until(lambda: s.ledger.seq == 4)
+    s.interrupt()
+    s.replace_stuck((0,))
+    if wait == "sync":
+        waiter()
+    else:
+        with pytest.raises(WorkerError, match="its thread was stuck in a call that Python cannot end"):
+            waiter()
     assert s.run("allreduce(1)").values == [2, 2]
 
 

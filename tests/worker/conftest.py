@@ -28,6 +28,9 @@ class Plane:
     def waited_s(self, worker):
         return 0.0
 
+    def waiting_s(self, worker):
+        return 1.5
+
     def unread(self, worker, scope):
         return self.messages
 

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from disco_magic import injection
+from disco_magic.core.doctor import Position
 from disco_magic.core.messages import Call, Failed, Reached, Run, Sync
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
@@ -138,21 +139,51 @@ def test_an_abandoned_thread_that_an_exception_ends_late_touches_nothing(bench):
 
 
 class Wait:
-    def seen_by(self, worker):
-        return f"the collective that worker {worker} called"
+    """What the worker waits in; the members of `absent` have not come."""
+
+    def __init__(self, *absent):
+        self.absent = absent
+
+    def call_of(self, worker):
+        return f"the collective of worker {worker}", "Cell In[3], line 4"
+
+    def missing(self):
+        return list(self.absent)
 
 
 def test_a_worker_says_what_it_executes_and_in_what_it_waits(bench):
     def look():
         free = bench.worker.position()
+        bench.plane.waiting[1] = Wait(0)
+        waiting = bench.worker.position()
         bench.plane.waiting[1] = Wait()
-        return free, bench.worker.position()
+        moving = bench.worker.position()
+        del bench.plane.waiting[1]
+        return free, waiting, moving
 
-    free, waiting = bench.call(look)
-    assert free.startswith("executing call ")
-    assert waiting == f"{free}, waiting in the collective that worker 1 called"
-    del bench.plane.waiting[1]
-    assert bench.worker.position() == "idle"
+    free, waiting, moving = bench.call(look)
+    assert (free.worker, free.state) == (1, "executing")
+    assert free.command.startswith("call ")
+    assert free.site.startswith('File "')
+    assert f"{waiting}" == (
+        "waiting in the collective of worker 1 for worker 0 at Cell In[3], line 4 for 1.50 s"
+    )
+    assert f"{moving}" == "moving data in the collective of worker 1 at Cell In[3], line 4 for 1.50 s"
+    assert bench.worker.position() == Position(1, "idle")
+
+
+def test_a_worker_that_is_being_stopped_says_so(bench):
+    def look():
+        bench.worker.lane.interrupted = Call(1, 5, look, ())
+        try:
+            return bench.worker.position(), bench.worker.missing_because()
+        finally:
+            bench.worker.lane.interrupted = None
+
+    position, because = bench.call(look)
+    assert position.state == "stopping"
+    assert because.startswith("executing, now at ")
+    assert bench.worker.missing_because() == "has not begun this command"
 
 
 # --- tracebacks ------------------------------------------------------------------------------------

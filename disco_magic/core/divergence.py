@@ -1,0 +1,244 @@
+"""Do registers agree between workers: what each one found, put side by side.
+
+::
+
+    functions/divergence.py, on every worker --Found--> compare --CheckRows--> core/report.py: errors, tables
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.errors import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Workers = tuple[int, ...]
+
+_ABSENT: Final = "not bound"
+_DIGITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one worker holds in a register, or in a part of one such as ``params['w']``.
+
+    Attributes:
+        type: qualified name of the type; without its module if Python or a cell defines it.
+        shape: lengths of the axes; the length of a list, tuple, dict or set; None where there is none.
+        dtype, device: of an array, else None.
+        elements: types of the plain values in a list, tuple, dict or set.
+        text: a short value as text; only where values are compared.
+        digest: of the value, equal for equal bits; b"" where values are not compared.
+        opaque: why the value cannot be compared though it was asked for, else "".
+    """
+
+    type: str
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+    elements: str = ""
+    text: str = ""
+    digest: bytes = b""
+    opaque: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``float32 (3, 4)``, ``list of 3 (int)``, else the type."""
+        if self.dtype is not None:
+            name = "" if self.type == "ndarray" else self.type
+            shape = "" if self.shape is None else str(self.shape)
+            where = self.device if self.device not in (None, "cpu") else ""
+            return " ".join(filter(None, (name, self.dtype, shape, where)))
+        if self.shape is None:
+            return self.type
+        of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
+        return f"{self.type}{of}{f' ({self.elements})' if self.elements else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one worker found in its registers.
+
+    Attributes:
+        bound: names that its last checked cell bound.
+        marked: names that are marked as equal on all workers.
+        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``.
+    """
+
+    bound: frozenset[str]
+    marked: frozenset[str]
+    registers: Mapping[str, Sequence[tuple[str, Held]]]
+
+
+# What is compared, in the order in which it is told.
+_ASPECTS: Final[dict[str, Callable[[Held], object]]] = {
+    "type": lambda held: held.type,
+    "shape": lambda held: held.shape,
+    "dtype": lambda held: held.dtype,
+    "device": lambda held: held.device,
+    "elements": lambda held: held.elements,
+    "value": lambda held: held.digest,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One register, or a part of one, on the workers that were compared.
+
+    Attributes:
+        name: ``"w"``, ``"params['w']"``.
+        cells: worker -> what it holds, None if nothing.
+        circles: the workers that have to agree with each other: all of them, or those of each group.
+        by_value: whether values were compared, too.
+        gap: how far apart arrays are whose values differ, in words.
+    """
+
+    name: str
+    cells: Mapping[int, Held | None]
+    circles: tuple[Workers, ...]
+    by_value: bool = False
+    gap: str = ""
+
+    @property
+    def type(self) -> str:
+        """The type that the first worker holds of those that hold anything."""
+        return next(held.type for held in self.cells.values() if held is not None)
+
+    @property
+    def aspects(self) -> tuple[str, ...]:
+        """In what the workers differ: missing, type, shape, dtype, device, elements, value."""
+        return tuple(dict.fromkeys(aspect for circle in self.circles for aspect in self._aspects(circle)))
+
+    @property
+    def differs(self) -> bool:
+        """Whether workers that have to agree do not."""
+        return bool(self.aspects)
+
+    @property
+    def opaque(self) -> str:
+        """Why values could not be compared though they should have been, else ``""``."""
+        return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
+
+    def splits(self) -> list[tuple[str, list[tuple[Workers, str]]]]:
+        """For every circle whose workers differ: its name, and the workers that hold the same together.
+
+        The circle's name is ``""`` if all workers have to agree, else ``"group 1"``.
+        """
+        many = len(self.circles) > 1
+        return [
+            (f"group {number}" if many else "", self._groups(circle))
+            for number, circle in enumerate(self.circles)
+            if self._aspects(circle)
+        ]
+
+    def lines(self) -> list[tuple[str, str, str]]:
+        """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
+        if not self.differs:
+            return self._agreement()
+        found = [
+            (" ".join(filter(None, (where, ", ".join(self.aspects)))), ranges(workers), text)
+            for where, groups in self.splits()
+            for workers, text in groups
+        ]
+        found = [
+            ("" if i and line[0] == found[i - 1][0] else line[0], *line[1:]) for i, line in enumerate(found)
+        ]
+        return found + ([("", "", self.gap)] if self.gap else [])
+
+    def _agreement(self) -> list[tuple[str, str, str]]:
+        kinds: dict[str, list[int]] = {}
+        for worker, held in self.cells.items():
+            if held is not None:
+                kinds.setdefault(held.kind, []).append(worker)
+        why = self.opaque
+        verdict = "not compared" if why else "equal" if self.by_value else "same"
+        return [
+            (verdict, ranges(workers), f"{kind}: {why}" if why else kind) for kind, workers in kinds.items()
+        ]
+
+    def _aspects(self, circle: Workers) -> tuple[str, ...]:
+        present = [held for worker in circle if (held := self.cells[worker]) is not None]
+        missing = ("missing",) if 0 < len(present) < len(circle) else ()
+        found = tuple(name for name, of in _ASPECTS.items() if len(set(map(of, present))) > 1)
+        # Of another type, the rest is another as well and says nothing.
+        return missing + (("type",) if "type" in found else found)
+
+    def _groups(self, circle: Workers) -> list[tuple[Workers, str]]:
+        groups: dict[Held | None, list[int]] = {}
+        for worker in circle:
+            groups.setdefault(self.cells[worker], []).append(worker)
+        say = _what_tells_apart([held for held in groups if held is not None])
+        return [(tuple(ids), _ABSENT if held is None else say(held)) for held, ids in groups.items()]
+
+
+def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
+    """Words for each of `held`: what it is; where that is the same its value; where that is long a digest."""
+    ways: list[Callable[[Held], str]] = [
+        lambda each: each.kind,
+        lambda each: f"{each.kind} {each.text or each.digest.hex()[:_DIGITS]}",
+    ]
+    for way in ways:
+        if len(set(map(way, held))) == len(held):
+            return way
+    return lambda each: f"{each.kind} {each.text} {each.digest.hex()[:_DIGITS]}"
+
+
+# --- from what the workers found to rows -----------------------------------------------------------
+
+
+def compare(
+    found: Mapping[int, Found], circles: tuple[Workers, ...], *, names: Iterable[str], by_value: Iterable[str]
+) -> tuple[CheckRow, ...]:
+    """Put side by side what the workers found: a row per register, and per part of one that differs.
+
+    Args:
+        found: per worker.
+        circles: the workers that have to agree with each other.
+        names: the registers to compare; those that no worker has are left out.
+        by_value: those whose values have to be equal.
+    """
+    valued = frozenset(by_value)
+    present = [name for name in names if any(name in each.registers for each in found.values())]
+    rows = [row for name in present for row in _rows(name, found, circles, by_value=name in valued)]
+    return tuple(rows)
+
+
+def _rows(
+    name: str, found: Mapping[int, Found], circles: tuple[Workers, ...], *, by_value: bool
+) -> list[CheckRow]:
+    """The register's row, or instead of it, if it agrees, those of its parts that have something to tell."""
+    columns = {worker: dict(each.registers.get(name, ())) for worker, each in found.items()}
+    rows = []
+    closed: tuple[str, ...] = ()  # below these a worker has nothing that could be compared
+    uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
+    for part in dict.fromkeys(part for column in columns.values() for part in column):
+        cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
+        row = CheckRow(part, cells, circles, by_value)
+        if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
+            continue
+        if {"missing", "type"} & set(row.aspects):
+            closed += (f"{part}[",)
+        elif "shape" in row.aspects and row.type in ("list", "tuple"):
+            uneven += (f"{part}[",)
+        if part == name or row.differs or row.opaque:
+            rows.append(row)
+    own, *parts = rows
+    return parts if parts and not own.differs and not own.opaque else rows
+
+
+def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001 - one of two ways to look
+    # A worker may have marked a register that others have not: its value was looked at for nothing.
+    return held if held is None or by_value else replace(held, text="", digest=b"", opaque="")
+
+
+def marked_everywhere(found: Mapping[int, Found]) -> frozenset[str]:
+    """Names that every worker that has them has marked as equal on all workers."""
+    names = frozenset().union(*(each.marked for each in found.values()))
+    return frozenset(
+        name
+        for name in names
+        if all(name in each.marked for each in found.values() if name in each.registers)
+    )

@@ -1,0 +1,177 @@
+"""Who is where, since when, and who keeps whom waiting: a picture of all workers at one moment.
+
+Pure: a launcher says what each worker does (`Position`); this says what that means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from disco_magic.core.words import human_seconds
+from disco_magic.errors import people, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+State = Literal["idle", "queued", "executing", "stopping", "waiting", "moving"]
+
+HEADER = ("worker", "doing", "where", "for", "behind")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What one worker is doing.
+
+    Attributes:
+        worker: its id.
+        state: ``idle``; ``queued``: has commands and has not begun the next one; ``executing`` user code;
+            ``stopping``: was interrupted, and has not ended yet; ``waiting`` for other workers; ``moving``
+            data, or waiting until others have.
+        command: the command in words, ``Cell In[7]``.
+        site: the line of the user's code, ``Cell In[7], line 4``; empty if it is in none.
+        call: what it waits in, ``allreduce(float32 (3,), op=sum)``.
+        needs: workers that have to come before it can go on.
+        seconds: how long it has been waiting, or executing this command; None if nobody knows.
+        at_most: `seconds` is an upper bound: it has been busy for so long, perhaps with several commands.
+        behind: commands that it was sent and has not done, the one it executes included.
+    """
+
+    worker: int
+    state: State
+    command: str = ""
+    site: str = ""
+    call: str = ""
+    needs: tuple[int, ...] = ()
+    seconds: float | None = None
+    at_most: bool = False
+    behind: int = 0
+
+    @property
+    def doing(self) -> str:
+        """In words, without where and for how long."""
+        if self.state == "idle":
+            return "idle"
+        if self.state == "queued":
+            return "about to execute what it was sent"
+        if self.state == "waiting":
+            return f"waiting in {self.call} for {people(self.needs)}"
+        if self.state == "moving":
+            return f"moving data in {self.call}"
+        return f"{'being stopped in' if self.state == 'stopping' else 'executing'} {self.command}"
+
+    @property
+    def duration(self) -> str:
+        """``12.3 s``, ``<= 12.3 s``, or nothing."""
+        if self.seconds is None:
+            return ""
+        return f"{'<= ' if self.at_most else ''}{human_seconds(self.seconds)}"
+
+    def __str__(self) -> str:
+        where = f" at {self.site}" if self.site else ""
+        since = f" for {self.duration}" if self.duration else ""
+        return f"{self.doing}{where}{since}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diagnosis:
+    """All workers of a session at one moment; shows itself as a sentence and a table.
+
+    Attributes:
+        session_id: number of the session in its process.
+        positions: one per worker, by id.
+    """
+
+    session_id: int
+    positions: tuple[Position, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is going on, and who keeps whom waiting."""
+        waiting = [each for each in self.positions if each.state == "waiting"]
+        if waiting:
+            return self._of_waiting(waiting)
+        busy = [each for each in self.positions if each.state != "idle"]
+        if not busy:
+            return "all workers are idle"
+        said = [f"{people(_ids(group))} {_is(group)} {group[0].doing}" for group in _alike(busy)]
+        if len(busy) < len(self.positions):
+            said.append("the others are idle")
+        return ", ".join(said)
+
+    def _of_waiting(self, waiting: Sequence[Position]) -> str:
+        held = people(_ids(waiting))
+        blocking = self.blocking()
+        if not blocking:
+            return f"{held} wait for each other"
+        said = []
+        for group in _alike([self.positions[worker] for worker in blocking]):
+            which, keeps = people(_ids(group)), "keeps" if len(group) == 1 else "keep"
+            said.append(f"{which} {keeps} {held} waiting: {_why(group)}")
+        return "; ".join(said)
+
+    def blocking(self) -> tuple[int, ...]:
+        """Workers that others wait for, at the end of every chain: they wait for nobody themselves."""
+        needed = {worker for each in self.positions if each.state == "waiting" for worker in each.needs}
+        return tuple(sorted(w for w in needed if self.positions[w].state != "waiting"))
+
+    def groups(self) -> list[list[Position]]:
+        """Workers that do the same at the same line, in order of their first one: the rows of the table."""
+        return _alike(self.positions, site=True)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text: a row per worker, workers that do the same in one."""
+        rows: list[tuple[str, ...]] = []
+        for group in self.groups():
+            longest = max(group, key=lambda each: each.seconds or 0.0)
+            least, most = min(each.behind for each in group), max(each.behind for each in group)
+            behind = f"{most:,}" if least == most else f"{least:,}-{most:,}"
+            rows.append((ranges(_ids(group)), group[0].doing, group[0].site, longest.duration, behind))
+        return rows
+
+    def table(self) -> str:
+        """The rows under each other, a line per row, indented."""
+        rows = [HEADER, *self.rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+        # Words to the left, numbers to the right.
+        return "\n".join(
+            "  "
+            + "  ".join(
+                cell.ljust(width) if column < 3 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        )
+
+    def __str__(self) -> str:
+        return f"{self.sentence}\n{self.table()}"
+
+    def __repr__(self) -> str:
+        return f"Disco session {self.session_id}: {self}"
+
+
+def _ids(group: Iterable[Position]) -> tuple[int, ...]:
+    return tuple(each.worker for each in group)
+
+
+def _is(group: Sequence[Position]) -> str:
+    return "is" if len(group) == 1 else "are"
+
+
+def _alike(positions: Iterable[Position], *, site: bool = False) -> list[list[Position]]:
+    """Those that do the same, in order of their first one."""
+    groups: dict[tuple[str, ...], list[Position]] = {}
+    for each in positions:
+        groups.setdefault((each.doing, each.site if site else ""), []).append(each)
+    return list(groups.values())
+
+
+def _why(group: Sequence[Position]) -> str:
+    """What keeps those from coming that others wait for."""
+    longest = max(group, key=lambda each: each.seconds or 0.0)
+    text = longest.doing
+    if longest.site:
+        text += f", now at {longest.site}"
+    if longest.duration:
+        text += f", for {longest.duration}"
+    return text

@@ -1,0 +1,125 @@
+"""A check's report: what differs in one sentence, a table of it, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.errors import Divergence, people, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from disco_magic.core.divergence import CheckRow, Workers
+
+MARK: Final = "\u2260"  # "not equal to"
+_MOST_NAMES: Final = 6
+_ADVICE: Final = (
+    "No register was changed: session[name].get_all() has the values.",
+    "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
+)
+_ADVICE_ON_VALUES: Final = (
+    "Equal means bit for bit: 0.0 is not -0.0. `del` drops the mark of a register that need not be equal.",
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckReport:
+    """Whether registers agree; what `session.check` returns. True if they do; shows itself as a table.
+
+    Iterating gives its rows: one per register, and one per part of a register that differs.
+
+    Attributes:
+        title: what was checked, ``"Disco session 1"`` or ``"Cell In[7]"``.
+        workers: ids of the workers that were compared.
+        rows: see `CheckRow`.
+    """
+
+    title: str
+    workers: Workers
+    rows: tuple[CheckRow, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differing
+
+    @property
+    def differing(self) -> tuple[CheckRow, ...]:
+        """The rows that differ."""
+        return tuple(row for row in self.rows if row.differs)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[CheckRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, name: str) -> CheckRow:
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def raise_if_differing(self) -> None:
+        """Raise `Divergence` if anything differs; the message has the table of what does."""
+        if not self.ok:
+            raise Divergence(self.message, self)
+
+    @property
+    def message(self) -> str:
+        """What differs in one sentence, the table of all that does, and what to do."""
+        differing = self.differing
+        others = len(differing) - 1
+        also = f", and {others} more differ{'s' * (others == 1)}" if others else ""
+        by_value = any("value" in row.aspects for row in differing)
+        advice = (*_ADVICE, *_ADVICE_ON_VALUES) if by_value else _ADVICE
+        sentence = f"{self.title}: {_sentence(differing[0])}{also}"
+        return "\n".join([sentence, "", *table(differing), "", *advice])
+
+    @property
+    def summary(self) -> str:
+        """What agrees and what does not, in one line: ``[0-3] equal: w, b; same type and shape: x``."""
+        if not self.rows:
+            return f"{ranges(self.workers)} no registers to compare"
+        agreeing = [row for row in self.rows if not row.differs and not row.opaque]
+        named = {
+            "different": [row.name for row in self.differing],
+            "equal": [row.name for row in agreeing if row.by_value],
+            "same type and shape": [row.name for row in agreeing if not row.by_value],
+            "values not compared": [
+                f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
+            ],
+        }
+        return f"{ranges(self.workers)} {'; '.join(f'{what}: {_list(n)}' for what, n in named.items() if n)}"
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{self.title}: {self.summary}", *table(self.rows)])
+
+
+def table(rows: Iterable[CheckRow]) -> list[str]:
+    """A line for the workers of a row that hold the same: the row's name, in what it differs, who, what."""
+    cells = [
+        (f"{MARK if row.differs else ' '} {row.name}" if not i else "", *line)
+        for row in rows
+        for i, line in enumerate(row.lines())
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    ]
+
+
+def _sentence(row: CheckRow) -> str:
+    where, groups = row.splits()[0]
+    told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
+    return f"'{row.name}' differs{f' in {where}' if where else ''}: {told}"
+
+
+def _list(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,90 @@
+"""What code binds: names that a cell stores or that hold another object than before; where a result goes."""
+
+from __future__ import annotations
+
+import dis
+import opcode
+import types
+import weakref
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.core.registers import RegisterFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Holder = Callable[[], Any]
+
+_STORES: Final = ("STORE_NAME", "STORE_GLOBAL")
+_DELETES: Final = ("DELETE_NAME", "DELETE_GLOBAL")
+_DELETE_CODES: Final = frozenset(opcode.opmap[name] for name in _DELETES)
+# Between a call and the stores of its result: ``a = b = f()``, ``a, b = f()``.
+_PASSING: Final = ("COPY", "UNPACK_SEQUENCE", "EXTENDED_ARG")
+# What the code of a cell calls itself.
+MODULE: Final = "<module>"
+
+
+def stored_names(code: types.CodeType) -> set[str]:
+    """Names that `code`, that of a cell, binds or unbinds, and those that functions in it declare global."""
+    names = _named(code, _STORES + _DELETES)
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    while inner:
+        nested = inner.pop()
+        names |= _named(nested, ("STORE_GLOBAL", "DELETE_GLOBAL"))
+        inner += [constant for constant in nested.co_consts if isinstance(constant, types.CodeType)]
+    return names
+
+
+def deleted_names(code: types.CodeType) -> set[str]:
+    """Names that `code`, that of a cell, unbinds itself. A microsecond if there are none."""
+    return _named(code, _DELETES) if _DELETE_CODES.intersection(code.co_code[::2]) else set()
+
+
+def _named(code: types.CodeType, operations: tuple[str, ...]) -> set[str]:
+    return {step.argval for step in dis.get_instructions(code) if step.opname in operations}
+
+
+def names_of_result(frame: types.FrameType) -> list[str]:
+    """The global names to which the result of the call that `frame` is making is assigned at once.
+
+    ``w`` in ``w = f(x)``; none in ``w = f(x) + 1`` and in what assigns to local variables or attributes.
+    """
+    code = frame.f_code
+    # In the body of a class, STORE_NAME makes an attribute.
+    stores = _STORES if code.co_name == MODULE else ("STORE_GLOBAL",)
+    after = (step for step in dis.get_instructions(code) if step.offset > frame.f_lasti)
+    steps = (step for step in after if step.opname not in _PASSING)
+    return [step.argval for step in takewhile(lambda step: step.opname in stores, steps)]
+
+
+def hold(value: Any) -> Holder:
+    """A function that gives `value` back; held weakly where that is possible: arrays are not kept alive."""
+    try:
+        return weakref.ref(value)
+    except TypeError:  # numbers, text, containers
+        return lambda: value
+
+
+def holds(holder: Holder, value: Any) -> bool:
+    """Whether `value` is what was given to `hold`; a dead weak reference gives None, which is no value."""
+    return holder() is value and not (value is None and isinstance(holder, weakref.ref))
+
+
+class Watch:
+    """Which registers a cell binds: made before it runs, asked after it.
+
+    Containers and numbers that are replaced stay alive until then, arrays do not.
+    """
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._registers = RegisterFile(namespace)
+        self._before = {name: hold(namespace[name]) for name in self._registers.public_names()}
+
+    def bound(self, codes: Iterable[types.CodeType]) -> frozenset[str]:
+        """Registers that `codes` store, that are other objects than before, or that are gone."""
+        now, before = self._registers.names, self._before
+        present = self._registers.public_names()
+        changed = {name for name in present if name not in before or not holds(before[name], now[name])}
+        stored = set().union(*map(stored_names, codes)).intersection(present)
+        return frozenset(changed | stored | before.keys() - set(present))

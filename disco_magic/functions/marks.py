@@ -1,0 +1,120 @@
+"""Which registers of a worker are meant to be equal on all workers: what `worker.replicated` writes down.
+
+A mark belongs to a name, so that it survives the training step that binds the name anew. Which name is known
+
+  * at once, from the call itself: ``w = worker.replicated(w)``, ``a, b = worker.replicated(a, b)``;
+  * else from the value, if a register holds it: ``worker.replicated(w)``;
+  * else when one has come to hold it, looked up before and after every cell and by every check: what a
+    function has returned, what a plan has loaded and ``session["w"] = ...`` has named.
+
+By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.core.registers import RegisterFile
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.bindings import MODULE, deleted_names, names_of_result
+from disco_magic.functions.copies import ATOMS
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable
+
+
+class Marks:
+    """The marks of one worker; only its own thread uses them. False if there are none.
+
+    Attributes:
+        names: marked registers.
+        namespace: the worker's.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.namespace: dict[str, Any] = {}
+        # Marked values by their identity. Those that cannot be held weakly are kept until the next look.
+        self._alive: dict[int, weakref.ref[Any]] = {}
+        self._kept: dict[int, Any] = {}
+        self._fresh: set[str] = set()  # marked since the cell began
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self._alive or self._kept)
+
+    def add(self, value: Any) -> None:
+        """Mark whatever register comes to hold `value`, an array or another object of its own."""
+        key = id(value)
+        try:
+            # Called with the reference, which is `pop`'s default, before another object can have that id.
+            self._alive[key] = weakref.ref(value, partial(self._alive.pop, key))
+        except TypeError:  # containers
+            self._kept[key] = value
+
+    def add_result(self, values: tuple[Any, ...], frame: types.FrameType) -> None:
+        """Mark `values`, which the call that `frame` is making returns.
+
+        Raises:
+            UsageMistake: a number or text whose name the call does not say.
+        """
+        own = frame.f_globals is self.namespace
+        names = names_of_result(frame) if own else []
+        if not names:
+            if own and frame.f_code.co_name == MODULE and any(map(_is_anonymous, values)):
+                raise UsageMistake(
+                    "worker.replicated cannot tell which register is meant by a number or a text; "
+                    "write `step = worker.replicated(step)`"
+                )
+            names = self._find(values)
+        self.names.update(names)
+        self._fresh.update(names)
+
+    def _find(self, values: tuple[Any, ...]) -> list[str]:
+        """The names of `values`; those that have none get their marks later."""
+        names: list[str] = []
+        for value in values:
+            if not _is_anonymous(value):
+                mine = [name for name, bound in dict(self.namespace).items() if bound is value]
+                names += mine
+                if not mine:
+                    self.add(value)
+        return names
+
+    def cell_begins(self) -> None:
+        """Before a cell: it may bind names anew whose values tell that they are marked."""
+        self._fresh.clear()
+        self.settle()
+
+    def settle(self) -> None:
+        """Mark names that have come to hold a marked value, forget those that are not bound any more."""
+        present = RegisterFile(self.namespace).public_names()
+        if self._alive or self._kept:
+            self.names.update(name for name in present if self._has_mark(self.namespace[name]))
+            self._kept.clear()
+        self.names.intersection_update(present)
+
+    def _has_mark(self, value: Any) -> bool:
+        key = id(value)
+        reference = self._alive.get(key)
+        return key in self._kept or (reference is not None and reference() is value)
+
+    def cell_ended(self, codes: Iterable[types.CodeType]) -> None:
+        """After a cell of these `codes`: what it has unbound lost its mark, also if it was bound again."""
+        for code in codes:
+            self.names -= deleted_names(code) - self._fresh
+        self.settle()
+
+
+def _is_anonymous(value: Any) -> bool:
+    """Whether another name may hold the same object by chance. Runs no code of the value's own."""
+    kind = type(value)
+    return (
+        kind in ATOMS
+        or issubclass(kind, np.generic)
+        or (kind is tuple and ATOMS.issuperset(map(type, value)))
+    )

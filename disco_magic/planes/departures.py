@@ -1,0 +1,43 @@
+"""Why a wait is hopeless once a worker has left: a sentence, and a table of where everybody is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import PlaneAborted, ranges
+from disco_magic.planes.meeting import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.errors import Failure
+    from disco_magic.planes.meeting import Wait
+
+
+def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable[[int], str]) -> Verdict:
+    """The verdict on `wait`, which needs `worker`.
+
+    Args:
+        worker: has left the command; or waited in `wait` itself, and was taken out of it.
+        wait: what others wait in.
+        failure: why it left, if it failed.
+        whereabouts: in words, where a worker is that has not come.
+    """
+    missing = wait.missing()
+    if failure is not None:
+        text = f"worker {worker} failed: {failure.summary} - without it, {wait.describe()} cannot complete"
+    elif worker in missing:
+        text = (
+            f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"
+        )
+    else:
+        text = f"worker {worker} left while it was in {wait.describe()}"
+    rows: dict[str, list[int]] = {}
+    left = "finished" if failure is None else f"failed: {failure.summary}"
+    for present, _ in wait.gates():
+        waiting = "waiting in {} at {}".format(*wait.call_of(present))
+        rows.setdefault(left if present == worker else waiting, []).append(present)
+    for absent in missing:
+        rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
+    table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
+    return Verdict(PlaneAborted, f"{text}\n{table}", failure)

@@ -1,0 +1,46 @@
+"""What failed and was not raised yet: told by the workers at any time, raised by the next wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.core.ledger import Expectation
+from disco_magic.errors import WorkerError
+from disco_magic.session.dispatch import Dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.errors import Failure
+    from disco_magic.session.pump import Inbox
+
+
+class Failures(Dispatch):
+    """Mixed into `Session`."""
+
+    def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
+        """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
+
+        def act() -> dict[int, Failure]:
+            while not self._orphans.empty():
+                self._adopt(*self._orphans.get_nowait())
+            return self.ledger.take_failures(further)
+
+        return self._turn(act)
+
+    def _adopt(self, seq: int, inbox: Inbox) -> None:
+        """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""
+        self._pump.forget(seq)
+        while not inbox.empty():
+            item = inbox.get_nowait()
+            if isinstance(item, Expectation):
+                self.ledger.keep_failures(item)
+
+    def raise_failures(self, further: Sequence[Failure] = ()) -> None:
+        """Raise WorkerError if anything failed since errors were last raised."""
+        # Outside of a turn: whoever answered has told its failures before.
+        if not further and self._orphans.empty() and not self.ledger.has_failures:
+            return
+        failures = self.take_failures(further)
+        if failures:
+            raise WorkerError(failures)

@@ -1,0 +1,60 @@
+"""The session's lock, which the thread that holds it is refused instead of waiting for itself.
+
+Sequence numbers, register ids and the order on all queues are decided under it. Python runs finalizers
+(`__del__`, weakref callbacks) and signal handlers between any two steps of a thread, so also while that
+thread is half-way through sending a command. One that called the session there would wait for ever for its
+own lock, or, were it let in, put its command between the halves of another. It gets an error instead.
+
+A reference that is dropped there is no such call: its finalizer only writes a queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Turn:
+    """A thread's turn to change what the session knows.
+
+    Attributes:
+        lock: C code, so that no KeyboardInterrupt strikes between taking it and the `with` statement's body;
+            a context manager in Python would be left locked. Reentrant, so that its holder gets to `taken`.
+        taken: whether somebody's turn is under way; only the holder of `lock` looks or writes.
+    """
+
+    __slots__ = ("lock", "taken")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.taken = False
+
+    def __call__(self, act: Callable[[], T]) -> T:
+        """``act()``, while nobody else has a turn.
+
+        Raises:
+            UsageMistake: the calling thread is in the middle of its turn.
+        """
+        with self.lock:
+            if self.taken:
+                self.refuse()
+            self.taken = True
+            try:
+                return act()
+            finally:
+                self.taken = False
+
+    def refuse(self) -> None:
+        """Say that the calling thread is in the middle of its turn."""
+        raise UsageMistake(
+            "the session was called by a finalizer or a signal handler that struck while the same thread was "
+            "sending a command; nothing was sent. Let it note what is to be done in a queue.SimpleQueue, and "
+            "do that afterwards"
+        )

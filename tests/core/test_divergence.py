@@ -1,0 +1,266 @@
+"""What workers found, side by side: rows, sentences, tables."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from disco_magic.core.divergence import CheckRow, Found, Held, compare, marked_everywhere
+from disco_magic.core.report import CheckReport
+from disco_magic.errors import Divergence
+
+FLOAT = Held("ndarray", (3, 4), "float32", "cpu")
+DOUBLE = Held("ndarray", (3, 4), "float64", "cpu")
+LONG = Held("ndarray", (9, 4), "float32", "cpu")
+INT = Held("int")
+
+
+def found(*workers, marked=()):
+    """One `Found` per worker from dictionaries of a register's own picture, or of its and its parts'."""
+    return {
+        number: Found(
+            frozenset(),
+            frozenset(marked),
+            {
+                name: ((name, held),) if isinstance(held, Held) else tuple(held.items())
+                for name, held in registers.items()
+            },
+        )
+        for number, registers in enumerate(workers)
+    }
+
+
+def report(*workers, circles=None, names=None, by_value=()):
+    held = found(*workers)
+    asked = names or dict.fromkeys(name for registers in workers for name in registers)
+    rows = compare(held, circles or (tuple(held),), names=asked, by_value=by_value)
+    return CheckReport("Cell In[7]", tuple(held), rows)
+
+
+def value(text, digest):
+    return Held("ndarray", (2,), "int64", "cpu", text=text, digest=digest)
+
+
+# --- in what workers differ ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "aspects"),
+    [
+        (FLOAT, FLOAT, ()),
+        (FLOAT, None, ("missing",)),
+        (FLOAT, DOUBLE, ("dtype",)),
+        (FLOAT, LONG, ("shape",)),
+        (FLOAT, Held("ndarray", (9, 4), "float64", "cpu"), ("shape", "dtype")),
+        (FLOAT, Held("ndarray", (3, 4), "float32", "cuda:0"), ("device",)),
+        (FLOAT, INT, ("type",)),
+        (Held("list", (2,), elements="int"), Held("list", (2,), elements="str"), ("elements",)),
+        (Held("int", digest=b"1"), Held("int", digest=b"2"), ("value",)),
+    ],
+    ids=["same", "missing", "dtype", "shape", "both", "device", "type", "elements", "value"],
+)
+def test_a_row_says_in_what_the_workers_differ(one, other, aspects):
+    row = CheckRow("w", {0: one, 1: other}, ((0, 1),))
+    assert row.aspects == aspects
+    assert row.differs == bool(aspects)
+
+
+def test_groups_have_to_agree_among_themselves_only():
+    workers = {"w": FLOAT}, {"w": FLOAT}, {"w": DOUBLE}, {"w": DOUBLE}
+    assert report(*workers, circles=((0, 1), (2, 3))).ok
+    mixed = report(*workers, circles=((0, 2), (1, 3)))
+    assert [where for where, _ in mixed["w"].splits()] == ["group 0", "group 1"]
+    assert "'w' differs in group 0: float32 (3, 4) on worker 0, float64 (3, 4) on worker 2" in mixed.message
+
+
+def test_a_register_that_only_one_group_has_is_missing_nowhere():
+    only = report({"w": FLOAT}, {"w": FLOAT}, {}, {}, circles=((0, 1), (2, 3)))
+    assert only.ok
+    assert only["w"].lines() == [("same", "[0-1]", "float32 (3, 4)")]
+
+
+def test_groups_that_hold_different_things_each_have_a_line():
+    both = report({"w": FLOAT}, {"w": DOUBLE}, circles=((0,), (1,)))
+    assert both["w"].lines() == [("same", "[0]", "float32 (3, 4)"), ("same", "[1]", "float64 (3, 4)")]
+
+
+# --- what tells workers apart ----------------------------------------------------------------------
+
+
+def held_by(*cells):
+    row = CheckRow("w", dict(enumerate(cells)), (tuple(range(len(cells))),), by_value=True)
+    ((_, groups),) = row.splits()
+    return groups
+
+
+def test_workers_that_hold_the_same_stand_together():
+    assert held_by(FLOAT, DOUBLE, FLOAT, None) == [
+        ((0, 2), "float32 (3, 4)"),
+        ((1,), "float64 (3, 4)"),
+        ((3,), "not bound"),
+    ]
+
+
+def test_short_values_tell_workers_apart_by_what_they_are():
+    assert held_by(value("[0 1]", b"a"), value("[0 2]", b"b")) == [
+        ((0,), "int64 (2,) [0 1]"),
+        ((1,), "int64 (2,) [0 2]"),
+    ]
+
+
+def test_long_values_tell_workers_apart_by_their_digests():
+    first, second = bytes.fromhex("a1b2c3d4e5"), bytes.fromhex("9f8e7d6c5b")
+    assert held_by(value("", first), value("", second)) == [
+        ((0,), "int64 (2,) a1b2c3d4"),
+        ((1,), "int64 (2,) 9f8e7d6c"),
+    ]
+
+
+def test_texts_that_look_alike_get_their_digests_too():
+    alike = value("[0.1 0.2]", b"\x01"), value("[0.1 0.2]", b"\x02"), value("[9 9]", b"\x03")
+    assert held_by(*alike)[0] == ((0,), "int64 (2,) [0.1 0.2] 01")
+
+
+@pytest.mark.parametrize(
+    ("held", "kind"),
+    [
+        (FLOAT, "float32 (3, 4)"),
+        (Held("MaskedArray", (2,), "int8", "cpu"), "MaskedArray int8 (2,)"),
+        (Held("torch.Tensor", (2,), "torch.half", "cuda:1"), "torch.Tensor torch.half (2,) cuda:1"),
+        (Held("Series", None, "int64", None), "Series int64"),
+        (Held("list", (3,), elements="int, str"), "list of 3 (int, str)"),
+        (Held("dict", (0,)), "dict of 0"),
+        (Held("DataFrame", (3, 2)), "DataFrame (3, 2)"),
+        (Held("Net"), "Net"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_what_a_worker_holds_is_said_in_a_few_words(held, kind):
+    assert held.kind == kind
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+PARAMS = Held("dict", (2,))
+
+
+def test_a_part_that_differs_stands_for_its_register():
+    same = {"p": PARAMS, "p['b']": FLOAT}
+    checked = report({"p": {**same, "p['w']": FLOAT}}, {"p": {**same, "p['w']": LONG}})
+    assert [row.name for row in checked] == ["p['w']"]
+
+
+def test_parts_that_agree_have_no_row_of_their_own():
+    checked = report(*[{"p": {"p": PARAMS, "p['w']": FLOAT}}] * 2)
+    assert [row.name for row in checked] == ["p"]
+
+
+def test_a_missing_part_is_told_beside_its_container_that_is_shorter():
+    checked = report({"p": {"p": PARAMS, "p['w']": FLOAT}}, {"p": {"p": Held("dict", (1,))}})
+    assert [(row.name, row.aspects) for row in checked] == [("p", ("shape",)), ("p['w']", ("missing",))]
+
+
+def test_the_missing_end_of_a_shorter_list_has_no_row_of_its_own():
+    long = {"l": Held("list", (2,)), "l[0]": FLOAT, "l[1]": PARAMS, "l[1]['a']": FLOAT}
+    short = {"l": Held("list", (1,)), "l[0]": DOUBLE}
+    checked = report({"l": long}, {"l": short})
+    assert [(row.name, row.aspects) for row in checked] == [("l", ("shape",)), ("l[0]", ("dtype",))]
+
+
+def test_below_what_a_worker_has_not_got_nothing_is_missing_besides():
+    checked = report({"p": {"p": PARAMS, "p['w']": PARAMS, "p['w']['a']": FLOAT}}, {"p": INT})
+    assert [row.name for row in checked] == ["p"]
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+
+def test_values_count_only_where_they_were_asked_for():
+    held = {"w": value("[0 1]", b"a")}, {"w": value("[0 2]", b"b")}
+    assert report(*held).ok
+    assert report(*held, by_value=["w"])["w"].aspects == ("value",)
+
+
+def test_what_could_not_be_compared_is_said_and_is_no_difference():
+    net = {"net": Held("Net", opaque="values of type Net cannot be compared")}
+    checked = report(net, net, by_value=["net"])
+    assert checked.ok
+    assert checked.summary == "[0-1] values not compared: net (values of type Net cannot be compared)"
+    assert checked["net"].lines() == [("not compared", "[0-1]", "Net: values of type Net cannot be compared")]
+
+
+def test_a_mark_counts_if_all_workers_that_have_the_register_made_it():
+    both = found({"w": FLOAT}, {"w": FLOAT}, marked=["w"])
+    assert marked_everywhere(both) == {"w"}
+    assert marked_everywhere({**both, 2: found({})[0]}) == {"w"}
+    assert marked_everywhere({**both, 2: found({"w": FLOAT})[0]}) == frozenset()
+
+
+# --- the report ------------------------------------------------------------------------------------
+
+
+def test_a_report_that_differs_is_false_and_raises_one_sentence_a_table_and_what_to_do():
+    checked = report(*[{"w": FLOAT, "b": FLOAT}] * 3, {"w": DOUBLE, "b": FLOAT})
+    assert not checked
+    assert [row.name for row in checked.differing] == ["w"]
+    with pytest.raises(Divergence) as caught:
+        checked.raise_if_differing()
+    assert caught.value.report is checked
+    assert str(caught.value).split("\n") == [
+        "Cell In[7]: 'w' differs: float32 (3, 4) on workers [0-2], float64 (3, 4) on worker 3",
+        "",
+        "≠ w  dtype  [0-2]  float32 (3, 4)",
+        "            [3]    float64 (3, 4)",
+        "",
+        "No register was changed: session[name].get_all() has the values.",
+        "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "also"), [("a", ""), ("ab", ", and 1 more differs"), ("abc", ", and 2 more differ")]
+)
+def test_the_sentence_tells_the_first_register_and_counts_the_others(names, also):
+    checked = report(dict.fromkeys(names, FLOAT), dict.fromkeys(names, DOUBLE))
+    assert checked.message.split("\n")[0].endswith(f"float64 (3, 4) on worker 1{also}")
+
+
+def test_values_that_differ_come_with_advice_on_marks_and_how_far_they_are_apart():
+    row = CheckRow("w", {0: value("", b"\x01"), 1: value("", b"\x02")}, ((0, 1),), by_value=True, gap="by 3")
+    message = CheckReport("Cell In[7]", (0, 1), (row,)).message
+    assert "`del` drops the mark" in message
+    assert row.lines()[-1] == ("", "", "by 3")
+
+
+def test_a_report_without_differences_is_true_and_raises_nothing():
+    checked = report({"w": FLOAT}, {"w": FLOAT})
+    checked.raise_if_differing()
+    assert checked
+    assert len(checked) == 1
+    assert repr(checked).split("\n") == [
+        "Cell In[7]: [0-1] same type and shape: w",
+        "  w  same  [0-1]  float32 (3, 4)",
+    ]
+
+
+def test_a_report_of_nothing_says_so():
+    assert repr(report({}, {})) == "Cell In[7]: [0-1] no registers to compare"
+
+
+def test_the_line_that_says_what_agrees_stays_short():
+    names = [f"r{number}" for number in range(9)]
+    checked = report(*[dict.fromkeys(names, INT)] * 2, by_value=["r0"])
+    assert checked.summary == "[0-1] equal: r0; same type and shape: r1, r2, r3, r4, r5, r6 and 2 more"
+
+
+def test_names_that_no_worker_has_have_no_row():
+    with pytest.raises(KeyError):
+        report({"w": FLOAT}, {"w": FLOAT}, names=["w", "gone"])["gone"]
+
+
+def test_the_error_survives_pickling_with_its_report():
+    checked = report({"w": FLOAT}, {"w": DOUBLE})
+    error = Divergence(checked.message, checked)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (str(again), again.report) == (str(error), checked)

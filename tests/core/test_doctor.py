@@ -1,0 +1,102 @@
+"""What a picture of all workers means, as a function of the picture."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.core.doctor import HEADER, Diagnosis, Position
+
+
+def idle(worker):
+    return Position(worker, "idle")
+
+
+def waiting(worker, *needs, seconds=1.5, call="barrier()"):
+    return Position(worker, "waiting", "Cell In[7]", "Cell In[7], line 6", call, needs, seconds, behind=1)
+
+
+def busy(worker, command="Cell In[7]", site="Cell In[7], line 4", **more):
+    return Position(worker, "executing", command, site, **{"seconds": 12.0, "behind": 1, **more})
+
+
+def sentence(*positions):
+    return Diagnosis(1, positions).sentence
+
+
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (idle(0), "idle"),
+        (Position(0, "queued", behind=3), "about to execute what it was sent"),
+        (busy(0), "executing Cell In[7] at Cell In[7], line 4 for 12.00 s"),
+        (busy(0, "call f", "", at_most=True), "executing call f for <= 12.00 s"),
+        (busy(0, "call f", "", seconds=None), "executing call f"),
+        (Position(0, "stopping", "call f"), "being stopped in call f"),
+        (waiting(0, 1, 2), "waiting in barrier() for workers [1-2] at Cell In[7], line 6 for 1.50 s"),
+        (Position(0, "moving", call="allreduce(x)"), "moving data in allreduce(x)"),
+    ],
+)
+def test_a_position_says_what_a_worker_does_where_and_for_how_long(position, text):
+    assert str(position) == text
+
+
+@pytest.mark.parametrize(
+    ("positions", "text"),
+    [
+        ((idle(0), idle(1)), "all workers are idle"),
+        ((idle(0), busy(1)), "worker 1 is executing Cell In[7], the others are idle"),
+        ((busy(0), busy(1)), "workers [0-1] are executing Cell In[7]"),
+        ((busy(0), busy(1, "call f")), "worker 0 is executing Cell In[7], worker 1 is executing call f"),
+        (
+            (waiting(0, 2), waiting(1, 2), busy(2)),
+            (
+                "worker 2 keeps workers [0-1] waiting: "
+                "executing Cell In[7], now at Cell In[7], line 4, for 12.00 s"
+            ),
+        ),
+        (
+            (waiting(0, 1, 2), Position(1, "queued"), Position(2, "queued")),
+            "workers [1-2] keep worker 0 waiting: about to execute what it was sent",
+        ),
+        (
+            (waiting(0, 1, 2), Position(1, "stopping", "call f"), busy(2, "call g", "")),
+            (
+                "worker 1 keeps worker 0 waiting: being stopped in call f; "
+                "worker 2 keeps worker 0 waiting: executing call g, for 12.00 s"
+            ),
+        ),
+    ],
+)
+def test_the_sentence_says_who_keeps_whom_waiting(positions, text):
+    assert sentence(*positions) == text
+
+
+def test_whoever_is_at_the_end_of_a_chain_keeps_all_waiting():
+    chain = Diagnosis(1, (waiting(0, 1), waiting(1, 2), busy(2), idle(3)))
+    assert chain.blocking() == (2,)
+    assert chain.sentence.startswith("worker 2 keeps workers [0-1] waiting: executing Cell In[7]")
+
+
+def test_workers_that_wait_for_each_other_are_named():
+    assert sentence(waiting(0, 1), waiting(1, 0)) == "workers [0-1] wait for each other"
+
+
+def test_workers_that_do_the_same_at_the_same_line_share_a_row_with_the_longest_time():
+    picture = Diagnosis(5, (waiting(0, 2), waiting(1, 2, seconds=3.0), busy(2, behind=4)))
+    assert picture.rows() == [
+        ("[0-1]", "waiting in barrier() for worker 2", "Cell In[7], line 6", "3.00 s", "1"),
+        ("[2]", "executing Cell In[7]", "Cell In[7], line 4", "12.00 s", "4"),
+    ]
+    assert str(picture).splitlines()[1].split() == list(HEADER)
+    assert repr(picture) == f"Disco session 5: {picture}"
+
+
+def test_a_row_says_from_where_to_where_its_workers_are_behind():
+    assert Diagnosis(1, (busy(0, behind=1200), busy(1, behind=3))).rows()[0][-1] == "3-1,200"
+
+
+def test_the_columns_of_the_table_stand_under_each_other():
+    header, *rows = Diagnosis(1, (idle(0), busy(1, behind=12_345))).table().splitlines()
+    assert header.index("where") == rows[1].index("Cell In[7], line 4")
+    assert all(row.endswith(("0", "12,345")) for row in rows)
+    assert len({len(row) for row in (header, *rows)}) == 1

@@ -1,0 +1,508 @@
+"""What a worker finds in its registers, which of them are marked, and which a cell has bound."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions import divergence
+from disco_magic.functions.bindings import Watch, deleted_names, stored_names
+from disco_magic.functions.cells import CellRunner, compile_cell, drop_namespace, new_namespace
+from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.functions.divergence import Survey, digest_of, look, survey
+from disco_magic.functions.gaps import Sample, gap
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+
+def held(value, *, values=True):
+    return look(value, values=values)
+
+
+def parts(value, *, values=False):
+    return dict(survey("v", value, values=values))
+
+
+# --- what a value is -------------------------------------------------------------------------------
+
+
+class Raising:
+    """Raises whatever it is asked, also for its shape, its hash and its class."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+    def __eq__(self, other):
+        raise RuntimeError("==")
+
+    def __hash__(self):
+        raise RuntimeError("hash")
+
+    def __repr__(self):
+        raise RuntimeError("repr")
+
+
+class Tensor:
+    """Looks like another library's array."""
+
+    def __init__(self, shape=(2, 3), dtype="half", device="cuda:0"):
+        self.shape, self.dtype, self.device = shape, dtype, device
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (np.zeros((2, 3), "float32"), "float32 (2, 3)"),
+        (np.ma.zeros(2), "numpy.ma.MaskedArray float64 (2,)"),
+        (np.float32(1), "numpy.float32"),
+        (3, "int"),
+        (None, "NoneType"),
+        ([1, "a", 2.0], "list of 3 (float, int, str)"),
+        ({"a": 1, "b": np.zeros(2)}, "dict of 2 (int)"),
+        ({1, 2}, "set of 2 (int)"),
+        (Tensor(), "tests.functions.test_divergence.Tensor half (2, 3) cuda:0"),
+        (Tensor(device=None), "tests.functions.test_divergence.Tensor half (2, 3)"),
+        (Tensor(shape=[2, 3]), "tests.functions.test_divergence.Tensor"),
+        (Tensor(shape=("?", 3)), "tests.functions.test_divergence.Tensor"),
+        (Tensor(dtype=None), "tests.functions.test_divergence.Tensor"),
+        (len, "builtin_function_or_method"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_a_value_is_described_by_type_shape_and_dtype(value, kind):
+    assert held(value, values=False).kind == kind
+    assert held(value).kind == kind
+
+
+def test_objects_that_raise_whatever_they_are_asked_are_described_by_their_type():
+    assert held(Raising()).kind == "tests.functions.test_divergence.Raising"
+    assert (
+        held(Raising()).opaque == "values of type tests.functions.test_divergence.Raising cannot be compared"
+    )
+    found = held(Tensor(dtype=Raising()))
+    assert found.kind == "tests.functions.test_divergence.Tensor (2, 3)"
+    assert parts({"a": Raising()})["v['a']"].kind == "tests.functions.test_divergence.Raising"
+
+
+def test_a_value_is_not_digested_unless_it_was_asked_for():
+    assert held(np.zeros(3), values=False).digest == b""
+    assert held([1, 2], values=False).digest == b""
+    assert held(3, values=False) == divergence.Held("int")
+
+
+# --- digests of arrays -----------------------------------------------------------------------------
+
+BASE = np.arange(60, dtype="float32").reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        np.asfortranarray(BASE),
+        BASE[::-1][::-1],
+        np.repeat(BASE, 2, axis=1)[:, ::2],
+        np.ascontiguousarray(BASE.transpose(2, 0, 1)).transpose(1, 2, 0),
+    ],
+    ids=["fortran", "reversed twice", "strided", "transposed"],
+)
+def test_equal_arrays_have_one_digest_whatever_their_strides(layout):
+    assert np.array_equal(layout, BASE)
+    assert digest_of(layout) == digest_of(BASE)
+
+
+def test_arrays_larger_than_a_block_have_one_digest_whatever_their_strides(monkeypatch):
+    monkeypatch.setattr(divergence, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(divergence, "_ELEMENTS", 100)
+    large = np.arange(10_000.0).reshape(100, 100)
+    whole = divergence.hashlib.blake2b(large.data, digest_size=16).digest()
+    assert digest_of(large) == digest_of(np.asfortranarray(large)) == whole
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.array([0.0]), np.array([-0.0])),
+        (np.array([0x7FF8000000000000]).view("f8"), np.array([0x7FF8000000000001]).view("f8")),
+        (np.array([1, 2]), np.array([2, 1])),
+        (np.array([1, 2], ml_dtypes.bfloat16), np.array([1, 3], ml_dtypes.bfloat16)),
+        (np.array(["a", "b"]), np.array(["a", "c"])),
+        (np.array(["2024-01-01"], "M8[D]"), np.array(["2024-01-02"], "M8[D]")),
+        (np.array([(1, 2)], "i4,i4"), np.array([(1, 3)], "i4,i4")),
+        (np.ones(3, np.longdouble), np.ones(3, np.longdouble) * 2),
+    ],
+    ids=["zeros", "nans", "order", "bfloat16", "text", "dates", "records", "longdouble"],
+)
+def test_arrays_that_differ_in_a_bit_have_different_digests(one, other):
+    assert digest_of(one) != digest_of(other)
+
+
+def test_bits_that_mean_nothing_do_not_count():
+    def filled(dtype, noise):
+        made = np.full(4 * np.dtype(dtype).itemsize, noise, np.uint8).view(dtype)
+        made[:] = np.ones(4, dtype)
+        return made
+
+    gaps = np.dtype([("a", "i1"), ("b", "f8"), ("c", [("d", "i1"), ("e", "i4")], 2)], align=True)
+    for dtype in (np.longdouble, np.clongdouble, gaps, np.dtype([("x", np.longdouble, 2)])):
+        assert digest_of(filled(dtype, 0)) == digest_of(filled(dtype, 255))
+
+
+def test_an_array_without_elements_has_a_digest():
+    assert digest_of(np.zeros((0, 3))) == digest_of(np.zeros(0)[::2])
+
+
+def test_a_contiguous_array_is_read_without_a_copy(monkeypatch):
+    seen = []
+
+    class Digest:
+        def update(self, block):
+            seen.append(block)
+
+        def digest(self):
+            return b""
+
+    monkeypatch.setattr(divergence.hashlib, "blake2b", lambda **_: Digest())
+    array = np.zeros((4, 4))
+    digest_of(array)
+    (block,) = seen
+    assert np.shares_memory(np.asarray(block), array)
+
+
+# --- digests of other values -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 2),
+        ("a", "b"),
+        ([1, 2], [2, 1]),
+        ([1, np.float32(2)], [1, np.float32(3)]),
+        ({"a": 1}, {"b": 1}),
+        ({1, 2}, {1, 3}),
+        (np.zeros(2), np.ones(2)),
+        (np.zeros(2).view(np.matrix), np.ones(2).view(np.matrix)),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_values_that_differ_have_different_digests(one, other):
+    assert held(one).digest != held(other).digest
+    assert held(one).digest == held(one).digest
+
+
+def test_the_order_in_which_a_dict_was_filled_is_not_part_of_its_value():
+    assert held({"a": 1, "b": 2}).digest == held({"b": 2, "a": 1}).digest
+
+
+def test_short_values_are_shown_beside_their_digest():
+    assert held(0.5).text == "0.5"
+    assert held(np.array([1, 2])).text == "[1 2]"
+    assert held(np.zeros(100)).text == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (Tensor(), "values of type tests.functions.test_divergence.Tensor cannot be compared"),
+        (np.ma.zeros(2), "values of type numpy.ma.MaskedArray cannot be compared"),
+        (np.array([object()]), "its elements are Python objects"),
+        ({frozenset(): 1}, "its keys are objects"),
+        ({(1, 2)}, "it is a set of objects"),
+    ],
+    ids=["foreign", "masked", "objects", "keys", "set"],
+)
+def test_what_cannot_be_compared_says_why(value, why):
+    found = held(value)
+    assert (found.digest, found.opaque) == (b"", why)
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def test_arrays_containers_and_objects_in_containers_are_parts():
+    nested = {"w": np.zeros(2), "n": 3, "layers": [np.zeros(3), "name", Tensor()]}
+    assert {path: part.kind for path, part in parts(nested).items()} == {
+        "v": "dict of 3 (int)",
+        "v['w']": "float64 (2,)",
+        "v['layers']": "list of 3 (str)",
+        "v['layers'][0]": "float64 (3,)",
+        "v['layers'][2]": "tests.functions.test_divergence.Tensor half (2, 3) cuda:0",
+    }
+
+
+def test_a_list_that_contains_itself_comes_to_an_end_and_says_so():
+    endless = []
+    endless.append(endless)
+    found = parts(endless, values=True)
+    assert [part.opaque for part in found.values()] == [""] * 8 + ["it lies in more than 8 containers"]
+
+
+def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
+    many = [[] for _ in range(1001)]
+    assert parts(many[:1000], values=True)["v"].opaque == ""
+    assert parts(many, values=True)["v"].opaque == "it has more than 1,000 parts"
+    assert parts(many)["v"].opaque == ""
+
+
+# --- what a cell binds -----------------------------------------------------------------------------
+
+
+def codes(source):
+    return compile_cell(source).codes
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("a = 1; b += 1; c[0] = 1; d.e = 1", {"a", "b"}),
+        ("import os, sys as s; from math import pi", {"os", "s", "pi"}),
+        ("for i in []: pass\nwith f() as g: pass", {"i", "g"}),
+        ("del x", {"x"}),
+        (
+            "def f():\n    global g\n    g = local = 1\n    def h():\n        global k\n        del k",
+            {"f", "g", "k"},
+        ),
+        ("class A:\n    x = 1", {"A"}),
+        ("[y := n for n in range(3)]", {"y"}),
+    ],
+)
+def test_the_code_says_which_names_a_cell_binds(source, names):
+    assert set().union(*map(stored_names, codes(source))) == names
+
+
+def test_names_that_code_unbinds_are_found():
+    assert deleted_names(*codes("a = 1; del b, c[0]")) == {"b"}
+    assert deleted_names(*codes("a = 1")) == set()
+
+
+def bound(before, after, source="0"):
+    namespace = dict(before)
+    watch = Watch(namespace)
+    namespace.clear()
+    namespace.update(after)
+    return watch.bound(codes(source))
+
+
+def test_names_that_hold_another_object_than_before_were_bound():
+    one, other = np.zeros(2), np.zeros(2)
+    assert bound({"a": one, "b": one}, {"a": one, "b": other, "c": 1}) == {"b", "c"}
+    assert bound({"a": one, "n": None}, {"n": None}) == {"a"}
+    assert bound({"_a": 1}, {"_a": 2}) == frozenset()
+
+
+def test_an_array_that_became_none_was_bound():
+    namespace = {"a": np.zeros(2)}
+    watch = Watch(namespace)
+    namespace["a"] = None
+    assert watch.bound(()) == {"a"}
+
+
+def test_names_that_the_code_stores_were_bound_also_with_the_object_of_before():
+    assert bound({"a": 1, "b": 1}, {"a": 1, "b": 1}, "a = 1; gone = 1; del gone") == {"a"}
+
+
+def test_arrays_that_a_cell_replaces_are_not_kept_alive():
+    namespace = {"a": np.zeros(2)}
+    seen = weakref.ref(namespace["a"])
+    watch = Watch(namespace)
+    namespace["a"] = 1
+    gc.collect()
+    assert seen() is None
+    assert watch.bound(()) == {"a"}
+
+
+# --- marks -----------------------------------------------------------------------------------------
+
+
+class Stage:
+    """One worker's cells, marks and registers, in a context of its own."""
+
+    def __init__(self):
+        self.context = WorkerContext(0, Topology(1), None, None, session_id=9998)
+        self.names = new_namespace(self.context, {})
+        self._runner = CellRunner(self.context, self.names)
+        self._apart = contextvars.copy_context()
+
+    def run(self, source):
+        return self._apart.run(self._runner, compile_cell(source), None).value
+
+    def call(self, function):
+        return self._apart.run(lambda: enter_worker(self.context) or function())
+
+    @property
+    def marked(self):
+        return set(self.call(Survey()).marked)
+
+
+@pytest.fixture
+def stage():
+    made = Stage()
+    yield made
+    drop_namespace(made.context, made.names)
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("w = worker.replicated(np.zeros(2))", {"w"}),
+        ("a = b = worker.replicated(3)", {"a", "b"}),
+        ("a, (b, c) = worker.replicated(1, (2, 3))", {"a", "b", "c"}),
+        ("q, r = worker.replicated(*np.linalg.qr(np.eye(2)))", {"q", "r"}),
+        ("n: int = worker.replicated(3)", {"n"}),
+        ("if (n := worker.replicated(3)): pass", {"n"}),
+        ("w = np.zeros(2); worker.replicated(w)", {"w"}),
+        ("p = {}; worker.replicated(p);", {"p"}),
+        ("def f():\n    global g\n    g = worker.replicated(1)\nf()", {"g"}),
+        ("def f():\n    w = worker.replicated(np.zeros(2))\n    return w\nx = f()", {"x"}),
+        ("def f():\n    n = worker.replicated(3)\n    return n\nx = f()", set()),
+        ("class A:\n    w = worker.replicated(np.zeros(2))", set()),
+        ("class A:\n    w = worker.replicated(np.zeros(2))\nx = A.w", {"x"}),
+        ("w = worker.replicated(np.zeros(2)) + 1", set()),
+        ("_w = worker.replicated(np.zeros(2))", set()),
+    ],
+)
+def test_a_mark_goes_to_the_name_that_the_value_gets(stage, source, names):
+    stage.run(source)
+    assert stage.marked == names
+
+
+def test_a_small_number_marks_no_other_name_that_happens_to_be_equal(stage):
+    stage.run("seed = worker.replicated(0); rank = 0")
+    assert stage.marked == {"seed"}
+
+
+def test_other_names_of_a_value_that_was_marked_as_one_name_are_not_marked(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); x = w")
+    stage.run("x = x + 1")
+    assert stage.marked == {"w"}
+
+
+def test_replicated_returns_its_value_or_a_tuple_of_them(stage):
+    stage.run("w = np.zeros(2)")
+    assert stage.run("worker.replicated(w) is w") is True
+    assert stage.run("worker.replicated(w, w) == (w, w)") is True
+
+
+@pytest.mark.parametrize(
+    "source", ["worker.replicated(3)", "worker.replicated('w');", "x = [worker.replicated(3)]"]
+)
+def test_a_number_that_gets_no_name_cannot_be_marked(stage, source):
+    with pytest.raises(UsageMistake, match=r"write `step = worker.replicated\(step\)`"):
+        stage.run(source)
+
+
+def test_replicated_without_a_value_is_refused(stage):
+    with pytest.raises(UsageMistake, match="needs a value"):
+        stage.run("worker.replicated()")
+
+
+def test_a_mark_survives_what_later_cells_do_to_the_register(stage):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run("w = w - 1")
+    stage.run("w += 1")
+    assert stage.marked == {"w"}
+
+
+def test_a_mark_survives_a_new_value_in_the_same_cell(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); w = w + 1")
+    assert stage.marked == {"w"}
+
+
+@pytest.mark.parametrize("source", ["del w", "del w; w = 1", "globals().pop('w')"])
+def test_del_drops_the_mark_also_if_the_name_is_bound_again(stage, source):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run(source)
+    stage.run("w = np.ones(2)")
+    assert stage.marked == set()
+
+
+def test_a_mark_made_after_del_in_the_same_cell_stays(stage):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run("del w; w = worker.replicated(np.ones(2))")
+    assert stage.marked == {"w"}
+
+
+def test_a_value_marked_in_a_function_marks_the_name_that_it_gets_later(stage):
+    array = np.zeros(2)
+    stage.call(lambda: stage.context.replicated(array, 3))
+    assert stage.marked == set()
+    stage.names["w"] = array  # what `session["w"] = dref` does
+    stage.run("w = w * 2")
+    assert stage.marked == {"w"}
+
+
+def test_marked_arrays_are_not_kept_alive(stage):
+    array = np.zeros(2)
+    seen = weakref.ref(array)
+    stage.context.marks.add(array)
+    stage.context.marks.add({})
+    del array
+    gc.collect()
+    assert seen() is None
+    stage.run("x = 1")
+    assert not stage.context.marks
+
+
+# --- what a worker is asked ------------------------------------------------------------------------
+
+
+def test_a_survey_digests_marked_registers_only_or_those_that_are_named(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); x = np.zeros(2)")
+
+    def digested(survey):
+        found = stage.call(survey).registers
+        return {name for name, ((_, held), *_) in found.items() if held.digest}
+
+    assert digested(Survey()) == set()
+    assert digested(Survey(values=True)) == {"w"}
+    assert digested(Survey(("x",), values=True)) == {"x"}
+    assert set(stage.call(Survey(("x",))).registers) == {"x"}
+    assert Survey().disco_name == "check registers"
+
+
+def test_a_sample_has_the_elements_of_the_parts_that_were_named(stage):
+    stage.run("w = np.arange(3); p = {'a': np.arange(200_000), 'b': 1}")
+    found = stage.call(Sample(("w", "p['a']", "p['b']", "gone")))
+    assert found["w"].tolist() == [0, 1, 2]
+    assert found["p['a']"].size <= 65_536
+    assert set(found) == {"w", "p['a']"}
+    assert Sample(()).disco_name == "sample registers"
+
+
+@pytest.mark.parametrize(
+    ("samples", "size", "words"),
+    [
+        ([[1.0, 2.0], [1.0, 2.5]], 2, "1 of 2 elements differs from the first worker's, by up to 0.5"),
+        ([[1, 2], [2, 3], [1, 9]], 2, "2 of 2 elements differ from the first worker's, by up to 7"),
+        ([[1.0, np.nan], [1.0, 2.0]], 2, "1 of 2 elements differs from the first worker's"),
+        (
+            [[1.0, np.inf], [3.0, 2.0]],
+            9,
+            "2 of 2 sampled elements differ from the first worker's, by up to 2",
+        ),
+        (
+            [[0.0, np.nan], [-0.0, np.nan]],
+            2,
+            "as numbers they are equal: signs of zeros differ, or bits of NaNs",
+        ),
+        ([[0.0], [0.0]], 9, "none of 1 sampled elements differs as a number"),
+        ([["a"], ["b"]], 1, "1 of 1 elements differs from the first worker's"),
+        ([[1 + 1j], [1 - 1j]], 1, "1 of 1 elements differs from the first worker's, by up to 2"),
+    ],
+)
+def test_a_gap_says_how_many_elements_differ_and_how_far(samples, size, words):
+    assert gap([np.array(sample) for sample in samples], size) == words
+
+
+def test_the_gap_of_records_counts_them():
+    assert gap([np.array([(1, 2)], "i4,i4"), np.array([(1, 3)], "i4,i4")], 1).startswith(
+        "1 of 1 elements differs"
+    )
+    assert gap([np.array([1], ml_dtypes.bfloat16), np.array([3], ml_dtypes.bfloat16)], 1).endswith(
+        "by up to 2"
+    )

@@ -1,0 +1,261 @@
+"""``%%disco --check`` in a real shell, and a report as a table."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from html.parser import HTMLParser
+
+import pytest
+from IPython.core.error import UsageError
+
+from disco_magic.core.divergence import CheckRow, Held
+from disco_magic.core.report import CheckReport
+from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
+from disco_magic.functions import divergence
+from disco_magic.notebook.checks import report_bundle
+from disco_magic.session.current import session
+from disco_magic.testing.doubles import Gate
+from tests.session.conftest import main_waits, until
+
+
+def differing(error):
+    return {row.name: row.aspects for row in error.report.differing}
+
+
+# --- types and shapes ------------------------------------------------------------------------------
+
+
+def test_a_cell_whose_registers_agree_ends_with_a_line_that_says_which(crew):
+    result = crew.run("%%disco --check\nx = np.zeros((3, 4)); n = 3\nx.sum()")
+    who = f"[0-{crew.n - 1}]" if crew.n > 1 else "[0]"
+    assert crew.lines == [f"check {who} same type and shape: x, n", f"{who} 0.0"]
+    assert result.values == [0.0] * crew.n
+
+
+def test_a_cell_whose_registers_differ_fails_and_says_how(four):
+    error = four.fail(
+        "%%disco --check\nw = np.zeros((3, 4), 'float64' if worker_id == 3 else 'float32'); n = 3\n'done'",
+        Divergence,
+    )
+    assert str(error).split("\n")[0] == (
+        "Cell In[3]: 'w' differs: float32 (3, 4) on workers [0-2], float64 (3, 4) on worker 3"
+    )
+    assert differing(error) == {"w": ("dtype",)}
+    assert error.result.values == ["done"] * 4
+    shown = four.out.splitlines()
+    assert "≠ w  dtype  [0-2]  float32 (3, 4)" in shown
+    assert not any("Traceback" in line or "disco_magic/" in line for line in shown)
+
+
+def test_only_what_the_cell_bound_is_compared(four):
+    four.run("%%disco\nold = np.zeros(worker_id); a = np.zeros(2); p = [1]")
+    four.run("%%disco --check\na += 1; q = p")
+    assert four.lines == ["check [0-3] same type and shape: a, q"]
+    assert differing(four.fail("%%disco --check\nold = old + 1", Divergence)) == {"old": ("shape",)}
+
+
+@pytest.mark.parametrize(
+    ("source", "aspects"),
+    [
+        ("if worker_id: x = 1", {"x": ("missing",)}),
+        ("if worker_id == 2: del kept", {"kept": ("missing",)}),
+        ("globals()['x'] = [0] * (1 + worker_id)", {"x": ("shape",)}),
+        ("grow()", {"grown": ("shape",)}),
+        ("for i in range(worker_id): pass", {"i": ("missing",)}),
+        ("import os as system\nif worker_id: system = 1", {"system": ("type",)}),
+        ("await_me = [await done() for _ in range(worker_id)]", {"await_me": ("shape", "elements")}),
+    ],
+)
+def test_names_are_compared_however_the_cell_binds_them(four, source, aspects):
+    four.run(
+        "%%disco\nkept = 1\n"
+        "def grow():\n    global grown\n    for _ in range(2): grown = [[]] * worker_id\n"
+        "async def done(): return 1\ngrow()"
+    )
+    assert differing(four.fail(f"%%disco --check\n{source}", Divergence)) == aspects
+
+
+def test_a_cell_that_fails_is_not_checked(four):
+    four.fail("%%disco --check\nx = np.zeros(worker_id)\n1 / (worker_id - 1)", CellError)
+    assert "check [" not in four.out
+
+
+def test_the_workers_that_ran_the_cell_are_compared(four):
+    four.run("%%disco -w 1,2 --check\nx = np.zeros(2 if worker_id in (1, 2) else 3)")
+    assert four.lines == ["check [1-2] same type and shape: x"]
+    four.fail("%%disco -w 1,2 --check\nx = np.zeros(worker_id)", Divergence)
+
+
+def test_a_cell_that_binds_nothing_has_nothing_to_compare(four):
+    four.run("%%disco --check\nworker_id;")
+    assert four.lines == ["check [0-3] no registers to compare"]
+
+
+def test_a_cell_without_the_option_is_not_looked_at(four, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("disco_magic.functions.cells.Watch", refuse)
+    monkeypatch.setattr("disco_magic.notebook.execution.check_cell", refuse)
+    four.run("%%disco\nx = np.zeros(worker_id)")
+    assert four.lines == []
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+
+def test_a_training_step_that_lets_one_worker_drift_is_found(four):
+    four.run("%%disco --check values\nw = worker.replicated(np.zeros(3)); mine = np.full(2, worker_id)")
+    assert four.lines == ["check [0-3] equal: w; same type and shape: mine"]
+    four.run("%%disco --check values\nw -= allreduce(np.ones(3)) / num_workers")
+    error = four.fail("%%disco --check values\nw = w - np.full(3, worker_id == 3)", Divergence)
+    first, *table = str(error).split("\n")[:5]
+    assert first == (
+        "Cell In[5]: 'w' differs: float64 (3,) [-1. -1. -1.] on workers [0-2], "
+        "float64 (3,) [-2. -2. -2.] on worker 3"
+    )
+    assert table == [
+        "",
+        "≠ w  value  [0-2]  float64 (3,) [-1. -1. -1.]",
+        "            [3]    float64 (3,) [-2. -2. -2.]",
+        "                   3 of 3 elements differ from the first worker's, by up to 1",
+    ]
+
+
+def test_marked_registers_that_a_cell_changed_in_place_are_compared_too(four):
+    four.run("%%disco\nw = worker.replicated(np.zeros(3)); other = np.zeros(worker_id)")
+    assert differing(four.fail("%%disco --check values\nw[worker_id % 3] = 7", Divergence)) == {
+        "w": ("value",)
+    }
+    four.run("%%disco --check\nw[0] = worker_id")
+
+
+@pytest.mark.parametrize("forget", ["%%disco\ndel w", "%disco rm w"])
+def test_del_and_rm_drop_a_mark(four, forget):
+    four.run("%%disco\nw = worker.replicated(np.zeros(3))")
+    four.run(forget)
+    four.run("%%disco --check values\nw = np.full(3, worker_id)")
+    assert four.lines == ["check [0-3] same type and shape: w"]
+
+
+def test_a_restart_drops_marks(four):
+    four.run("%%disco\nw = worker.replicated(np.zeros(3))")
+    four.run("%disco restart")
+    four.run("%%disco --check values\nw = np.full(3, worker_id)")
+    assert four.lines == ["check [0-3] same type and shape: w"]
+
+
+# --- beside the other options ----------------------------------------------------------------------
+
+
+def test_the_result_of_a_cell_that_fails_its_check_is_bound(four):
+    error = four.fail("%%disco --check --out r\nx = np.zeros(worker_id)\nworker_id", Divergence)
+    assert four.ip.user_ns["r"] is error.result
+    assert error.result.values == [0, 1, 2, 3]
+
+
+def test_nothing_is_pulled_from_registers_that_differ(four):
+    four.fail("%%disco --check --pull x\nx = np.zeros(worker_id)", Divergence)
+    assert "x" not in four.ip.user_ns
+    four.run("%%disco --check --pull x --time\nx = np.zeros(2)")
+    assert four.ip.user_ns["x"].tolist() == [0, 0]
+    assert [line.split()[0] for line in four.lines] == ["check", "time"]
+
+
+def test_run_all_stops_at_a_cell_that_fails_its_check(fresh):
+    ran = fresh.run("%%disco --check\nx = np.zeros(worker_id)")
+    assert (ran.status, ran.error["ename"]) == ("error", "Divergence")
+    assert "≠ x  shape  [0]" in ran.traceback
+    assert fresh.ok("%%disco --check\nx = 1").lines == ["check [0-3] same type and shape: x"]
+
+
+@pytest.mark.parametrize(("line", "kind"), [("--check all", UsageError), ("-a --check", UsageMistake)])
+def test_options_that_do_not_fit_are_refused(four, line, kind):
+    four.fail(f"%%disco {line}\nsent = 1", kind)
+    assert session().names() == ()
+
+
+def test_the_help_knows_the_option(shell):
+    shell.run("%%disco -h\n1")
+    assert "--check [{types,values}]" in shell.out
+
+
+@pytest.fixture
+def held(four, monkeypatch):
+    """A gate at which every worker stops that has begun to look at its registers."""
+    gate, survey = Gate(), divergence.survey
+
+    def slow(*arguments, **options):
+        gate()
+        return survey(*arguments, **options)
+
+    monkeypatch.setattr(divergence, "survey", slow)
+    yield gate
+    gate.open()
+    session().sync_all()
+
+
+def test_the_timeout_of_a_cell_is_that_of_its_check_too(four, held):
+    error = four.fail("%%disco --check --timeout 0.2\nx = 1\nworker_id", SyncTimeout)
+    assert "check: workers [0-3]" in str(error)
+    held.open()
+    assert error.result.values == [0, 1, 2, 3]
+
+
+def test_the_stop_button_ends_a_check(four, held):
+    def strike():
+        held.arrived(4)
+        until(main_waits)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    striker = threading.Thread(target=strike, daemon=True)
+    striker.start()
+    error = four.fail("%%disco --check\nx = 1\nworker_id", KeyboardInterrupt)
+    striker.join()
+    held.open()
+    assert error.result.values == [0, 1, 2, 3]
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """The texts of a table's rows, and how many rows each head spans."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.spans = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        self.spans += [int(value) for name, value in attrs if name == "rowspan"]
+
+    def handle_data(self, data):
+        if self.rows:
+            self.rows[-1].append(data)
+
+
+def test_a_table_marks_what_differs_by_more_than_colour():
+    same, other = Held("ndarray", (2,), "int8", "cpu"), Held("ndarray", (3,), "int8", "cpu")
+    rows = (
+        CheckRow("a", {0: same, 1: same}, ((0, 1),)),
+        CheckRow("b['<x>']", {0: same, 1: other}, ((0, 1),)),
+    )
+    page = Page(report_bundle(CheckReport("Disco session 1", (0, 1), rows))["text/html"])
+    assert page.rows == [
+        ["register", "verdict", "workers", "value"],
+        ["a", "same", "[0-1]", "int8 (2,)"],
+        ["b['<x>']", " ", "≠", "shape", "[0]", "int8 (2,)"],
+        ["[1]", "int8 (3,)"],
+    ]
+    assert page.spans == [1, 2]
+
+
+def test_a_notebook_shows_a_report_as_a_table(four):
+    four.run("%%disco\nx = 1")
+    data, _ = four.ip.display_formatter.format(session().check())
+    assert len(Page(data["text/html"]).rows) == 2
+    assert data["text/plain"].startswith("Disco session")

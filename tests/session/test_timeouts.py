@@ -1,0 +1,178 @@
+"""Every call of the public API that waits ends when its time is over, and says who is where."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import SyncTimeout, UsageMistake
+from tests.session.conftest import until
+
+MODULE = "def double(x):\n    return 2 * x\n"
+
+
+@pytest.fixture
+def held(session, gate):
+    """A session whose workers are held up, and a register of an array."""
+    s = session(2, timeout=60)
+    s.run("x = 1")
+    ref = s.put("array", np.zeros(3)) or s["array"]
+    s.sync_all()
+    s.call_packed(gate)
+    gate.arrived(2)
+    return s, ref
+
+
+# Each with a timeout of its own.
+WAYS = {
+    "sync_all": lambda s, ref, t: s.sync_all(t),
+    "sync_worker": lambda s, ref, t: s.sync_worker(1, t),
+    "sync_worker_0": lambda s, ref, t: s.sync_worker_0(t),
+    "sync_all_async": lambda s, ref, t: asyncio.run(s.sync_all_async(t)),
+    "get": lambda s, ref, t: ref.get(1, t),
+    "get_all": lambda s, ref, t: ref.get_all(t),
+    "debug_get_from_remote": lambda s, ref, t: ref.debug_get_from_remote(1, t),
+    "copy_to_worker_0": lambda s, ref, t: s.copy_to_worker_0(np.ones(3), ref, timeout=t),
+    "copy_from_worker_0": lambda s, ref, t: s.copy_from_worker_0(np.ones(3), ref, timeout=t),
+    "import_python_module": lambda s, ref, t: s.import_python_module("json", t),
+    "check": lambda s, ref, t: s.check("array", timeout=t),
+}
+# Those that take none: the session's.
+WITHOUT = {
+    "result": lambda s, ref: s.run_nowait("1").wait().values,
+    "back pressure": lambda s, ref: [s.call_packed(int) for _ in range(s.max_outstanding + 1)],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_wait_ends_when_its_time_is_over_and_shows_the_doctors_table(held, gate, way):
+    s, ref = held
+    with pytest.raises(SyncTimeout, match="executing call Gate") as caught:
+        WAYS[way](s, ref, 0.01)
+    assert {each.state for each in caught.value.diagnosis.positions} == {"executing"}
+    gate.open()
+    WAYS[way](s, ref, 60)
+
+
+@pytest.mark.parametrize("way", [*WAYS, *WITHOUT])
+def test_a_wait_without_a_timeout_has_the_sessions(held, gate, way):
+    s, ref = held
+    s.max_outstanding = 100
+    s._pace_at = 0
+    wait = WITHOUT.get(way) or (lambda s, ref: WAYS[way](s, ref, None))
+    s.timeout = 0.01
+    with pytest.raises(SyncTimeout, match="executing call Gate"):
+        wait(s, ref)
+    s.timeout = None
+    gate.open()
+    wait(s, ref)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_impossible_time_is_refused_before_anything_is_sent(session, way):
+    s = session(2)
+    s.put("array", np.zeros(3))
+    ref = s["array"]
+    s.sync_all()
+    sent = s.ledger.seq
+    with pytest.raises(UsageMistake, match="expected a number of seconds"):
+        WAYS[way](s, ref, -1)
+    assert s.ledger.seq == sent
+
+
+def test_a_wait_without_end_is_possible_in_a_session_that_has_a_timeout(held, gate, background):
+    s, ref = held
+    s.timeout = 0.01
+    waiter = background(ref.get, 1, float("inf"))
+    with pytest.raises(SyncTimeout):
+        ref.get(1)
+    gate.open()
+    assert waiter().tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", float("nan")], ids=str)
+def test_an_impossible_timeout_of_a_session_is_refused(session, timeout):
+    with pytest.raises(UsageMistake, match="expected a number of seconds"):
+        session(1, timeout=timeout)
+    s = session(1)
+    with pytest.raises(UsageMistake, match="expected a number of seconds"):
+        s.timeout = timeout
+    assert s.timeout is None
+
+
+def test_a_cell_that_takes_longer_than_the_sessions_timeout_is_stopped(session):
+    s = session(2, timeout=0.05)
+    with pytest.raises(SyncTimeout, match=r"took longer than 0.05 s and was stopped; "):
+        s.run("n = 0\nwhile True:\n    n += 1")
+    assert s.run("allreduce(1)", timeout=60).values == [2, 2]
+
+
+def test_functions_of_a_module_are_not_waited_for_longer_than_asked(session, gate, tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(MODULE)
+    s = session(2)
+    s.call_packed(gate)
+    gate.arrived(2)
+    module = s.load_vm_module(path)
+    with pytest.raises(SyncTimeout, match="executing call Gate"):
+        module.function_names(0.01)
+    s.timeout = 0.01
+    for wait in (lambda: module["double"], lambda: list(module), lambda: "double" in module):
+        with pytest.raises(SyncTimeout, match="executing call Gate"):
+            wait()
+    gate.open()
+    s.timeout = 60
+    assert module["double"](4).get_all() == [8, 8]
+
+
+def test_the_doctor_needs_a_session_that_is_open(session):
+    s = session(2)
+    assert s.doctor().sentence == "all workers are idle"
+    s.shutdown()
+    with pytest.raises(disco.SessionClosed):
+        s.doctor()
+
+
+def test_the_doctor_knows_what_was_sent_and_has_not_begun(session, gate):
+    s = session(1)
+    s.call_packed(gate)
+    s.call_packed(int)
+    gate.arrived()
+    (position,) = s.doctor().positions
+    assert (position.state, position.behind, position.at_most) == ("executing", 2, True)
+    gate.open()
+
+
+def test_the_doctor_tells_an_awaiting_cell_without_a_line(session, gate):
+    s = session(1, extras=lambda context: {"gate": gate})
+    pending = s.run_nowait(
+        "import asyncio\nloop = asyncio.get_running_loop()\nawait loop.run_in_executor(None, gate)"
+    )
+    gate.arrived()
+    until(lambda: s.doctor().positions[0].site == "")  # it may be on its way into the await
+    assert s.doctor().positions[0].doing.startswith("executing Cell ")
+    gate.open()
+    pending.wait()
+
+
+def test_a_table_in_an_error_says_where_a_worker_is_that_has_not_come(session, gate):
+    others = type(gate)()
+    s = session(3, extras=lambda context: {"gate": gate, "others": others})
+    pending = s.run_nowait(
+        "if worker_id == 1:\n    gate()\nelse:\n    others()\nif worker_id == 0:\n    allreduce(1)"
+    )
+    gate.arrived()
+    others.open()
+    until(lambda: s._launcher.plane.left[0] >= pending.seq)
+    gate.open()
+    with pytest.raises(disco.CellError) as caught:
+        pending.wait()
+    sentence, *table = str(caught.value.failures[0].exception).splitlines()
+    assert sentence.startswith("worker 2 finished without joining allreduce(int64 (), op=sum) that worker 0")
+    assert re.fullmatch(r"  \[0\] waiting in allreduce\(int64 \(\), op=sum\) at Cell \d+, line 6", table[0])
+    assert re.fullmatch(r"  \[1\] executing, now at Cell \d+, line 2", table[1])
+    assert table[2] == "  [2] finished"

@@ -127,7 +127,7 @@ class Failure:
     @property
     def summary(self) -> str:
         """``TypeName: message``, the line a traceback ends with (first line of the message only)."""
-        name = type(self.exception).__name__
+        name = class_name(self.exception)
         text = words(self.exception)
         return f"{name}: {text.splitlines()[0]}" if text else name
 
@@ -199,6 +199,11 @@ def words(error: BaseException) -> str:
         return str(error).strip()
     except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
         return "<exception str() failed>"
+
+
+def class_name(value: object) -> str:
+    """Name of a value's class as Python keeps it: a metaclass of the user's may raise where it is asked."""
+    return str(type.__dict__["__name__"].__get__(type(value)))
 
 
 def near_misses(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -57,6 +57,7 @@ class Ledger:
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
         self._renamed: list[_Renamed] = []
+        self._raised: dict[int, int] = {}  # worker -> number of the command whose failure was raised last
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
 
     @property
@@ -98,8 +99,17 @@ class Ledger:
 
     def _keep(self, event: Failed | Reply) -> None:
         # The failure in an Answer is not news: its register's command told it, or will be asked again.
-        if isinstance(event, Failed | CellDone) and event.failure is not None:
-            self._failures.setdefault(event.worker, event.failure)
+        failure = event.failure if isinstance(event, Failed | CellDone) else None
+        if failure is not None and not self._is_old(failure):
+            self._failures.setdefault(event.worker, failure)
+
+    def _is_old(self, failure: Failure) -> bool:
+        """Whether it only follows from one that was raised already: `get` waits for its own worker alone."""
+        origin: Failure | None = failure
+        while origin is not None and isinstance(origin.exception, PlaneAborted):
+            origin = origin.exception.failure
+        known = origin is not None and self._raised.get(origin.worker) == origin.seq
+        return known and origin is not failure
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
@@ -147,6 +157,7 @@ class Ledger:
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
+        self._raised.update((failure.worker, failure.seq) for failure in first.values())
         return first
 
     def known_names(self) -> tuple[str, ...]:

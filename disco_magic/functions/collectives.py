@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.arrays import read_early
 
 if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane
@@ -47,6 +48,8 @@ class Collectives:
         self._everybody = tuple(range(topology.num_workers))
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
+        if arguments and verb != "recv":
+            arguments = (read_early(verb, arguments[0]), *arguments[1:])
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:
             members = self._group_members if in_group else self._everybody

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import DiscoError, WorkerInterrupt
+from disco_magic.errors import DiscoError, WorkerInterrupt, class_name
 from disco_magic.functions.sites import label_of, runtime_file
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def error_text(error: BaseException) -> str:
     except WorkerInterrupt:
         raise
     except BaseException as odd:  # noqa: BLE001 - whatever that code raises must not end the worker
-        return f"{type(error).__name__}: <its traceback could not be told: {type(odd).__name__}>"
+        return f"{class_name(error)}: <its traceback could not be told: {class_name(odd)}>"
 
 
 def _told(error: BaseException) -> str:

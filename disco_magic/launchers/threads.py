@@ -11,12 +11,12 @@ import time
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT
-from disco_magic.errors import LaunchError
+from disco_magic.errors import LaunchError, class_name, words
 from disco_magic.functions.describe import describe
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.injection import PAUSES_S
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import Topology
     from disco_magic.lane import Lane
     from disco_magic.serving import Extras
+
+
+LOOK_UP_S: Final = 0.1
 
 
 class ThreadLauncher:
@@ -106,7 +109,7 @@ class ThreadLauncher:
             worker.run(lane, self._channels[worker.id].receive)
         except BaseException as error:
             # A bug of the runtime, not of the user: say it now instead of hanging at the next sync.
-            self._deliver(Lost(worker.id, 0, f"{type(error).__name__}: {error}"))
+            self._deliver(Lost(worker.id, 0, f"{class_name(error)}: {words(error)}"))
             self.plane.close()
             worker.dispose()
             raise
@@ -205,8 +208,9 @@ class ThreadLauncher:
     def _join(self, workers: list[int], timeout_s: float) -> list[int]:
         deadline = time.monotonic() + timeout_s
         for number in workers:
-            left = max(0.0, deadline - time.monotonic())
-            self._threads[number].join(min(left, threading.TIMEOUT_MAX))
+            # In slices: a Ctrl-C between Python's last look for one and the wait does not end that.
+            while self._threads[number].is_alive() and (left := deadline - time.monotonic()) > 0:
+                self._threads[number].join(min(left, LOOK_UP_S))
         return [number for number in workers if self._threads[number].is_alive()]
 
 

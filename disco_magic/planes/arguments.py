@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.errors import UsageMistake, people, ranges
+from disco_magic.functions.arrays import read_array
 from disco_magic.functions.sites import call_site
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call
 from disco_magic.planes.reductions import check_op, reduction
@@ -80,13 +81,7 @@ def as_array(kind: str, x: object) -> tuple[NDArray[Any], bool]:
         raise UsageMistake(
             f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
         )
-    try:
-        array = np.asarray(x)
-    except Exception as error:
-        raise UsageMistake(
-            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({error}) - pass an array, a number"
-            f" or a regular list of numbers"
-        ) from error
+    array = read_array(kind, x)
     if array.dtype.hasobject:
         what = "None" if x is None else f"{type(x).__name__} (dtype {array.dtype})"
         raise UsageMistake(

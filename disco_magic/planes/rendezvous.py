@@ -14,7 +14,7 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneError, PlaneMismatch
+from disco_magic.errors import PlaneError, PlaneMismatch, class_name, words
 from disco_magic.planes.blocks import Mover
 from disco_magic.planes.checks import verdict
 from disco_magic.planes.meeting import Meeting, Verdict
@@ -230,6 +230,6 @@ def _move(plan: Plan, pieces: deque[Fold]) -> None:
 def _broken(call: Call, error: BaseException) -> Verdict:
     text = (
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
-        f" {type(error).__name__}: {error} - results and out arrays of all members are incomplete"
+        f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
     )
     return Verdict(PlaneError, text, cause=error)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.functions.context import Topology
+    from disco_magic.session.dref import Drop
 
 
 def seconds(timeout: object) -> float | None:
@@ -43,7 +44,7 @@ class Arguments:
     """
 
     id: int
-    drop_register: Callable[[int], None]
+    life: Callable[[Drop], None]
 
     def __init__(self, topology: Topology, timeout: float | None) -> None:
         self.topology = topology
@@ -107,6 +108,6 @@ class Arguments:
             raise UsageMistake(f"expected a DRef of session {self.id}, got {type(dref).__name__}")
         if dref.session is not self:
             raise UsageMistake(f"{dref!r} belongs to session {dref.session.id}, this is session {self.id}")
-        if dref.drop_from is not self.drop_register:
+        if dref.life is not self.life:
             raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
         return dref.register

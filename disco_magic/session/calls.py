@@ -60,8 +60,7 @@ class Calls(Failures):
                 Nothing was sent.
             WorkerLost: a worker that was behind is gone.
         """
-        # Where a reference drops its register is unique to one life of a session.
-        if isinstance(function, DRef) and function.drop_from is self.drop_register:
+        if isinstance(function, DRef) and function.life is self.life:
             target: Any = function.register
         else:
             target = function if type(function) is FunctionType else self._target(function)
@@ -102,7 +101,7 @@ class Calls(Failures):
                 if not deaths:
                     dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
                 elif deaths == 1:  # the register that dies is the one that is taken again: changes no account
-                    dref = DRef(self, self._dead.get())  # type: ignore[arg-type]
+                    dref = DRef(self, self._dead.get().register)  # type: ignore[arg-type]
                     kills = (dref.register,)
                 else:
                     kills = self._drain()

@@ -13,6 +13,7 @@ alone before one that does not.
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
@@ -30,6 +31,7 @@ from disco_magic.session.turn import Turn
 
 # Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
 MAX_OUTSTANDING: Final = 10_000
+_REGISTER: Final = operator.attrgetter("register")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.messages import Command
     from disco_magic.functions.context import Topology
+    from disco_magic.session.dref import Drop
     from disco_magic.session.pump import Inbox
 
     Make = Callable[[int, tuple[int, ...]], Command]
@@ -74,8 +77,9 @@ class Dispatch(Arguments):
         self.ledger = Ledger(self.num_workers)
         self._pump = Pump(self.ledger, self._turn)
         # A queue per life of the session: a reference of the life before cannot free a register of this one.
-        self._dead: SimpleQueue[int] = SimpleQueue()
-        self.drop_register = self._dead.put
+        self._dead: SimpleQueue[Drop] = SimpleQueue()
+        self.life = self._dead.put
+        self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
         self._deaths = iter(self._dead.get_nowait, None)
         self._dying: list[int] = []  # taken from there, on no queue yet
         self._orphans: SimpleQueue[tuple[int, Inbox]] = SimpleQueue()
@@ -238,7 +242,8 @@ class Dispatch(Arguments):
         """Registers to kill; they stay in `_dying` until a command takes them along, whatever strikes."""
         dying = self._dying
         known = len(dying)
-        dying.extend(islice(self._deaths, self._dead.qsize()))  # C code: none is lost on the way
+        dead = islice(self._deaths, self._dead.qsize())
+        dying.extend(map(_REGISTER, dead))  # C code from end to end: none is lost on the way
         self.ledger.retire(dying[known:])
         return tuple(dying)
 

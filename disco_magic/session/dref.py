@@ -1,23 +1,34 @@
 """References: the controller's handles of registers.
 
-Dropping the last reference frees the register on every worker: the finalizer puts the id into a
-`SimpleQueue` and does nothing else, because it may run at any bytecode of any thread, also while that thread
-holds the session's lock. The next command takes the ids along.
+Dropping the last reference frees the register on every worker: the finalizer does one `SimpleQueue.put` and
+nothing else, because it may run at any bytecode of any thread, also while that thread has the session's turn.
+The next command takes the ids along.
+
+The finalizer is a weak reference's callback that is C code itself, and no `__del__`: a Ctrl-C that strikes in
+one of those is printed by Python and forgotten, and the register would be too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+import weakref
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
 
-D = TypeVar("D", bound="DRef")
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.core.snapshot import Row
     from disco_magic.session.session import Session
+
+
+class Drop(weakref.ref["DRef"]):
+    """What a session holds of a reference: when that dies, this is put into the queue of the dead.
+
+    Attributes:
+        register: its id.
+    """
+
+    __slots__ = ("register",)
+    register: int
 
 
 class DRef:
@@ -26,21 +37,18 @@ class DRef:
     Attributes:
         session: the session it belongs to.
         register: the register's id, the same on all workers.
-        drop_from: where the finalizer puts the id; another one after each restart of the session.
+        life: what the session's life is known by; another one after each restart.
     """
 
-    __slots__ = ("__weakref__", "drop_from", "register", "session")
+    __slots__ = ("__weakref__", "life", "register", "session")
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session
-        self.drop_from: Callable[[int], None] = session.drop_register
         self.register = register
-
-    def __del__(self) -> None:
-        try:
-            self.drop_from(self.register)
-        except AttributeError:
-            return  # __init__ was interrupted before it got that far
+        self.life = life = session.life
+        drop = Drop(self, life)
+        drop.register = register
+        session.drops[register] = drop  # a reference that had the register before has given it up with this
 
     def get(self, worker: int = 0, timeout: float | None = None) -> Any:
         """A copy of the value on `worker`; waits until everything before has been executed.
@@ -82,12 +90,7 @@ class DRef:
 
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""
-        return self.hand_over(lambda: DPackedFunc(self.session, self.register, name))
-
-    def hand_over(self, make: Callable[[], D]) -> D:
-        """The reference that `make` makes of this one's register, which this one gives up."""
-        self.drop_from = _keep  # first: a register that is freed twice is worse than one that never is
-        return make()
+        return DPackedFunc(self.session, self.register, name)
 
     def __repr__(self) -> str:
         session = self.session
@@ -104,10 +107,6 @@ class DRef:
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
 
 
-def _keep(_: int) -> None:
-    """The finalizer of a reference that gave its register to another one."""
-
-
 class DPackedFunc(DRef):
     """A register that holds a function; calling it calls it on every worker."""
 
@@ -120,6 +119,6 @@ class DPackedFunc(DRef):
     def __call__(self, *args: Any, **kwargs: Any) -> DRef:
         """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
         session = self.session
-        if kwargs or args or self.drop_from is not session.drop_register:
+        if kwargs or args or self.life is not session.life:
             return session.call_packed(self, *args, **kwargs)
         return session.call_all(self.register)

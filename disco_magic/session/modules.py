@@ -113,7 +113,7 @@ class Modules(Calls):
         full, _ = modules.locate(path)
         place = modules.check_device(device)
         dref = self.call_packed(modules.load_vm_module, str(full), place)
-        return dref.hand_over(lambda: DModule(dref.session, dref.register, str(path)))
+        return DModule(dref.session, dref.register, str(path))  # `dref` gives the register up
 
     def import_python_module(self, name: str, timeout: float | None = None) -> None:
         """``import name`` on every worker; waits, so that functions it registers can be found afterwards.

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_destination", "check_workers", "drop_register", "fetch", "flush", "forsake",
-    "interrupt_through", "issue", "keep_pace", "ledger", "on_worker_0", "open", "orphan", "own",
+    "ask", "call_all", "check_destination", "check_workers", "drops", "fetch", "flush", "forsake",
+    "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures", "too_late",
 })

@@ -242,3 +242,26 @@ def test_bindings_are_remembered_only_while_a_cell_before_them_may_still_end():
     ledger.name_bound(3, "y", (0,))
     assert ledger.unsettled_names == 0
     assert ledger.known_names() == ("x", "y")
+
+
+def released_by(origin):
+    """What worker 1 says when it is released because of `origin`."""
+    error = PlaneAborted("worker 0 failed")
+    error.failure = origin
+    return Failed(1, origin.seq, Failure(1, origin.seq, "call f", error, ""))
+
+
+def test_who_was_released_by_a_failure_that_was_raised_is_not_raised_after_it():
+    # `get` waits for its own worker alone: what the others say comes afterwards, to an unrelated wait.
+    ledger = Ledger(2)
+    origin = Failure(0, 7, "call f", ValueError("boom"), "")
+    assert list(ledger.take_failures([origin])) == [0]
+    ledger.feed(released_by(origin))
+    assert not ledger.has_failures
+
+
+def test_who_was_released_by_a_failure_that_nobody_has_raised_is_kept():
+    ledger = Ledger(2)
+    ledger.take_failures([Failure(0, 7, "call f", ValueError("boom"), "")])
+    ledger.feed(released_by(Failure(0, 8, "call f", ValueError("boom"), "")))
+    assert ledger.has_failures

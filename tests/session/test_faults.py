@@ -1,61 +1,130 @@
-"""Every fault of the matrix: the expected error, raised once, and a session that goes on."""
+"""Every case of the fault matrix: the expected error, once, and a session that goes on as if nothing was."""
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 
-from tests.faults import WAYS, Fault, Faulty, matrix
+from disco_magic.core.ledger import Ledger
+from disco_magic.errors import CellError, WorkerError
+from tests.faults import CAN_FORK, EXIT, Case, DisagreementError, Exits, Trials, all_cases, exits
+from tests.faults.matrix import Expected
+from tests.faults.stages import DEADLINE_S
+from tests.faults.ways import error_of
+
+CASES = all_cases()
+AT_EXIT = [case for case in CASES if case.moment == EXIT]
 
 
-@pytest.mark.parametrize("fault", matrix(), ids=str)
-@pytest.mark.parametrize("n", [1, 3])
-def test_an_object_that_fails_gives_one_clear_error_and_the_session_goes_on(session, fault: Fault, n):
-    s = session(n)
-    with pytest.raises(fault.expected) as caught:
-        fault.provoke(s)
-    if hasattr(caught.value, "failures"):
-        assert sorted(caught.value.failures) == list(range(n))
-        assert all(
-            f.exception is fault.error or f.exception.__cause__ is fault.error
-            for f in caught.value.failures.values()
-        )
-    else:
-        assert fault.error in (caught.value, caught.value.__cause__)
-    s.sync_all()
-    assert s.run("allreduce(1)").values == [n] * n
+def ours():
+    """Worker threads and namespaces of sessions."""
+    threads = {thread.name for thread in threading.enumerate() if thread.name.startswith("disco-")}
+    return threads | {name for name in sys.modules if name.startswith("__disco_s")}
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_value_that_cannot_be_pickled_is_compared_by_its_text(session, way):
-    s = session(2)
-    things = Faulty("pickle", WAYS[way])
-    s["thing"] = s.call_packed(lambda: things)
-    if isinstance(WAYS[way], Exception):
-        assert repr(s.run("thing")) == "[0-1] Faulty"
-    else:
-        with pytest.raises(Exception, match="failed on worker"):
-            s.run("thing")
-    assert s.run("1").values == [1, 1]
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """Sessions live from one case to the next here; `trials` looks when the last one is over."""
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("way", WAYS)
-def test_a_value_that_fails_when_it_is_dropped_disturbs_nobody(session, way):
-    s = session(2)
-    ref = s.call_packed(Faulty, "drop", WAYS[way])
-    s.sync_all()
-    del ref
-    s.sync_all()
-    assert s.run("allreduce(1)").values == [2, 2]
+@pytest.fixture(scope="module")
+def trials():
+    before = ours()
+    with Trials() as made:
+        yield made
+    assert ours() <= before
+
+
+@pytest.fixture(scope="module")
+def ends():
+    with Exits(AT_EXIT) as made:
+        yield made
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.moment != EXIT], ids=str)
+def test_an_object_that_fails_gives_one_clear_error_and_the_session_goes_on(trials, case):
+    assert trials.try_case(case) < DEADLINE_S
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
+@pytest.mark.parametrize("case", AT_EXIT, ids=str)
+def test_an_object_that_fails_while_the_interpreter_exits_disturbs_nothing(ends, case):
+    assert ends.try_case(case) < DEADLINE_S
+
+
+# --- what the cases do not show ------------------------------------------------------------------------
+
+
+class Thing:
+    """Cannot be copied or pickled."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        raise self.error
+
+    def __repr__(self):
+        return "a thing"
 
 
 @pytest.mark.parametrize("way", ["exception", "memory"])
-def test_a_result_that_fails_while_it_is_fetched_keeps_its_register(session, way):
-    s = session(1)
-    thing = Faulty("copy on a worker", WAYS[way], [2])
+def test_a_result_that_cannot_be_copied_keeps_its_register(session, way):
+    s, thing = session(1), Thing(error_of(way))
     ref = s.call_packed(lambda: thing)
     for _ in range(2):
-        with pytest.raises(Exception, match="cannot be copied") as caught:
+        with pytest.raises(WorkerError, match="cannot be copied") as caught:
             ref.get(0)
-        assert caught.value.origin.exception.__cause__ is WAYS[way]
-    assert ref.info().cells[0].type == "Faulty"
+        assert caught.value.origin.exception.__cause__ is thing.error
+    assert ref.info().cells[0].type == "Thing"
+
+
+def test_a_value_that_cannot_be_pickled_is_compared_by_its_text(session):
+    s, thing = session(2), Thing(error_of("exception"))
+    s["thing"] = s.call_packed(lambda: thing)
+    assert repr(s.run("thing")) == "[0-1] a thing"
+
+
+# --- a matrix that would let everything pass proves nothing --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        Expected(None),
+        Expected(CellError, (0,)),
+        Expected(WorkerError, (1,)),
+        Expected(WorkerError, (0,), released=(1,)),
+        Expected(WorkerError, (0, 1)),
+    ],
+    ids=["nothing", "class", "worker", "released", "more"],
+)
+def test_a_session_that_does_something_else_is_found_out_and_not_used_again(trials, monkeypatch, expected):
+    case = Case("function", "exception", "worker 0", "sync waits")
+    assert case in CASES
+    with monkeypatch.context() as patch:
+        patch.setattr(Case, "expected", expected)
+        with pytest.raises(DisagreementError):
+            trials.try_case(case)
+    trials.try_case(case)
+
+
+def test_an_error_that_is_told_twice_is_found_out(trials, monkeypatch):
+    case = Case("function", "exception", "worker 0", "two wait")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "take_failures", lambda self, further=(): dict(self._failures))
+        with pytest.raises(DisagreementError, match="one error, once"):
+            trials.try_case(case)
+    trials.try_case(case)
+
+
+@pytest.mark.skipif(not CAN_FORK, reason="needs fork")
+def test_a_process_that_does_not_end_well_is_found_out_and_the_right_case_blamed(monkeypatch):
+    good, bad = (Case("finalizer", way, "worker 0", EXIT) for way in ("exception", "memory"))
+    monkeypatch.setattr(exits, "error_of", lambda way: error_of("exception"))
+    with Exits([good, bad]) as ends:
+        assert ends.try_case(good) < DEADLINE_S
+        with pytest.raises(DisagreementError, match="errors that Python ignored"):
+            ends.try_case(bad)

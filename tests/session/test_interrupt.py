@@ -8,7 +8,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
-from tests.session.conftest import stopped
+from tests.session.conftest import cancelled, stopped
 
 LOOP = "here()\nn = 0\nwhile True:\n    n += 1\n"
 
@@ -53,6 +53,23 @@ def test_a_stopped_cell_tells_the_line_it_was_in(busy, here):
     failure = stopped(pending)[0]
     assert isinstance(failure.exception, WorkerInterrupt)
     assert ", in <module>" in failure.traceback_text
+
+
+def test_an_array_like_that_computes_without_end_can_be_stopped(busy, here):
+    # It was read inside of the plane call, where nothing is injected: its worker lost the thread.
+    s = busy(2)
+    pending = s.run_nowait(
+        "class Lazy:\n"
+        "    def __array__(self, dtype=None, copy=None):\n"
+        "        here()\n"
+        "        n = 0\n"
+        "        while True:\n"
+        "            n += 1\n"
+        "allreduce(Lazy())\n"
+    )
+    cancelled(pending, here, 2)
+    assert s._launcher.stuck == []
+    assert s.run("allreduce([worker_id, 1]).tolist()")[0] == [1, 2]
 
 
 def test_a_call_can_be_stopped_too(busy, here):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import sys
 
 import pytest
 
 import disco_magic as disco
 from disco_magic.core.messages import Call, Kill
 from disco_magic.errors import SessionClosed, UsageMistake
-from disco_magic.session.dref import DRef
 from disco_magic.testing.doubles import scripted_session
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -188,8 +188,27 @@ def test_a_reference_inside_a_container_is_refused_as_an_argument(session):
     assert s.ledger.seq == before
 
 
-def test_a_reference_that_was_never_made_can_be_dropped():
-    DRef.__new__(DRef).__del__()
+def test_a_reference_in_garbage_of_its_own_frees_its_register(session):
+    s = session(2)
+    circle = [s.call_packed(who)]
+    circle.append(circle)
+    s.sync_all()
+    del circle
+    gc.collect()
+    assert held(s) == [[], []]
+
+
+def test_dropping_a_reference_runs_no_python_code_that_a_signal_could_strike(session):
+    s = session(2)
+    ref = s.call_packed(who)
+    seen = []
+    sys.setprofile(lambda frame, event, argument: seen.append((event, frame.f_code.co_name)))
+    try:
+        del ref
+    finally:
+        sys.setprofile(None)
+    assert not [name for event, name in seen if event == "call"]
+    assert held(s) == [[], []]
 
 
 def test_a_packed_function_owns_the_register_and_frees_it_once(session):

@@ -1,0 +1,38 @@
+"""What callers give as an array, read as one: the only place of a collective where code of theirs may run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake, words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# NumPy reads these by itself.
+_PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
+
+
+def read_array(kind: str, x: Any) -> NDArray[Any]:
+    """`x` as NumPy reads it; may run code of its class (`__array__`, `__len__`, ...).
+
+    Raises:
+        UsageMistake: it cannot be read.
+    """
+    try:
+        return np.asarray(x)
+    except Exception as error:
+        raise UsageMistake(
+            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - pass an array,"
+            f" a number or a regular list of numbers"
+        ) from error
+
+
+def read_early(kind: str, x: Any) -> Any:
+    """`x`, read if that may run code of its class; arrays, numbers and None as they are.
+
+    Before a plane call, in which nothing is injected: an endless `__array__` could not be interrupted there.
+    """
+    return x if issubclass(type(x), _PLAIN) else read_array(kind, x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 SPIN = "while True:\n    i = 1\n    i += 1"
@@ -89,3 +91,16 @@ def test_a_stuck_worker_prints_nothing_after_it_was_replaced(fresh):
     after = fresh.ok("builtins.gate.set(), builtins.gone.wait(20)")
     assert after.value == "(None, True)"
     assert "stray" not in after.text() + "".join(str(m["content"]) for m in after.late)
+
+
+def test_forty_stops_at_random_moments_all_end_their_cell_and_drop_no_later_one(fresh):
+    # Sometimes in its first line, sometimes in a collective, sometimes while others are stopped already.
+    body = f"print('ready', flush=True)\nfor _ in range(worker_id * 50):\n    pass\nbarrier()\n{SPIN}"
+    dice = random.Random(5)  # noqa: S311 - moments, not secrets
+    for stop in range(40):
+        cell = fresh.send(f"%%disco\n{body}")
+        before = fresh.until_text(cell, "ready\n", times=dice.randrange(1, 5))
+        fresh.interrupt()
+        ran = fresh.finish(cell, before)
+        assert (ran.status, ran.error["ename"]) == ("error", "KeyboardInterrupt")
+        assert fresh.ok(f"%%disco\nallreduce({stop})").value == f"[0-3] {4 * stop}"

@@ -73,8 +73,12 @@ class Worker(Serving):
                 return None
             lane.abandoned = True
             # Not the register that gets the failure, below.
-            self.lane = Lane(tuple(k for k in command.kills if k != getattr(command, "dest", None)))
+            dest = getattr(command, "dest", 0)
+            self.lane = Lane(tuple(register for register in command.kills if register != dest))
         self.registers = self.interpreter.move()
+        if dest in command.kills:
+            # Of the register that had this id before: the thread did not get as far as its kill.
+            self.registers.poisons.pop(dest, None)
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
         started = self.cells.started
         self.cells = CellRunner(self.context, self.cells.namespace)

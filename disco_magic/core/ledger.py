@@ -56,6 +56,7 @@ class Ledger:
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
+        self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
         self._renamed: list[_Renamed] = []
         self._raised: dict[int, int] = {}  # worker -> number of the command whose failure was raised last
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
@@ -90,6 +91,7 @@ class Ledger:
         """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait."""
         expectation = self._expected.pop(seq, None)
         if expectation is not None:
+            self._forgotten[seq] = expectation.missing
             self.keep_failures(expectation)
 
     def keep_failures(self, ended: Expectation) -> None:
@@ -124,15 +126,25 @@ class Ledger:
         expectation = self._expected.get(event.seq)
         if expectation is None:
             self._keep(event)  # nobody has a handle of the cell any more: the next wait raises it
+            self._has_come_to(event)
             return None
         expectation.replies[event.worker] = event
         expectation.missing.discard(event.worker)
         if expectation.missing:
             return None
         del self._expected[event.seq]
-        if self._renamed:
-            self._settle_names()
+        self._has_come_to(event)
+        self._settle_names()
         return expectation
+
+    def _has_come_to(self, reply: Reply) -> None:
+        """A worker answers in order: it has ended everything before, also what was forgotten unsent."""
+        for seq, missing in list(self._forgotten.items()):
+            if seq <= reply.seq:
+                missing.discard(reply.worker)
+                if not missing:
+                    del self._forgotten[seq]
+                    self._settle_names()
 
     @property
     def has_failures(self) -> bool:
@@ -180,7 +192,7 @@ class Ledger:
     def _rename(self, change: _Renamed) -> None:
         for worker in change.workers:
             self.names[worker] = change.applied(self.names[worker])
-        if self._expected:
+        if self._expected or self._forgotten:
             self._renamed.append(change)
 
     def _names_after(self, done: CellDone) -> tuple[str, ...]:
@@ -192,8 +204,9 @@ class Ledger:
         return names
 
     def _settle_names(self) -> None:
-        oldest = min(self._expected, default=self.seq)
-        self._renamed = [c for c in self._renamed if self._expected and c.seq > oldest]
+        if self._renamed:
+            outstanding = [*self._expected, *self._forgotten]
+            self._renamed = [c for c in self._renamed if outstanding and c.seq > min(outstanding)]
 
 
 def _rank(origin: Failure, failure: Failure) -> tuple[int, int]:

@@ -143,6 +143,7 @@ class ThreadLauncher:
                     self._threads[number] = self._spawn(worker, lane)
                 except RuntimeError as reason:  # too many threads, or the interpreter is ending
                     self._deliver(Lost(number, 0, f"no thread could be started for it: {reason}"))
+                    self.plane.close()  # as `_main`: nobody may wait for a worker that never comes
                 else:
                     replaced.append(number)
         return replaced

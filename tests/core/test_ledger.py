@@ -265,3 +265,41 @@ def test_who_was_released_by_a_failure_that_nobody_has_raised_is_kept():
     ledger.take_failures([Failure(0, 7, "call f", ValueError("boom"), "")])
     ledger.feed(released_by(Failure(0, 8, "call f", ValueError("boom"), "")))
     assert ledger.has_failures
+
+
+# --- names and cells that nobody waits for any more --------------------------------------------------
+
+
+def test_a_name_dropped_after_a_cell_was_forgotten_stays_dropped_when_the_cell_ends():
+    ledger = Ledger(2)
+    ledger.feed(CellDone(0, 1, 0.0, ("c",)))
+    ledger.expect(2, (0, 1))
+    ledger.forget(2)
+    ledger.name_dropped(3, "c", (0, 1))
+    ledger.feed(CellDone(0, 2, 0.0, ("c",)))
+    assert ledger.known_names() == ()
+    ledger.feed(CellDone(1, 2, 0.0, ("c",)))
+    assert ledger.known_names() == ()
+    assert ledger.unsettled_names == 0
+
+
+def test_what_was_forgotten_before_it_was_sent_is_over_when_everybody_has_come_further():
+    ledger = Ledger(2)
+    ledger.expect(1, (0, 1))
+    ledger.forget(1)  # a Ctrl-C before it was sent: nobody will ever answer
+    ledger.name_bound(2, "x", (0, 1))
+    assert ledger.unsettled_names == 1
+    ledger.feed(Reached(0, 3))
+    assert ledger.unsettled_names == 1
+    ledger.feed(Reached(1, 3))
+    assert ledger.unsettled_names == 0
+
+
+def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
+    ledger = Ledger(1)
+    ledger.expect(1, (0,))
+    ledger.expect(2, (0,))
+    ledger.forget(2)
+    ledger.name_bound(3, "x", (0,))
+    ledger.feed(Reached(0, 1))
+    assert ledger.unsettled_names == 1

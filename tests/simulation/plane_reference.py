@@ -1,0 +1,260 @@
+"""Who meets whom in plane calls, and who can still come: the rules of `Plane`, without gates and locks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from math import prod
+
+from tests.simulation.worker_reference import require
+
+COMBINE = {"sum": sum, "max": max, "prod": prod}
+
+
+@dataclass(eq=False)
+class Gathering:
+    """One collective call: who has come with what. `outcomes`: worker -> "value" or the type of its error."""
+
+    members: tuple[int, ...]
+    scope: int
+    arrived: dict[int, tuple[str, int]] = field(default_factory=dict)
+    outcomes: dict[int, str] = field(default_factory=dict)
+    hopeless: bool = False
+    circled: bool = False
+
+    @property
+    def complete(self):
+        return len(self.arrived) == len(self.members)
+
+    @property
+    def alike(self):
+        return len({op for op, _ in self.arrived.values()}) == 1
+
+    def missing(self):
+        return [member for member in self.members if member not in self.arrived]
+
+
+@dataclass(eq=False)
+class Receiving:
+    """A worker that waits for a message."""
+
+    worker: int
+    source: int
+    scope: int
+    box: deque
+    hopeless: bool = False
+    circled: bool = False
+
+    @property
+    def complete(self):
+        return bool(self.box)
+
+    def missing(self):
+        return [] if self.complete else [self.source]
+
+
+class PlaneReference:
+    """The plane of one life.
+
+    Attributes:
+        written: worker -> the last command it has said to be over.
+        finished: the same, from when everybody who waits must have been told.
+        waits: worker -> what it is in, from its call until it comes back.
+        resting: worker -> its real call and wait, while it sleeps.
+    """
+
+    def __init__(self, num_workers):
+        self.written = [0] * num_workers
+        self.finished = [0] * num_workers
+        self.closed = False
+        self.gatherings = {}
+        self.made = [(0, {})] * num_workers
+        self.boxes = {}
+        self.waits = {}
+        self.resting = {}
+
+    # --- calls -----------------------------------------------------------------------------------------
+
+    def arrive(self, worker, scope, members, op, value):
+        """`worker` calls a collective."""
+        if self.made[worker][0] != scope:
+            self.made[worker] = (scope, {})
+        counts = self.made[worker][1]
+        number = counts[members] = counts.get(members, 0) + 1
+        gathering = self.gatherings.setdefault((scope, members, number), Gathering(members, scope))
+        gathering.arrived[worker] = (op, value)
+        gathering.hopeless |= self.closed
+        self._wait(worker, gathering)
+
+    def receive(self, worker, scope, source):
+        box = self.boxes.setdefault((source, worker, scope), deque())
+        self._wait(worker, Receiving(worker, source, scope, box))
+
+    def post(self, worker, scope, to, value, error):
+        """`worker` has sent, or failed to."""
+        gone = self.closed or self.written[to] >= scope or self.written[worker] >= scope
+        where = f"send {worker} -> {to} in ({scope})"
+        if error is None:
+            require(not gone, f"{where} was taken, though nobody will receive it")
+            self.boxes.setdefault((worker, to, scope), deque()).append(value)
+        else:
+            require(gone and error == "PlaneAborted", f"{where} failed for nothing: {error}")
+
+    def unread(self, worker, scope):
+        return sum(
+            len(box) for (_, to, sent_in), box in self.boxes.items() if (to, sent_in) == (worker, scope)
+        )
+
+    def _wait(self, worker, wait):
+        self.waits[worker] = wait
+        circle = self._circle(worker)
+        for member in circle:
+            self.waits[member].circled = True
+
+    def _circle(self, start):
+        """Everybody who waits for `start` and is waited for by it, however indirectly."""
+        needs = {
+            w: set(wait.missing())
+            for w, wait in self.waits.items()
+            if not wait.hopeless and not wait.complete
+        }
+
+        def reach(of):
+            seen, todo = set(), [of]
+            while todo:
+                for further in needs.get(todo.pop(), ()):
+                    if further not in seen:
+                        seen.add(further)
+                        todo.append(further)
+            return seen
+
+        ahead = reach(start)
+        return {w for w in ahead if w in needs and start in reach(w)} if start in ahead else set()
+
+    def came_back(self, worker, value, error):
+        """The call of `worker` returned or raised."""
+        wait = self.waits.pop(worker)
+        self.resting.pop(worker, None)
+        if isinstance(wait, Receiving):
+            self._received(wait, value, error)
+        else:
+            self._met(wait, worker, value, error)
+
+    def _received(self, wait, value, error):
+        where = f"recv of worker {wait.worker} from {wait.source} in ({wait.scope})"
+        if error is None:
+            require(wait.complete and wait.box[0] == value, f"{where} gave {value}", list(wait.box))
+            wait.box.popleft()
+        else:
+            told = wait.hopeless or self.closed
+            require(told or not wait.complete, f"{where}: {error}, though there is a message")
+            self._justified(wait, [wait.source, wait.worker], error, where)
+
+    def _met(self, wait, worker, value, error):
+        where = f"collective of {wait.members} in ({wait.scope}), on worker {worker}"
+        wait.outcomes[worker] = error or "value"
+        require(
+            len({outcome == "value" for outcome in wait.outcomes.values()}) == 1,
+            f"{where}: some returned and some raised",
+            wait.outcomes,
+        )
+        if error is None:
+            require(
+                wait.complete and wait.alike,
+                f"{where} returned, but {wait.missing()} did not come",
+                wait.arrived,
+            )
+            ((op, _), *_) = wait.arrived.values()
+            if op != "barrier":
+                should = COMBINE[op]([number for _, number in wait.arrived.values()])
+                require(value == should, f"{where} gave {value}, should be {should}")
+        elif wait.complete and not wait.alike and not wait.hopeless:
+            require(error == "PlaneMismatch", f"{where} raised {error}")
+        else:
+            require(
+                not (wait.complete and not wait.hopeless), f"{where} raised {error} though all came", wait
+            )
+            self._justified(wait, wait.members, error, where)
+            wait.hopeless = True
+
+    def _justified(self, wait, needed, error, where):
+        """An error has to have a reason: somebody cannot come, or a circle."""
+        if error == "PlaneMismatch":
+            require(wait.circled, f"{where}: {error} without a circle")
+        elif error == "PlaneAborted":
+            gone = wait.hopeless or self.closed or any(self.written[m] >= wait.scope for m in needed)
+            require(gone, f"{where}: {error} though everybody can come", self.written)
+        else:
+            require(False, f"{where}: raised {error}")
+
+    # --- departures ------------------------------------------------------------------------------------
+
+    def write(self, worker, scope):
+        self.written[worker] = max(self.written[worker], scope)
+
+    def leave(self, worker, scope):
+        """From now on nobody may wait for `worker` in `scope`, nor it for anybody."""
+        self.write(worker, scope)
+        self.finished[worker] = self.written[worker]
+        for wait in self.waits.values():
+            parties = [wait.worker] if isinstance(wait, Receiving) else wait.arrived
+            if wait.scope <= scope and not wait.complete and (worker in wait.missing() or worker in parties):
+                wait.hopeless = True
+        self._empty(worker, scope)
+        self._forget()
+
+    def _empty(self, worker, scope):
+        """What was sent to `worker` vanishes, but for a message that is in its hands already."""
+        in_hands = getattr(self.waits.get(worker), "box", None)
+        for (_, to, sent_in), box in self.boxes.items():
+            if to == worker and sent_in <= scope:
+                while len(box) > (box is in_hands):
+                    box.pop()
+
+    def close(self):
+        """The plane was closed: who waits now, waits in vain."""
+        self.closed = True
+        for wait in self.waits.values():
+            wait.hopeless |= not wait.complete
+
+    def _forget(self):
+        over = min(self.finished)
+        if len(self.gatherings) > 50:
+            self.gatherings = {k: g for k, g in self.gatherings.items() if g.scope > over}
+            self.boxes = {k: b for k, b in self.boxes.items() if k[2] > over}
+
+    # --- the invariant worth most ------------------------------------------------------------------------
+
+    def sleep(self, worker, parked):
+        require(parked.wait is not None, f"worker {worker} sleeps without having said what it waits for")
+        self.resting[worker] = parked
+
+    def _asleep(self):
+        return {w: self.waits[w] for w, parked in self.resting.items() if parked.call.gate.locked()}
+
+    def _note_releases(self):
+        for worker, wait in self.waits.items():
+            parked = self.resting.get(worker)
+            if parked is not None and not parked.call.gate.locked() and not wait.complete:
+                wait.hopeless = True
+
+    def check(self, waiting):
+        """Nobody sleeps for somebody who cannot come, and the plane knows exactly who sleeps."""
+        if not self.resting and not waiting:
+            return
+        self._note_releases()
+        asleep = self._asleep()
+        require(set(waiting) == set(asleep), "asleep (on the board, really)", sorted(waiting), sorted(asleep))
+        for worker, wait in asleep.items():
+            where = f"worker {worker} sleeps for {wait.missing()} in ({wait.scope})"
+            require(not self.closed, f"{where}, though the plane is closed")
+            require(not wait.complete, f"{where}, though nobody is missing", wait)
+            require(not wait.hopeless, f"{where}, though that is hopeless", wait)
+            gone = [m for m in wait.missing() if self.finished[m] >= wait.scope]
+            require(not gone, f"{where}, but {gone} left it", self.finished)
+            require(worker not in self._circle(worker), f"{where}, in a circle")
+
+    def abandon(self, worker):
+        """The thread of `worker` was given up: whatever it was in is nobody's business any more."""
+        self.waits.pop(worker, None)
+        self.resting.pop(worker, None)

@@ -1,0 +1,64 @@
+"""The simulation notices what is wrong: one machine is broken on purpose, and some seed has to fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import mutants
+from tests.simulation.clockwork import Parts
+from tests.simulation.worker_reference import Violated
+from tests.simulation.world import STORM, run
+
+# part -> the broken one -> what the simulation says
+MISTAKES = [
+    ("ledger", mutants.ReusesLivingIds, "sent|lives twice"),
+    ("ledger", mutants.ReusesFirstFreed, "sent"),
+    ("ledger", mutants.RepeatsNumbers, "sent|sequence number"),
+    ("ledger", mutants.AnswersTooEarly, "expectations|is told"),
+    ("ledger", mutants.NeverAnswers, "expectations|is told"),
+    ("ledger", mutants.KeepsLastFailure, "failures"),
+    ("ledger", mutants.RaisesInOrderOfArrival, "a wait raises"),
+    ("ledger", mutants.RaisesTwice, "failures|a wait raises"),
+    ("ledger", mutants.ForgetsRenaming, "names"),
+    ("ledger", mutants.ForgetsLoss, "loss"),
+    ("interpreter", mutants.ReplacesOrigin, "poisons|says"),
+    ("interpreter", mutants.ReportsTwice, "says"),
+    ("interpreter", mutants.SkipsFirstEvent, "says|has not said"),
+    ("interpreter", mutants.BindsPoison, "names"),
+    ("registers", mutants.KeepsKilledPoison, "poisons"),
+    ("registers", mutants.KeepsKilledValues, "values|poisons"),
+    ("worker", mutants.LetsGhostsSpeak, "ghost"),
+    ("worker", mutants.InterruptsInSilence, "sleeps for|nobody will receive"),
+    ("worker", mutants.NeverSkips, "skips"),
+    ("worker", mutants.LosesMail, "should be"),
+    ("board", mutants.ForgetsDepartures, "sleeps for"),
+    ("board", mutants.ParksBlindly, "sleeps for"),
+    ("board", mutants.SeesNoCircles, "circle"),
+    ("board", mutants.AbortsLater, "plane is closed"),
+    ("board", mutants.WakesOnlyOne, "nobody is missing|asleep|hopeless"),
+    ("rendezvous", mutants.ForgetsVerdicts, "sleeps for|asleep|hopeless"),
+    ("mailbox", mutants.TakesNewestMessage, "recv"),
+    ("mailbox", mutants.LetsReceiversSleep, "nobody is missing"),
+]
+
+# Much goes wrong, so that few steps are needed.
+HURRICANE = {**STORM, "interrupt": 15, "lose_somebody": 2, "restart": 4, "call": 60}
+
+
+def search(parts):
+    """Try seeds until one fails."""
+    for seed in range(100):
+        run(seed, 1500, size=2 + seed % 3, actions=HURRICANE, talk=0.9, parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("part", "mistake", "says"), MISTAKES, ids=lambda value: getattr(value, "__name__", None)
+)
+def test_a_mistake_is_noticed(part, mistake, says):
+    with pytest.raises(Violated, match=says) as noticed:
+        search(Parts(**{part: mistake}))
+    assert noticed.value.__notes__[0].startswith("replay: python -m tests.simulation --seed")
+
+
+def test_without_a_mistake_nothing_is_noticed():
+    run(0, 1500, actions=HURRICANE, parts=Parts())

@@ -13,7 +13,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
 	"$$name" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
-.PHONY: help tour lab test soak bench lint types clean
+.PHONY: help tour lab test soak chaos bench lint types clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -37,6 +37,9 @@ endif
 
 soak: $(VENV)/.has-test  ## a minute of random work in one session, nothing may grow (ARGS="--minutes 60")
 	@$(BIN)/python -m benchmarks.soak $(or $(ARGS),--minutes 1)
+
+chaos: $(VENV)/.has-test  ## a minute of random faults under load: no hang, no lost session (ARGS="--minutes 10")
+	@$(BIN)/python -m benchmarks.chaos $(or $(ARGS),--minutes 1)
 
 bench: $(VENV)/.has-bench  ## measure disco_magic and the peers side by side
 	@$(BIN)/python -m benchmarks $(ARGS)

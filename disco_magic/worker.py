@@ -41,23 +41,28 @@ class Worker(Serving):
         self.skip_through = max(self.skip_through, through)
         with self.mutex:
             lane = self.lane
-            cancel = self.cells.cancel if lane.interrupted is None else None
-            if lane.interrupted is None:
+            again = lane.interrupted is not None
+            if not again:
                 command = lane.seize(through)
                 if command is None:
                     return False
                 self.plane.leave(self.id, command.seq, self.failure(command, WorkerInterrupt()))
+            cancel = self.cells.cancel
+            if again or cancel is None:
+                self._inject(lane)
             if cancel is not None:
                 try:
-                    cancel()
+                    cancel()  # also ends the sleep of a loop in which an injection cannot strike
                 except RuntimeError:
-                    cancel = None  # the loop was closed in this moment: the await is over
-            now = time.monotonic()
-            # Not at once again: what strikes while the last one is dealt with would end the thread.
-            if cancel is None and not lane.shielded and now >= lane.inject_at:
-                lane.inject_at = now + AGAIN_S
-                injection.inject(lane.thread_id)
+                    self._inject(lane)  # the loop was closed in this moment: the await is over
             return True
+
+    def _inject(self, lane: Lane) -> None:
+        now = time.monotonic()
+        # Not at once again: what strikes while the last one is dealt with would end the thread.
+        if not lane.shielded and now >= lane.inject_at:
+            lane.inject_at = now + AGAIN_S
+            injection.inject(lane.thread_id)
 
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.

@@ -35,4 +35,7 @@ def read_early(kind: str, x: Any) -> Any:
 
     Before a plane call, in which nothing is injected: an endless `__array__` could not be interrupted there.
     """
-    return x if issubclass(type(x), _PLAIN) else read_array(kind, x)
+    if issubclass(type(x), _PLAIN):
+        return x
+    array = read_array(kind, x)
+    return x if array.dtype.hasobject else array  # what is no array is refused by its own name

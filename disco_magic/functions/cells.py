@@ -20,6 +20,7 @@ import time
 import tokenize
 import types
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
+_PARSES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,23 @@ def compile_cell(source: str, *, filename: str | None = None, label: str | None 
         filename = f"<disco cell {number}>"
         _remember(filename)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    tree = ast.parse(source, filename)
+    tree = _parse(source, filename)
     return cell_from_tree(
         tree, source=source, filename=filename, label=label, show_last=not _ends_silent(source)
     )
+
+
+def _parse(source: str, filename: str) -> ast.Module:
+    """`ast.parse`; tried again where CPython's own account of it was disturbed.
+
+    Before 3.13 the depth of the tree is counted in one place for all threads: if a finalizer lets another
+    thread run while the tree is made, and that one parses too (a traceback's carets are found that way), both
+    may fail with a SystemError.
+    """
+    for _ in range(_PARSES):
+        with suppress(SystemError):
+            return ast.parse(source, filename)
+    return ast.parse(source, filename)
 
 
 def _remember(filename: str) -> None:
@@ -262,27 +277,27 @@ class CellRunner:
     def _await(self, codes: list[types.CodeType]) -> Any:
         # One event loop per cell: one kept across cells breaks the second interrupt of an await.
         requests: list[None] = []
+        wakes: list[Callable[[], object]] = []
+
         # While the loop is made and closed a request is only noted: an exception injected there would leave
-        # it half made.
-        note = partial(requests.append, None)
+        # it half made. `cancel` notes first and looks for an await second, `main` the other way round: one of
+        # them sees the other, however long before `cancel` was read.
+        def cancel() -> None:
+            requests.append(None)
+            for wake in wakes[:]:
+                wake()
 
         async def main() -> Any:
             task = cast("asyncio.Task[Any]", asyncio.current_task())
-            loop = task.get_loop()
-
-            def cancel() -> None:
-                note()
-                loop.call_soon_threadsafe(task.cancel)
-
-            self.cancel = cancel
+            wakes.append(partial(task.get_loop().call_soon_threadsafe, task.cancel))
             if requests:
                 task.cancel()
             try:
                 return await self._in_turn(codes)
             finally:
-                self.cancel = note
+                wakes.clear()
 
-        self.cancel = note
+        self.cancel = cancel
         try:
             with asyncio.Runner() as runner:
                 value = runner.run(main())

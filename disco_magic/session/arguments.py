@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import Drop
 
+    Life = Callable[[Drop], None]
+
 
 def seconds(timeout: object) -> float | None:
     """`timeout` as a number of seconds; None: for ever.
@@ -44,7 +46,7 @@ class Arguments:
     """
 
     id: int
-    life: Callable[[Drop], None]
+    life: Life
 
     def __init__(self, topology: Topology, timeout: float | None) -> None:
         self.topology = topology

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.messages import Ordinary
+    from disco_magic.session.arguments import Life
 
 
 class Calls(Failures):
@@ -60,7 +61,8 @@ class Calls(Failures):
                 Nothing was sent.
             WorkerLost: a worker that was behind is gone.
         """
-        if isinstance(function, DRef) and function.life is self.life:
+        life = self.life
+        if isinstance(function, DRef) and function.life is life:
             target: Any = function.register
         else:
             target = function if type(function) is FunctionType else self._target(function)
@@ -76,11 +78,12 @@ class Calls(Failures):
             return self.issue(
                 lambda seq, dest, kills: Call(seq, dest, target, operands, refs, kwnames, kills, chosen),
                 chosen,
+                life,
             )
-        return self.call_all(target, operands, refs)
+        return self.call_all(target, operands, refs, life)
 
     def call_all(  # noqa: C901, PLR0912 - see there
-        self, target: Any, operands: tuple[Any, ...] = (), refs: tuple[int, ...] = ()
+        self, target: Any, operands: tuple[Any, ...], refs: tuple[int, ...], life: Life
     ) -> DRef:
         """Send an ordinary call that has been checked: `issue` written out, for every command pays for it."""
         if self.ledger.seq >= self._pace_at:
@@ -91,7 +94,7 @@ class Calls(Failures):
                 turn.refuse()
             turn.taken = True
             try:
-                if self.closed:
+                if self.closed or life is not self.life:
                     self._refuse()
                 ledger = self.ledger
                 ledger.seq = seq = ledger.seq + 1
@@ -142,10 +145,10 @@ class Calls(Failures):
 
     def set_register(self, dref: DRef, worker: int, value: Any) -> None:
         """Replace the value of a register on one worker by a copy; what `DRef.set` calls."""
-        register = self.own(dref)
+        life, register = self.life, self.own(dref)
         chosen = self.check_workers((worker,))
         mine = copy_of(value)
-        self.send(lambda seq, kills: Store(seq, register, mine, chosen, kills, chosen), chosen)
+        self.send(lambda seq, kills: Store(seq, register, mine, chosen, kills, chosen), chosen, life)
 
     def fetch(self, dref: DRef, workers: Sequence[int], timeout: float | None = None) -> dict[int, Any]:
         """Copies of a register's value on `workers`; what `DRef.get` calls.
@@ -153,9 +156,9 @@ class Calls(Failures):
         Raises:
             WorkerError: the value's command failed, or another one since errors were last raised.
         """
-        register = self.own(dref)
+        life, register = self.life, self.own(dref)
         chosen = self.check_workers(workers)
-        ended = self.ask(lambda seq, kills: Fetch(seq, register, kills, chosen), chosen, timeout, "get")
+        ended = self.ask(lambda seq, kills: Fetch(seq, register, kills, chosen), chosen, timeout, "get", life)
         answers = {worker: cast("Answer", reply) for worker, reply in ended.replies.items()}
         self.raise_failures([answer.failure for answer in answers.values() if answer.failure is not None])
         return {worker: answers[worker].value for worker in chosen}
@@ -194,12 +197,15 @@ class Calls(Failures):
         self, function: Any, dref: DRef, host: Any, timeout: float | None, *, into_register: bool
     ) -> None:
         """Call ``function(destination, source)`` on worker 0 with a register and a host array; wait."""
-        register = self.own(dref)
+        life, register = self.life, self.own(dref)
         args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
         first = (0,)
         timeout = self.patience(timeout)  # before anything is sent
-        self.issue(lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first)
-        self.sync_worker_0(timeout)
+        done = self.issue(
+            lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first, life
+        )
+        # Not a sync: the failure of this very call may have been told before, or be raised in another thread.
+        self.fetch(done, first, timeout)
 
     def check_destination(self, dst: DRef | None) -> None:
         """Refuse, before anything is sent, a destination that is no reference of this session.

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.messages import Command
     from disco_magic.functions.context import Topology
+    from disco_magic.session.arguments import Life
     from disco_magic.session.dref import Drop
     from disco_magic.session.pump import Inbox
 
@@ -94,18 +95,20 @@ class Dispatch(Arguments):
 
     # --- sending; `_send`, `_ordinal`, `_flush` and `_drain` are called in a turn ------------------------
 
-    def send(self, make: Make, workers: tuple[int, ...] | None = None) -> None:
+    # `life`: that of the registers which the command names; after a restart meanwhile it is refused.
+
+    def send(self, make: Make, workers: tuple[int, ...] | None = None, life: Life | None = None) -> None:
         """Send ``make(seq, kills)`` to `workers`, None: to all."""
         chosen = workers or self._everybody
         self.keep_pace()
-        self._turn(lambda: self._send(make(*self._ordinal(chosen)), chosen))
+        self._turn(lambda: self._send(make(*self._ordinal(chosen, life)), chosen))
 
-    def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None) -> DRef:
+    def issue(self, make: MakeInto, workers: tuple[int, ...] | None = None, life: Life | None = None) -> DRef:
         """Send ``make(seq, new register, kills)`` to `workers`; the new register's reference."""
         chosen = workers or self._everybody
 
         def act() -> DRef:
-            seq, kills = self._ordinal(chosen)
+            seq, kills = self._ordinal(chosen, life)
             dref = DRef(self, self.ledger.new_register())  # type: ignore[arg-type] # before it is sent: see `call_all`
             self._send(make(seq, dref.register, kills), chosen)
             return dref
@@ -113,7 +116,14 @@ class Dispatch(Arguments):
         self.keep_pace()
         return self._turn(act)
 
-    def ask(self, make: Make, workers: tuple[int, ...], timeout: float | None, verb: str) -> Expectation:
+    def ask(
+        self,
+        make: Make,
+        workers: tuple[int, ...],
+        timeout: float | None,
+        verb: str,
+        life: Life | None = None,
+    ) -> Expectation:
         """Send ``make(seq, kills)`` and wait for the replies of `workers`.
 
         Raises:
@@ -127,7 +137,7 @@ class Dispatch(Arguments):
         asked: list[tuple[Pump, int]] = []  # of this life: a restart begins another one, with equal numbers
 
         def act() -> None:
-            seq, kills = self._ordinal(workers)
+            seq, kills = self._ordinal(workers, life)
             asked.append((self._pump, seq))
             self._pump.expect(seq, workers, inbox)
             self._send(make(seq, kills), workers)
@@ -223,9 +233,9 @@ class Dispatch(Arguments):
                 break
             raise
 
-    def _ordinal(self, workers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    def _ordinal(self, workers: tuple[int, ...], life: Life | None = None) -> tuple[int, tuple[int, ...]]:
         """Sequence number and kills of a command to `workers`."""
-        if self.closed:
+        if self.closed or not (life is None or life is self.life):
             self._refuse()
         if self._dead.empty() and not self._dying:
             return self.ledger.issue(), ()
@@ -248,4 +258,6 @@ class Dispatch(Arguments):
         return tuple(dying)
 
     def _refuse(self) -> None:
+        if not self.closed:
+            raise SessionClosed(f"session {self.id} was restarted meanwhile; nothing was sent")
         raise SessionClosed(f"session {self.id} is closed: {self.end}; start another one or call restart()")

@@ -121,4 +121,4 @@ class DPackedFunc(DRef):
         session = self.session
         if kwargs or args or self.life is not session.life:
             return session.call_packed(self, *args, **kwargs)
-        return session.call_all(self.register)
+        return session.call_all(self.register, (), (), self.life)

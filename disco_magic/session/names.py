@@ -66,7 +66,7 @@ class NamedRegisters(Calls):
                 f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
                 f"session.put({name!r}, value) takes values"
             )
-        register = self.own(dref)
+        life, register = self.life, self.own(dref)
 
         def bind(
             seq: int, kills: tuple[int, ...]
@@ -74,7 +74,7 @@ class NamedRegisters(Calls):
             self.ledger.name_bound(seq, name, self._everybody)
             return StoreName(seq, name, register, kills)
 
-        self.send(bind)
+        self.send(bind, None, life)
 
     def __delitem__(self, name: str) -> None:
         """Unbind a name on every worker.

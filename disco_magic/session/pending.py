@@ -57,6 +57,7 @@ class PendingCell:
         self.seq = seq
         self.workers = workers
         self._session = session
+        self._life = session.life  # made in the turn that sends it
         self._cell = cell
         self._inbox = inbox
         self._values: DRef | None = values
@@ -159,12 +160,12 @@ class PendingCell:
         """Interrupt, replace what is stuck, wait until every worker has ended the cell or is given up."""
         self._sigints = 1
         for pause in PAUSES_S:
-            self._session.interrupt_through(self.seq, self.workers)
+            self._session.interrupt_through(self.seq, self.workers, self._life)
             self._listen(time.monotonic() + pause)
             if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
         if not self._ended:
-            self._replaced = self._session.replace_stuck(self.workers)
+            self._replaced = self._session.replace_stuck(self.workers, self._life)
         self._sigints = 0
         while not self._ended:
             item = take(self._inbox, None)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
+    from disco_magic.session.arguments import Life
     from disco_magic.session.config import Preset
     from disco_magic.session.pump import Inbox
     from disco_magic.session.results import CellResult
@@ -154,15 +155,22 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
         What was stopped fails with WorkerInterrupt. A worker that sits in C code ends when that returns.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
-        self.interrupt_through(self.ledger.seq, chosen)
+        launcher = self._launcher  # first: a restart meanwhile must not be told a number of the life before
+        launcher.interrupt(self.ledger.seq, chosen)
 
-    def interrupt_through(self, seq: int, workers: Sequence[int]) -> None:
-        """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed."""
-        self._launcher.interrupt(seq, workers)
+    def interrupt_through(self, seq: int, workers: Sequence[int], life: Life | None = None) -> None:
+        """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed.
 
-    def replace_stuck(self, workers: Sequence[int]) -> list[int]:
+        `life`: of the session when `seq` was sent; a restart begins at equal numbers, then nothing is done.
+        """
+        launcher = self._launcher  # before the look at the life: `open` writes them the other way round
+        if life is None or life is self.life:
+            launcher.interrupt(seq, workers)
+
+    def replace_stuck(self, workers: Sequence[int], life: Life | None = None) -> list[int]:
         """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""
-        return list(self._launcher.replace_stuck(workers))
+        launcher = self._launcher
+        return list(launcher.replace_stuck(workers)) if life is None or life is self.life else []
 
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.

@@ -52,7 +52,7 @@ types: $(VENV)/.has-dev  ## mypy, strict
 	@$(BIN)/mypy
 
 clean:  ## remove .venv, caches and what a build leaves
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # One stamp per extra: installed again only when pyproject.toml changed.

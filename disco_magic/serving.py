@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
 from disco_magic.core.messages import full
 from disco_magic.core.registers import RegisterFile
-from disco_magic.errors import Failure, PlaneMismatch, WorkerInterrupt
-from disco_magic.functions.cells import CellRunner, drop_namespace, new_namespace
+from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.tracebacks import error_text, own_frames
+from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.tracebacks import failure_of, traceback_of
 from disco_magic.lane import Lane, PlaneGuard
 from disco_magic.stopwatch import Stopwatch
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Command, Event, Message, Run
-    from disco_magic.functions.cells import CellScope, CellValue
+    from disco_magic.errors import Failure
     from disco_magic.functions.context import Topology
+    from disco_magic.functions.running import CellScope, CellValue
 
     # A queue's get: without waiting, which may raise Empty, or waiting.
     Get = Callable[[bool], Message]
@@ -280,7 +281,7 @@ class Serving:
         self.registers.kill(command.kills)  # what struck may have struck there
         if interrupted and not issubclass(type(error), WorkerInterrupt):
             # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
-            error = WorkerInterrupt().with_traceback(error.__traceback__)
+            error = WorkerInterrupt().with_traceback(traceback_of(error))
         self.fail(command, error)
         return True
 
@@ -295,9 +296,7 @@ class Serving:
 
     def failure(self, command: Command, error: BaseException) -> Failure:
         """What `error` means on this worker, with the user's own frames only."""
-        # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
-        BaseException.with_traceback(error, own_frames(error))
-        return Failure(self.id, command.seq, self.interpreter.describe(command), error, error_text(error))
+        return failure_of(self.id, command.seq, self.interpreter.describe(command), error)
 
     def dispose(self) -> None:
         """Let go of all registers and of the namespace's module."""

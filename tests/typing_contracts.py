@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from disco_magic.channels.thread import ThreadChannel
     from disco_magic.core.interfaces import Channel, Launcher, Plane
     from disco_magic.core.messages import Message
-    from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Guard, Topology
+    from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher
     from disco_magic.notebook.output import NotebookScope
     from disco_magic.planes.threads import ThreadPlane

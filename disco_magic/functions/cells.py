@@ -1,42 +1,21 @@
-"""A cell: compiled once by the controller, executed by every worker in its own namespace.
-
-A namespace is a real module, ``__disco_s1_w0__`` for worker 0 of session 1, so that classes and functions a
-cell defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
-*behind* it, in its ``__builtins__``: cells see them without import, they are no registers, and a cell may
-bind the same name without harm.
-"""
+"""A cell's source, compiled once by the controller; `running.py` executes it."""
 
 from __future__ import annotations
 
 import ast
-import asyncio
-import builtins
-import inspect
 import io
 import itertools
 import linecache
-import sys
-import time
 import tokenize
-import types
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
-from disco_magic.functions.bindings import Watch
-from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
-from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
-    import contextvars
-    from collections.abc import Callable, Mapping
+    import types
 
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
@@ -67,36 +46,6 @@ class Cell:
     def codes(self) -> list[types.CodeType]:
         """What there is to execute, in order."""
         return [code for code in (self.body, self.last) if code is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class CellValue:
-    """How a cell ended on one worker: its last value, that value rendered, its digest, and seconds taken."""
-
-    value: Any
-    shown: Mapping[str, Any] | None
-    digest: bytes
-    elapsed_s: float
-
-
-class CellScope(Protocol):
-    """What a front end adds to the execution of one cell: where output goes, how a value is shown."""
-
-    @property
-    def stdout(self) -> Mapping[int, str]:
-        """Text written per worker."""
-
-    def context(self, worker: int) -> contextvars.Context:
-        """Context variables the cell runs with; called once per worker in the thread that submits it."""
-
-    def render(self, value: Any) -> Mapping[str, Any]:
-        """MIME type -> data of the last value; on the worker, in its context."""
-
-    def ended(self, worker: int) -> None:
-        """The cell is over on `worker`; on the worker, in its context."""
-
-    def abandoned(self, worker: int) -> None:
-        """The thread of `worker` is stuck and was replaced; nothing it still prints belongs to the cell."""
 
 
 def compile_cell(source: str, *, filename: str | None = None, label: str | None = None) -> Cell:
@@ -166,143 +115,3 @@ def cell_from_tree(
     if isinstance(last, ast.Expr):
         last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
     return Cell(source, filename, label, body_code, last_code)
-
-
-def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
-    """The namespace of a worker's cells, with everything that lives behind it."""
-    name = _module_name(context)
-    module = types.ModuleType(name, f"Cells of {context!r}")
-    sys.modules[name] = module
-    behind = dict(vars(builtins))
-    behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context)
-    behind.update(worker_id=context.id, num_workers=context.num_workers)
-    behind.update(extras)
-    module.__dict__["__builtins__"] = behind
-    context.marks.namespace = module.__dict__
-    return module.__dict__
-
-
-def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
-    """Forget the module of a namespace; values in it live as long as something else holds them."""
-    # By the worker's name, not by the module's own, which a cell may have changed; and only this module: a
-    # restarted session has modules of the same names.
-    name = _module_name(context)
-    module = sys.modules.get(name)
-    if module is not None and vars(module) is namespace:
-        sys.modules.pop(name, None)
-
-
-def _module_name(context: WorkerContext) -> str:
-    return f"{WORKER_MODULE}{context.session_id}_w{context.id}__"
-
-
-def text_of(value: Any) -> str:
-    """A value as a cell shows it: its repr, but a NumPy scalar as the number it is, without its type."""
-    return str(value) if isinstance(value, np.generic) else repr(value)
-
-
-class CellRunner:
-    """Executes cells on one worker.
-
-    Attributes:
-        cancel: ends an awaiting cell at once, from any thread; None while none awaits.
-        started: when the running cell began, seconds of the performance counter; None while none runs.
-        failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
-    """
-
-    def __init__(self, context: WorkerContext, namespace: dict[str, Any]) -> None:
-        self.context = context
-        self.namespace = namespace
-        self.cancel: Callable[[], object] | None = None
-        self.started: float | None = None
-        self.failed_after_s = 0.0
-        # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
-        self._fixed: dict[str, Any] = {
-            name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
-        }
-
-    def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
-        """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
-        enter_worker(self.context)
-        self.started = start = time.perf_counter()
-        try:
-            self.namespace.update(self._fixed)
-            value = self._followed(cell)
-            if cell.last is None:
-                return CellValue(None, None, b"", time.perf_counter() - start)
-            self.namespace["_"] = value
-            shown = None
-            if value is not None:
-                shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
-            return CellValue(value, shown, fingerprint(value), time.perf_counter() - start)
-        except BaseException:
-            self.failed_after_s = time.perf_counter() - start
-            raise
-        finally:
-            self.started = None
-            if scope is not None:
-                scope.ended(self.context.id)
-
-    def _followed(self, cell: Cell) -> Any:
-        """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""
-        context = self.context
-        if context.marks:
-            context.marks.cell_begins()
-        watch = Watch(self.namespace) if cell.watched else None
-        value = self._evaluate(cell.codes)
-        if context.marks:
-            context.marks.cell_ended(cell.codes)
-        if watch is not None:
-            context.bound = watch.bound(cell.codes)
-        return value
-
-    def _evaluate(self, codes: list[types.CodeType]) -> Any:
-        """Execute all of a cell; the last expression's value."""
-        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
-            return self._await(codes)
-        value = None
-        for code in codes:
-            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
-        return value
-
-    async def _in_turn(self, codes: list[types.CodeType]) -> Any:
-        value = None
-        for code in codes:
-            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
-            if code.co_flags & inspect.CO_COROUTINE:
-                value = await value
-        return value
-
-    def _await(self, codes: list[types.CodeType]) -> Any:
-        # One event loop per cell: one kept across cells breaks the second interrupt of an await.
-        requests: list[None] = []
-        wakes: list[Callable[[], object]] = []
-
-        # While the loop is made and closed a request is only noted: an exception injected there would leave
-        # it half made. `cancel` notes first and looks for an await second, `main` the other way round: one of
-        # them sees the other, however long before `cancel` was read.
-        def cancel() -> None:
-            requests.append(None)
-            for wake in wakes[:]:
-                wake()
-
-        async def main() -> Any:
-            task = cast("asyncio.Task[Any]", asyncio.current_task())
-            wakes.append(partial(task.get_loop().call_soon_threadsafe, task.cancel))
-            if requests:
-                task.cancel()
-            try:
-                return await self._in_turn(codes)
-            finally:
-                wakes.clear()
-
-        self.cancel = cancel
-        try:
-            with asyncio.Runner() as runner:
-                value = runner.run(main())
-        finally:
-            self.cancel = None
-        if requests:
-            raise WorkerInterrupt("interrupted in an await")
-        return value

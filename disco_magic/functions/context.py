@@ -76,6 +76,7 @@ class WorkerContext(Collectives):
         xp: the array module of that device: numpy.
         session_id: number of the session, as ``%disco status`` shows it.
         cpu_core: the core that the worker is bound to; None: any.
+        thread: identity of the thread that runs it now; another one after its thread was given up.
         marks: which of its registers are meant to be equal on all workers.
         bound: names that the last cell with ``--check`` has bound.
     """
@@ -97,6 +98,7 @@ class WorkerContext(Collectives):
         self.session_id = session_id
         self.cpu_core: int | None = None
         self._bound_thread = 0
+        self.thread = 0
         self.marks = Marks()
         self.bound: frozenset[str] = frozenset()
 
@@ -200,6 +202,7 @@ _current: ContextVar[WorkerContext] = ContextVar("disco_magic_worker")
 def enter_worker(context: WorkerContext) -> None:
     """From here on the calling code runs on that worker; its thread may be a new one."""
     _current.set(context)
+    context.thread = threading.get_ident()
     context.keep_bound()
 
 

@@ -13,7 +13,6 @@ adds others.
 from __future__ import annotations
 
 import importlib
-import threading
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.device import Device
 from disco_magic.core.device import device as device_of
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake, near_misses
+from disco_magic.functions.claims import Claim
 from disco_magic.functions.registry import register_func
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Stamp = tuple[tuple[str, int, int], ...]
 
-# An exception injected into a worker that waits for another one's import strikes between two waits.
-_PATIENCE_S: Final = 0.05
 # Functions that an error lists.
 _SHOWN: Final = 20
 
@@ -160,31 +158,7 @@ def _check_installed(path: object, package: str, install: str | None) -> None:
 # --- the modules of this process ---------------------------------------------------------------------
 
 
-class _Claim:
-    """Who is loading a path now."""
-
-    __slots__ = ("over", "thread")
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-        self.over = threading.Event()
-
-    def waits_for(self, thread: int) -> bool:
-        """Whether it cannot end before `thread` has ended what it loads: a circle, if that is the caller."""
-        seen: set[int] = set()
-        at: int | None = self.thread
-        while at is not None and at not in seen:
-            if at == thread:
-                return True
-            seen.add(at)
-            awaited = _awaited.get(at)
-            at = None if awaited is None else awaited.thread
-        return False
-
-
 _loaded: dict[str, tuple[Stamp, Module]] = {}
-_claims: dict[str, _Claim] = {}
-_awaited: dict[int, _Claim] = {}  # thread -> whose end it waits for
 
 
 def load(path: str | os.PathLike[str]) -> Module:
@@ -198,27 +172,16 @@ def load(path: str | os.PathLike[str]) -> Module:
         Whatever `locate` and the loader raise; the error of a module's own code as it is.
     """
     full, loader = locate(path)
-    key, mine = str(full), _Claim()
-    # The claim is made within `try`, because an interrupt may strike right after it.
-    try:
-        # Atomic: dict.setdefault, with a key whose hash and comparison are C, is one step of the interpreter.
-        while (owner := _claims.setdefault(key, mine)) is not mine:
-            # Entered before looking: of two that close a circle at once, one at least sees it.
-            _awaited[mine.thread] = owner
-            if owner.waits_for(mine.thread):
-                raise UsageMistake(f"'{full}' loads itself while it is being loaded")
-            owner.over.wait(_PATIENCE_S)
-        _awaited.pop(mine.thread, None)
+    key, mine = str(full), Claim()
+    try:  # not a context manager: an interrupt may strike right after the claim was made
+        mine.take(key)
         stamp = _stamp(full)
         known = _loaded.get(key)
         if known is None or known[0] != stamp:
             known = _loaded[key] = (stamp, loader.load(full))
         return known[1]
     finally:
-        _awaited.pop(mine.thread, None)
-        if _claims.get(key) is mine:
-            del _claims[key]
-        mine.over.set()
+        mine.give_back(key)
 
 
 def _stamp(path: Path) -> Stamp:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import DiscoError, WorkerInterrupt, class_name
+from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
 from disco_magic.functions.sites import label_of, runtime_file
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-# As `error.__traceback__`, whatever a class of the user's says to that.
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """``error.__traceback__``, whatever a class of the user's says to that."""
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
+    return trace
+
+
+def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
+    """What `error` means on a worker, with the user's own frames only; `command` in words."""
+    # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
+    BaseException.with_traceback(error, own_frames(error))
+    return Failure(worker, seq, command, error, error_text(error))
 
 
 def own_frames(error: BaseException) -> TracebackType | None:
@@ -21,8 +33,7 @@ def own_frames(error: BaseException) -> TracebackType | None:
     An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
     too: the line that called the collective is what its reader wants to see.
     """
-    whole: TracebackType | None = _TRACEBACK.__get__(error)
-    trace = whole
+    whole = trace = traceback_of(error)
     ours = issubclass(type(error), DiscoError | WorkerInterrupt)
     while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
-    from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
+    from disco_magic.functions.running import CellScope
     from disco_magic.lane import Lane
     from disco_magic.serving import Extras
 

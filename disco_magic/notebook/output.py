@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotebookScope:
-    """A `CellScope` (functions/cells.py) for one cell in IPython.
+    """A `CellScope` (functions/running.py) for one cell in IPython.
 
     Args:
         shell: formats values.

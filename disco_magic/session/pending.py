@@ -27,7 +27,8 @@ from disco_magic.session.pump import INTERRUPT, sigint_into, take
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
-    from disco_magic.functions.cells import Cell, CellScope
+    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.running import CellScope
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session

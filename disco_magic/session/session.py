@@ -28,8 +28,8 @@ from disco_magic.session.verbs import ArrayVerbs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.functions.cells import CellScope
     from disco_magic.functions.context import Topology
+    from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Life
     from disco_magic.session.config import Preset
     from disco_magic.session.pump import Inbox

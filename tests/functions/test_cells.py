@@ -13,14 +13,9 @@ import pytest
 
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
-from disco_magic.functions.cells import (
-    CellRunner,
-    cell_from_tree,
-    compile_cell,
-    drop_namespace,
-    new_namespace,
-)
+from disco_magic.functions.cells import cell_from_tree, compile_cell
 from disco_magic.functions.context import Topology, WorkerContext
+from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
 
 
 class Apart(CellRunner):
@@ -291,3 +286,36 @@ def test_arrays_are_compared_by_every_element(runner):
 )
 def test_only_a_semicolon_that_is_code_silences_the_last_expression(source, silent):
     assert (compile_cell(source).last is None) is silent
+
+
+def test_a_parser_that_another_thread_has_confused_is_asked_again(monkeypatch):
+    # Before 3.13 CPython counts the depth of all threads' trees together, and finds that it does not add up.
+    parse, confused = ast.parse, [SystemError("AST constructor recursion depth mismatch")] * 3
+
+    def confusing(*args):
+        if confused:
+            raise confused.pop()
+        return parse(*args)
+
+    monkeypatch.setattr(ast, "parse", confusing)
+    assert compile_cell("1 + 1").last is not None
+    assert not confused
+    confused += [SystemError("for good")] * 100
+    with pytest.raises(SystemError, match="for good"):
+        compile_cell("1 + 1")
+
+
+def test_a_request_to_end_an_await_that_was_read_before_it_began_is_heard(runner):
+    # The interrupt reads `cancel` while the event loop is made, and calls it when the cell awaits already.
+    runner.namespace["cancels"] = cancels = []
+
+    class Cancels(type(runner)):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "cancel" and value is not None:
+                cancels.append(value)
+
+    runner.__class__ = Cancels
+    source = "import asyncio\nasyncio.get_running_loop().call_soon(cancels[0])\nawait asyncio.sleep(3600)"
+    with pytest.raises((asyncio.CancelledError, WorkerInterrupt)):
+        runner(compile_cell(source), None)

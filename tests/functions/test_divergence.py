@@ -12,10 +12,11 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import divergence
 from disco_magic.functions.bindings import Watch, deleted_names, stored_names
-from disco_magic.functions.cells import CellRunner, compile_cell, drop_namespace, new_namespace
+from disco_magic.functions.cells import compile_cell
 from disco_magic.functions.context import Topology, WorkerContext, enter_worker
 from disco_magic.functions.divergence import Survey, digest_of, look, survey
 from disco_magic.functions.gaps import Sample, gap
+from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

@@ -13,7 +13,7 @@ import pytest
 
 from disco_magic.core.device import Device
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
-from disco_magic.functions import installed, modules
+from disco_magic.functions import claims, installed, modules
 from disco_magic.functions.modules import Module, check_device, load, locate, register_loader
 
 
@@ -24,7 +24,7 @@ def nothing_loaded():
     yield
     modules._loaders[:] = loaders
     modules._loaded.clear()
-    assert not modules._claims
+    assert not claims.claims
     for name in [name for name in sys.modules if name.startswith("_disco_") and name not in before]:
         del sys.modules[name]
 
@@ -149,7 +149,7 @@ def test_an_edited_part_of_a_package_counts_as_an_edit_of_it(write, tmp_path):
     assert load(tmp_path / "pkg").get_function("f")() == "two"
 
 
-class Claim(modules._Claim):
+class Claim(claims.Claim):
     """Says when somebody waits for it."""
 
     waiting = queue.SimpleQueue()
@@ -169,7 +169,7 @@ class Claim(modules._Claim):
 
 @pytest.fixture
 def waiting(monkeypatch):
-    monkeypatch.setattr(modules, "_Claim", Claim)
+    monkeypatch.setattr(modules, "Claim", Claim)
     Claim.waiting = queue.SimpleQueue()
     return Claim.waiting
 

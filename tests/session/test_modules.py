@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import queue
 import sys
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError, WorkerInterrupt
-from disco_magic.functions import modules
+from disco_magic.functions import claims, modules
 from disco_magic.functions.registry import find_func, remove_func
 from disco_magic.session.modules import DModule
 
@@ -148,7 +149,7 @@ def test_loading_can_be_interrupted_also_on_those_who_wait_for_it(session, model
         s.sync_all(timeout=60)
     assert {type(f.exception) for f in caught.value.failures.values()} == {WorkerInterrupt}
     assert set(caught.value.failures) == {0, 1, 2}
-    assert not modules._claims
+    assert not claims.claims
 
 
 # --- looking up ----------------------------------------------------------------------------------------
@@ -289,3 +290,26 @@ def test_what_is_no_modules_name_is_refused_and_nothing_is_sent(session, name):
     with pytest.raises(UsageMistake, match="import_python_module takes a name such as"):
         s.import_python_module(name)
     assert s.ledger.seq == before
+
+
+def test_a_module_that_never_ends_loading_does_not_hold_up_those_who_come_after_its_thread(
+    gated, gate, tmp_path
+):
+    # The thread that sits in it was given up; its claim was not, and whoever came later waited for ever.
+    path = tmp_path / "slow.py"
+    path.write_text("import builtins\nbuiltins.slow_gate()\ndef f():\n    return 5\n")
+    builtins.slow_gate = gate
+    try:
+        s = gated(2)
+        module = s.load_vm_module(path)
+        gate.arrived()
+        s.interrupt()
+        assert s.replace_stuck((0, 1))
+        with pytest.raises(WorkerError):
+            s.sync_all()
+        del module
+        builtins.slow_gate = lambda: None
+        assert s.load_vm_module(path)["f"]().get_all() == [5, 5]
+    finally:
+        gate.open()
+        del builtins.slow_gate

@@ -246,12 +246,13 @@ def struck_at(number, act):
                     signal.raise_signal(signal.SIGINT)
         return trace
 
+    measuring = sys.gettrace()
     with contextlib.suppress(KeyboardInterrupt):
         sys.settrace(trace)
         try:
             act()
         finally:
-            sys.settrace(None)
+            sys.settrace(measuring)
     return left < 0
 
 

@@ -247,6 +247,7 @@ def struck_at(number, act):
         return trace
 
     measuring = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # 3.12 looks at this when the function is set, and not again
     with contextlib.suppress(KeyboardInterrupt):
         sys.settrace(trace)
         try:

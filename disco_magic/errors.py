@@ -116,6 +116,7 @@ class Failure:
         command: the command in words, e.g. ``call demo.scale`` or ``Cell In[7]``.
         exception: the exception object itself (thread workers) or its stand-in.
         traceback_text: formatted traceback without the runtime's own frames.
+        summary: ``TypeName: message``, the line a traceback ends with (first line of the message only).
     """
 
     worker: int
@@ -123,13 +124,13 @@ class Failure:
     command: str
     exception: BaseException
     traceback_text: str = field(repr=False)
+    summary: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def summary(self) -> str:
-        """``TypeName: message``, the line a traceback ends with (first line of the message only)."""
+    def __post_init__(self) -> None:
+        # Now, by the thread that failed: others ask with the plane's lock held, where no __str__ may run.
         name = class_name(self.exception)
         text = words(self.exception)
-        return f"{name}: {text.splitlines()[0]}" if text else name
+        object.__setattr__(self, "summary", f"{name}: {text.splitlines()[0]}" if text else name)
 
 
 class WorkerError(DiscoError):

@@ -56,13 +56,16 @@ class Lane:
     def seize(self, through: int) -> Command | None:
         """Take the command that is executed away from its thread, if its `seq` is ``<= through``."""
         try:
-            command = self.running[-1]
-            if command[0] <= through:
-                command = self.running.pop()
+            if self.running[-1][0] > through:
+                return None  # not meant
+            command = self.running.pop()
         except IndexError:
             return None  # idle, or it ended in this moment
         if command[0] > through:
-            return None  # it moved on between the two looks; the worker finishes it all the same
+            # It moved on between the two looks: the claim goes back. A thread that has missed it meanwhile
+            # waits for the mutex, which we hold, before it calls `end`.
+            self.running.append(command)
+            return None
         self.interrupted = full(command)
         return self.interrupted
 
@@ -121,4 +124,4 @@ class PlaneGuard:
             lane.shielded = False
             if lane.interrupted is None:
                 return
-        raise WorkerInterrupt("interrupted in a collective")
+        raise WorkerInterrupt("interrupted in a collective") from None

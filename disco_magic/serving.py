@@ -202,11 +202,22 @@ class Serving:
             return self._unclaim(lane) and self._kill(lane, command)
         return self._unclaim(lane)
 
+    def _let_go(self, lane: Lane, command: Command) -> bool:
+        """Let go of what a command has replaced, in a claim as `_kill`: a finalizer may block."""
+        lane.running.append(command)
+        try:
+            self.interpreter.replaced.clear()
+        except WorkerInterrupt:
+            return self._unclaim(lane) and self._let_go(lane, command)
+        return self._unclaim(lane)
+
     def _rare(self, lane: Lane, command: Command) -> bool:
         """Everything that is no ordinary call; False ends the loop."""
         if command.kills and not self._kill(lane, command):
             return False
         step: Any = self.interpreter.feed(command)
+        if self.interpreter.replaced and not self._let_go(lane, command):
+            return False
         if step is STOP:
             self.plane.leave(self.id, command.seq)
             return False
@@ -270,6 +281,12 @@ class Serving:
 
     def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
+        failure: Failure | None = None
+        if value is _NOTHING and lane.interrupted is None:
+            try:  # while the claim stands: telling an error runs its __str__, which may block
+                failure = self.failure(command, error)
+            except WorkerInterrupt as struck:
+                error = struck
         with self.mutex:
             interrupted = lane.end()
             if lane.abandoned:
@@ -281,13 +298,13 @@ class Serving:
         self.registers.kill(command.kills)  # what struck may have struck there
         if interrupted and not issubclass(type(error), WorkerInterrupt):
             # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
-            error = WorkerInterrupt().with_traceback(traceback_of(error))
-        self.fail(command, error)
+            error, failure = WorkerInterrupt().with_traceback(traceback_of(error)), None
+        self.fail(command, error, failure)
         return True
 
-    def fail(self, command: Command, error: BaseException) -> None:
+    def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
         """End `command` with `error`: poison its register, tell the plane and the controller."""
-        failure = self.failure(command, error)
+        failure = failure or self.failure(command, error)
         elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
         event = self.interpreter.fail(command, failure, elapsed_s)
         self.scopes.pop(command.seq, None)

@@ -126,10 +126,8 @@ class Worker(Serving):
 
     def missing_because(self) -> str:
         """Where the worker is while others wait for it, in words; runs no user code."""
-        if not self.is_executing:
-            return "has not begun this command"
-        site = self._site()
-        return f"executing, now at {site}" if site else "executing"
+        place = self.position()
+        return "has not begun this command" if place.state == "idle" else str(place)
 
     @property
     def is_executing(self) -> bool:

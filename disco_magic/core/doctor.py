@@ -55,7 +55,8 @@ class Position:
         if self.state == "queued":
             return "about to execute what it was sent"
         if self.state == "waiting":
-            return f"waiting in {self.call} for {people(self.needs)}"
+            named = self.call.startswith("recv from")  # its call says for whom
+            return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return f"moving data in {self.call}"
         return f"{'being stopped in' if self.state == 'stopping' else 'executing'} {self.command}"
@@ -100,15 +101,23 @@ class Diagnosis:
         return ", ".join(said)
 
     def _of_waiting(self, waiting: Sequence[Position]) -> str:
-        held = people(_ids(waiting))
         blocking = self.blocking()
         if not blocking:
-            return f"{held} wait for each other"
+            return f"{people(_ids(waiting))} wait for each other"
         said = []
-        for group in _alike([self.positions[worker] for worker in blocking]):
+        for group in _alike([self.positions[worker] for worker in blocking], site=True):
             which, keeps = people(_ids(group)), "keeps" if len(group) == 1 else "keep"
-            said.append(f"{which} {keeps} {held} waiting: {_why(group)}")
+            said.append(f"{which} {keeps} {people(self._held_by(_ids(group)))} waiting: {_why(group)}")
         return "; ".join(said)
+
+    def _held_by(self, blocking: Iterable[int]) -> tuple[int, ...]:
+        """Workers that wait for one of `blocking`, themselves or through others."""
+        held, reached = set[int](), set(blocking)
+        while reached:
+            waiting = {w.worker for w in self.positions if w.state == "waiting" and reached & set(w.needs)}
+            reached = waiting - held
+            held |= reached
+        return tuple(sorted(held))
 
     def blocking(self) -> tuple[int, ...]:
         """Workers that others wait for, at the end of every chain: they wait for nobody themselves."""

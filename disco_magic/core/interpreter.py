@@ -16,7 +16,7 @@ itself (`Serving.serve`): that is the path of nearly every command, and a method
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import (
     Answer,
@@ -35,10 +35,11 @@ from disco_magic.core.messages import (
     Sync,
 )
 from disco_magic.core.registers import Poison, RegisterFile
+from disco_magic.core.wording import describe
 from disco_magic.errors import Failure, UnknownName, near_misses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.messages import Command, Event
 
@@ -71,27 +72,6 @@ def _apply(function: Callable[..., Any], args: Sequence[Any], keywords: dict[str
     return function(*args, **keywords)
 
 
-# Types made by a class statement: looking at an attribute, or repr, may run the user's code there.
-_HEAP_TYPE: Final = 1 << 9
-_QUALNAME: Final = type.__dict__["__qualname__"]  # as `kind.__qualname__`, whatever the class of `kind` says
-
-
-def _name_of(function: object) -> str:
-    kind = type(function)
-    if kind is int:
-        return f"register #{function}"
-    try:
-        if hasattr(kind, "disco_name"):
-            return str(cast("Any", function).disco_name)
-        if kind.__flags__ & _HEAP_TYPE:
-            return kind.__qualname__
-        return str(
-            getattr(function, "__qualname__", None) or getattr(function, "__name__", kind.__qualname__)
-        )
-    except BaseException:  # noqa: BLE001 - whatever a class of the user's does there must not end the worker
-        return str(_QUALNAME.__get__(kind))
-
-
 class Interpreter:
     """State machine of one worker.
 
@@ -99,6 +79,7 @@ class Interpreter:
         function, arguments: what to execute after EXECUTE.
         origin: after SKIP, the failure that was inherited.
         events: after SKIP, what the controller must be told (empty if it knows).
+        replaced: what a command has taken out of registers; the driver lets go of it.
     """
 
     def __init__(
@@ -115,6 +96,7 @@ class Interpreter:
         self._use(registers)
         self.origin: Failure | None = None
         self.events: tuple[Event, ...] = ()
+        self.replaced: list[Any] = []
         self._copy = copy
         self._run = run
         self._table: dict[type, Callable[[Any], Step | Event | None]] = {
@@ -133,6 +115,7 @@ class Interpreter:
     def move(self) -> RegisterFile:
         """Go on with a register file that the thread before does not know; see `RegisterFile.moved`."""
         self._use(self.registers.moved())
+        self.replaced = []  # the list is the former thread's, which may be stuck in letting go of it
         return self.registers
 
     def _use(self, registers: RegisterFile) -> None:
@@ -183,20 +166,7 @@ class Interpreter:
 
     def describe(self, command: Command) -> str:
         """The command in words, for errors and status lines."""
-        if isinstance(command, Run):
-            return str(command.cell.label)
-        if isinstance(command, Call):
-            function = command.function
-            if isinstance(function, int):
-                function = self._values.get(function, function)
-            return f"call {_name_of(function)}"
-        if isinstance(command, Fetch):
-            return f"get register #{command.register}"
-        if isinstance(command, LoadName | StoreName):
-            return f"{'read' if isinstance(command, LoadName) else 'bind'} register '{command.name}'"
-        if isinstance(command, Kill):
-            return f"drop of {', '.join(f'#{register}' for register in command.kills)}"
-        return type(command).__name__.lower()
+        return describe(command, self._values)
 
     # --- a method per command ------------------------------------------------------------------
 
@@ -220,6 +190,7 @@ class Interpreter:
         return None
 
     def _store(self, command: Store) -> Step | None:
+        self._keep(self._values, command.dest)
         if command.only is not None and self.worker not in command.only:
             self.registers.set(command.dest, None)
             return None
@@ -252,12 +223,18 @@ class Interpreter:
     def _store_name(self, command: StoreName) -> Step | None:
         if command.register not in self._values:
             return self._inherit(command, command.register, None)
+        self._keep(self.registers.names, command.name)
         self.registers.names[command.name] = self._values[command.register]
         return None
 
     def _drop_names(self, command: DropNames) -> None:
         for name in command.names:
+            self._keep(self.registers.names, name)
             self.registers.drop(name)
+
+    def _keep(self, held: Mapping[Any, Any], key: object) -> None:
+        if key in held:
+            self.replaced.append(held[key])
 
     def _run_cell(self, command: Run) -> Step:
         self.function = self._run

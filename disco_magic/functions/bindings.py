@@ -78,13 +78,14 @@ class Watch:
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        self._registers = RegisterFile(namespace)
-        self._before = {name: hold(namespace[name]) for name in self._registers.public_names()}
+        self._namespace = namespace
+        held = dict(namespace)  # a thread of the user's may unbind a name meanwhile
+        self._before = {name: hold(held[name]) for name in RegisterFile(held).public_names()}
 
     def bound(self, codes: Iterable[types.CodeType]) -> frozenset[str]:
         """Registers that `codes` store, that are other objects than before, or that are gone."""
-        now, before = self._registers.names, self._before
-        present = self._registers.public_names()
+        now, before = dict(self._namespace), self._before
+        present = RegisterFile(now).public_names()
         changed = {name for name in present if name not in before or not holds(before[name], now[name])}
         stored = set().union(*map(stored_names, codes)).intersection(present)
         return frozenset(changed | stored | before.keys() - set(present))

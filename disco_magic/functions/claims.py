@@ -19,7 +19,9 @@ class Claim:
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        self.worker = calling_worker()
+        # Not that of a thread of the user's, which may carry a worker's context and is no worker's thread.
+        worker = calling_worker()
+        self.worker = worker if worker is not None and worker.thread == self.thread else None
         self.over = threading.Event()
 
     @property

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.divergence import Found, Held
-from disco_magic.core.registers import RegisterFile
+from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.fingerprint import PLAIN, fingerprint
@@ -67,9 +67,10 @@ class Survey:
         namespace, marked = me.marks.namespace, frozenset(me.marks.names)
         registers = {}
         for name in RegisterFile(namespace).public_names():
-            if self.names is None or name in self.names:
+            value = namespace.get(name, ABSENT)  # a thread of the user's may have unbound it
+            if value is not ABSENT and (self.names is None or name in self.names):
                 values = self.values and (self.names is not None or name in marked)
-                registers[name] = survey(name, namespace[name], values=values)
+                registers[name] = survey(name, value, values=values)
         return Found(me.bound, marked, registers)
 
 
@@ -106,10 +107,17 @@ def _descend(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
     """What is in a dict, list or tuple, by key or position; nothing if keys are no plain values."""
+    value = _still(value)
     kind = type(value)
     if kind is dict and all(type(key) in PLAIN for key in value):
         return list(value.items())
     return list(enumerate(value)) if kind in (list, tuple) else []
+
+
+def _still(value: Any) -> Any:
+    """A container that a thread of the user's may be filling, as it is now; such a copy is one step."""
+    kind = type(value)
+    return kind(value) if kind in (dict, list, set) else value
 
 
 def _is_plain(kind: type) -> bool:
@@ -153,6 +161,7 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
 
 
 def _look_at_container(value: Any, *, values: bool, deepest: bool) -> Held:
+    value = _still(value)
     kinds = set(map(type, value.values() if type(value) is dict else value))
     plain = {kind for kind in kinds if _is_plain(kind)}
     elements = ", ".join(sorted(map(type_name, plain)))
@@ -169,6 +178,8 @@ def _content(value: Any, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]
         return b"", f"it lies in more than {_DEPTH} containers"
     if kind in (set, frozenset):
         return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
+    if all_plain and kind in (list, tuple):
+        return fingerprint(value), ""
     items = _items(value)
     if len(items) < len(value):
         return b"", "its keys are objects"

@@ -22,7 +22,7 @@ _PADDED = np.dtype(np.longdouble).itemsize if np.finfo(np.longdouble).nmant == 6
 _SIGNIFICANT = 10
 
 
-def fingerprint(value: Any, *, depth: int = 0) -> bytes:
+def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
     """Equal for equal values, over every element; 16 bytes.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN),
@@ -38,11 +38,15 @@ def fingerprint(value: Any, *, depth: int = 0) -> bytes:
     if kind in PLAIN:
         return digest(f"{kind.__name__} {number_text(value)}".encode("utf-8", "surrogatepass"))
     if kind in (list, tuple, dict, set, frozenset) and depth < _DEPTH:
-        items = [part for pair in value.items() for part in pair] if kind is dict else value
-        parts = [fingerprint(item, depth=depth + 1) for item in items]
-        if kind in (set, frozenset):
-            parts.sort()
-        return digest(b"".join(parts), kind.__name__.encode())
+        known = {} if known is None else known
+        if id(value) not in known:
+            known[id(value)] = digest(b"", b"itself")  # until it is known: for one that contains itself
+            items = [part for pair in value.items() for part in pair] if kind is dict else value
+            parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
+            if kind in (set, frozenset):
+                parts.sort()
+            known[id(value)] = digest(b"".join(parts), kind.__name__.encode())
+        return known[id(value)]
     if kind is np.ndarray or issubclass(kind, np.generic):
         array = np.asarray(value)
         if not array.dtype.hasobject:
@@ -54,7 +58,7 @@ def of_array(array: np.ndarray[Any, Any], kind: str) -> bytes:
     """The fingerprint of a plain array of any dtype without objects."""
     dtype = array.dtype
     # Records and ml_dtypes' numbers all call themselves raw bytes in `str`; `descr` and the name do not.
-    what = dtype.descr if dtype.names is not None else (dtype.name, dtype.str)
+    what = repr(dtype) if dtype.names is not None else (dtype.name, dtype.str)
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if _PADDED and dtype.char in "gG":
         raw = np.ascontiguousarray(raw.reshape(-1, _PADDED)[:, :_SIGNIFICANT])

@@ -92,9 +92,10 @@ class Marks:
 
     def settle(self) -> None:
         """Mark names that have come to hold a marked value, forget those that are not bound any more."""
-        present = RegisterFile(self.namespace).public_names()
+        held = dict(self.namespace)  # a thread of the user's may unbind a name meanwhile
+        present = RegisterFile(held).public_names()
         if self._alive or self._kept:
-            self.names.update(name for name in present if self._has_mark(self.namespace[name]))
+            self.names.update(name for name in present if self._has_mark(held[name]))
             self._kept.clear()
         self.names.intersection_update(present)
 

@@ -16,7 +16,7 @@ _STYLE: Final = """<style>
 .disco-doctor th,.disco-doctor td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
 padding:3px 8px;text-align:left!important;color:inherit;background:var(--jp-layout-color1,transparent)}
 .disco-doctor thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}
-.disco-doctor td.number{text-align:right!important}
+.disco-doctor td.number{text-align:right!important;white-space:nowrap}
 .disco-doctor tr.blocking th{border-left:4px solid #d0452c}
 .disco-doctor tr.waiting th{border-left:4px solid #d08a2c}
 </style>"""

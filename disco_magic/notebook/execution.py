@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from disco_magic.notebook.front import Front
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -44,18 +44,17 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         put(session, name, value)
     mode = options.group_outputs or options.output or front.settings.output
     scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
-    session.keep_pace(options.timeout)  # here, where the stop button still ends the wait
-    began = time.monotonic()
+    limit = session.patience(options.timeout)
+    session.keep_pace(limit)  # here, where the stop button still ends the wait
     with front.console.cell(scope), attentive() as inbox:
         pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
         scope.handle = handle = CellHandle(front.shell, pending, scope)
         if options.nowait:
             return _sent(front, options, handle)
-        result = _ended(front, options, handle)
+        result = _ended(front, options, handle, limit)
     # Out here Ctrl-C ends a wait; up there it is a message to the cell.
     if options.check:
-        left = None if options.timeout is None else max(0.0, began + options.timeout - time.monotonic())
-        print(_checked(session, result, options.check, left))
+        print(_checked(session, result, options.check, limit))
     return _finished(front, options, result, session, show)
 
 
@@ -95,9 +94,9 @@ def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
     return handle
 
 
-def _ended(front: Front, options: Namespace, handle: CellHandle) -> CellResult:
+def _ended(front: Front, options: Namespace, handle: CellHandle, limit: Limit) -> CellResult:
     try:
-        result = handle.wait(options.timeout)
+        result = handle.wait(limit)
     except BaseException as error:
         _bind_result(front, options, getattr(error, "result", None))
         raise
@@ -105,11 +104,11 @@ def _ended(front: Front, options: Namespace, handle: CellHandle) -> CellResult:
     return result
 
 
-def _checked(session: Session, result: CellResult, mode: str, timeout: float | None) -> str:
+def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
     """What agrees between the workers that ran the cell, in a line; raises if anything does not."""
     values = mode == CHECKS[1]
     try:
-        report = check_cell(session, result.label, result.workers, values=values, timeout=timeout)
+        report = check_cell(session, result.label, result.workers, values=values, timeout=limit)
         report.raise_if_differing()
     except (DiscoError, KeyboardInterrupt) as error:
         error.result = result  # type: ignore[union-attr]  # as all errors of a cell have it

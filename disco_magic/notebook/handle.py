@@ -10,6 +10,7 @@ from disco_magic.notebook.tracebacks import dress
 if TYPE_CHECKING:
     from disco_magic.notebook.output import NotebookScope
     from disco_magic.notebook.shell import Shell
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
 
@@ -27,7 +28,7 @@ class CellHandle:
         self._scope = scope
         self._asked = False
 
-    def wait(self, timeout: float | None = None) -> CellResult:
+    def wait(self, timeout: float | Limit | None = None) -> CellResult:
         """Wait for the cell and return its result.
 
         Args:

@@ -24,8 +24,11 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         whereabouts: in words, where a worker is that has not come.
     """
     missing = wait.missing()
+    failure, through = _origin(failure)
     if failure is not None:
-        text = f"worker {worker} failed: {failure.summary} - without it, {wait.describe()} cannot complete"
+        who = worker if not through else failure.worker
+        link = f", for which worker {worker} waited" if through else ""
+        text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
     elif worker in missing:
         text = (
             f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"
@@ -41,3 +44,11 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
     table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
     return Verdict(PlaneAborted, f"{text}\n{table}", failure)
+
+
+def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:
+    """What went wrong first, and whether that was on another worker which this one waited for."""
+    first = failure
+    while first is not None and isinstance(first.exception, PlaneAborted) and first.exception.failure:
+        first = first.exception.failure
+    return first, first is not failure

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
+import time
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import SessionClosed, UsageMistake, ranges
-from disco_magic.session.dref import DRef
+from disco_magic.session.dref import GIVEN_UP, DRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,25 @@ def seconds(timeout: object) -> float | None:
     if isinstance(timeout, str | bytes) or not number >= 0:
         raise UsageMistake(f"timeout is {timeout!r}, expected a number of seconds >= 0, or None")
     return number
+
+
+class Limit:
+    """The time that one call may take in all, over several waits; begins when it is made.
+
+    Args:
+        timeout_s: None: as long as it takes.
+    """
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self.timeout_s = timeout_s
+        self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def left(self) -> float | None:
+        """Seconds that are left, at least 0; None without a limit."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def __str__(self) -> str:
+        return "for ever" if self.timeout_s is None else f"{self.timeout_s:g} s"
 
 
 class Arguments:
@@ -66,13 +86,15 @@ class Arguments:
     def timeout(self, timeout: float | None) -> None:
         self._timeout = seconds(timeout)
 
-    def patience(self, timeout: object) -> float | None:
-        """Seconds that a wait may take which was given `timeout`; None: as long as it takes.
+    def patience(self, timeout: object) -> Limit:
+        """How long a call may take that was given `timeout`; a `Limit` is what a caller has left of its own.
 
         Raises:
             UsageMistake: that is no time. ``float("inf")`` is one: without end in spite of `self.timeout`.
         """
-        return self._timeout if timeout is None else seconds(timeout)
+        if isinstance(timeout, Limit):
+            return timeout
+        return Limit(self._timeout if timeout is None else seconds(timeout))
 
     def check_workers(self, workers: Sequence[int]) -> tuple[int, ...]:
         """Worker ids, ascending, each once.
@@ -110,6 +132,8 @@ class Arguments:
             raise UsageMistake(f"expected a DRef of session {self.id}, got {type(dref).__name__}")
         if dref.session is not self:
             raise UsageMistake(f"{dref!r} belongs to session {dref.session.id}, this is session {self.id}")
+        if dref.life is GIVEN_UP:
+            raise UsageMistake(f"{dref!r} has given its register to another reference; use that one")
         if dref.life is not self.life:
             raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
         return dref.register

@@ -9,6 +9,7 @@ A call, from here to the registers::
 
 from __future__ import annotations
 
+from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.registry import find_func
+from disco_magic.session.dispatch import REGISTER
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.failures import Failures
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.messages import Ordinary
-    from disco_magic.session.arguments import Life
+    from disco_magic.session.arguments import Life, Limit
 
 
 class Calls(Failures):
@@ -99,20 +101,23 @@ class Calls(Failures):
                 ledger = self.ledger
                 ledger.seq = seq = ledger.seq + 1
                 # The reference first: a KeyboardInterrupt from then on drops it, and with it the register.
-                deaths = self._dead.qsize()
+                deaths, dying = self._dead.qsize(), self._dying
                 kills: tuple[int, ...] = ()
+                if dying:  # of a command that was struck: taken out, freed, and killed on no queue yet
+                    deaths = 2
                 if not deaths:
                     dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
                 elif deaths == 1:  # the register that dies is the one that is taken again: changes no account
-                    dref = DRef(self, self._dead.get().register)  # type: ignore[arg-type]
-                    kills = (dref.register,)
+                    dying += map(REGISTER, islice(self._deaths, 1))  # none is lost: see `_drain`
+                    kills = (dying[0],)
+                    dref = DRef(self, dying[0])  # type: ignore[arg-type]
                 else:
                     kills = self._drain()
                     dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
                 command: Ordinary = (seq, dref.register, target, operands, refs, kills)
                 rest = iter(self._sends)
-                if deaths > 1:
-                    del self._dying[:]
+                if deaths:
+                    del dying[:]
                 try:
                     for send in rest:
                         send(command)
@@ -150,7 +155,9 @@ class Calls(Failures):
         mine = copy_of(value)
         self.send(lambda seq, kills: Store(seq, register, mine, chosen, kills, chosen), chosen, life)
 
-    def fetch(self, dref: DRef, workers: Sequence[int], timeout: float | None = None) -> dict[int, Any]:
+    def fetch(
+        self, dref: DRef, workers: Sequence[int], timeout: float | Limit | None = None
+    ) -> dict[int, Any]:
         """Copies of a register's value on `workers`; what `DRef.get` calls.
 
         Raises:
@@ -184,10 +191,13 @@ class Calls(Failures):
         self.sync_worker(0, timeout)
 
     async def sync_all_async(self, timeout: float | None = None) -> None:
-        """As `sync_all`, without blocking the event loop; the wait takes a thread of the loop's executor."""
-        import asyncio  # 30 ms that only who awaits has to spend
+        """As `sync_all`, without blocking the event loop; the wait takes a thread, which ends with it.
 
-        await asyncio.to_thread(self.sync_all, timeout)
+        Cancelling it ends the await, not what the workers do.
+        """
+        from disco_magic.session.awaiting import in_thread  # asyncio: 30 ms that only who awaits has to spend
+
+        await in_thread(lambda: self.sync_all(timeout))
 
     def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
         self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
@@ -200,12 +210,12 @@ class Calls(Failures):
         life, register = self.life, self.own(dref)
         args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
         first = (0,)
-        timeout = self.patience(timeout)  # before anything is sent
+        limit = self.patience(timeout)  # before anything is sent
         done = self.issue(
             lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first, life
         )
         # Not a sync: the failure of this very call may have been told before, or be raised in another thread.
-        self.fetch(done, first, timeout)
+        self.fetch(done, first, limit)
 
     def check_destination(self, dst: DRef | None) -> None:
         """Refuse, before anything is sent, a destination that is no reference of this session.

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import math
-import time
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.divergence import CheckRow, Found, Workers
+    from disco_magic.session.arguments import Limit
 
 # Arrays of which is said how far they are apart.
 _SAMPLED: Final = 8
@@ -101,38 +101,34 @@ class Checks(Calls):
         select: Callable[[Mapping[int, Found]], Iterable[str]],
         *,
         circles: tuple[Workers, ...],
-        timeout: float | None,
+        timeout: float | Limit | None,
     ) -> CheckReport:
         """Ask the workers, put side by side what `select` makes of the answer."""
-        patience = self.patience(timeout)
-        deadline = None if patience is None else time.monotonic() + patience
-        self.keep_pace(patience)
-        found: dict[int, Found] = self._asked(survey, workers, patience)
+        limit = self.patience(timeout)
+        self.keep_pace(limit)
+        found: dict[int, Found] = self._asked(survey, workers, limit)
         by_value = survey.names or marked_everywhere(found) if survey.values else ()
         rows = compare(found, circles, names=select(found), by_value=by_value)
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        return CheckReport(title, workers, self._with_gaps(rows, workers, left))
+        return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
 
-    def _asked(self, function: Survey | Sample, workers: Workers, timeout: float | None) -> dict[int, Any]:
+    def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""
         answer = self.call_packed(function, workers=workers)
         ended = self.ask(
-            lambda seq, kills: Fetch(seq, answer.register, kills, workers), workers, timeout, "check"
+            lambda seq, kills: Fetch(seq, answer.register, kills, workers), workers, limit, "check"
         )
         replies = {worker: cast("Answer", ended.replies[worker]) for worker in workers}
         self.raise_failures([reply.failure for reply in replies.values() if reply.failure is not None])
         return {worker: reply.value for worker, reply in replies.items()}
 
-    def _with_gaps(
-        self, rows: tuple[CheckRow, ...], workers: Workers, timeout: float | None
-    ) -> tuple[CheckRow, ...]:
+    def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
         """The rows, and how far apart the first few arrays are whose values alone differ."""
         wanted = {row.name: row for row in islice(filter(_can_be_sampled, rows), _SAMPLED)}
         if not wanted:
             return rows
         samples: dict[int, dict[str, Any]] = {}
         with suppress(SyncTimeout):  # what differs is known already
-            samples = self._asked(Sample(tuple(wanted)), workers, timeout)
+            samples = self._asked(Sample(tuple(wanted)), workers, limit)
         told = {}
         for name, row in wanted.items():
             parts = [samples[worker][name] for worker in samples if name in samples[worker]]
@@ -148,7 +144,7 @@ def check_cell(
     workers: Workers,
     *,
     values: bool,
-    timeout: float | None = None,
+    timeout: float | Limit | None = None,
 ) -> CheckReport:
     """Compare what the cell that the workers have just ended, a watched one, has bound on any of them.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
 import os
+import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
@@ -20,6 +23,7 @@ _current: weakref.ref[Session] | None = None
 
 def enroll(session: Session) -> int:
     """Note a new session; its number."""
+    _end_before_threads_are_joined()
     _alive.add(session)
     return next(_numbers)
 
@@ -54,4 +58,26 @@ if hasattr(os, "register_at_fork"):
 @atexit.register
 def _shut_down_all() -> None:
     for open_session in list(_alive):
-        open_session.shutdown(timeout=0.0)
+        with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
+            open_session.shutdown(timeout=0.0)
+
+
+def _release_threads() -> None:
+    for open_session in list(_alive):
+        if not open_session.closed and open_session.ledger.expecting:
+            open_session.shutdown(timeout=0.0)
+
+
+@functools.cache
+def _end_before_threads_are_joined() -> None:
+    """Let no thread wait for a session at the interpreter's end.
+
+    Python joins the threads that are no daemons before it calls what `atexit` knows; one that waits for a
+    cell without end would be waited for without end. `concurrent.futures` ends its own threads by the same
+    private means, last registered first: so it is imported before.
+    """
+    import concurrent.futures.thread  # noqa: F401 - see above
+
+    register = getattr(threading, "_register_atexit", None)
+    if register is not None:
+        register(_release_threads)

@@ -17,7 +17,7 @@ import operator
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation, Ledger
@@ -25,13 +25,15 @@ from disco_magic.core.messages import Kill, Lost, Sync
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake, WorkerLost, people
 from disco_magic.functions.context import on_worker_of, refuse_in_worker
 from disco_magic.session.arguments import Arguments
-from disco_magic.session.dref import DRef
+from disco_magic.session.dref import GIVEN_UP, DRef
 from disco_magic.session.pump import Pump, take
 from disco_magic.session.turn import Turn
 
 # Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
 MAX_OUTSTANDING: Final = 10_000
-_REGISTER: Final = operator.attrgetter("register")
+REGISTER: Final = operator.attrgetter("register")
+
+D = TypeVar("D", bound=DRef)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.messages import Command
     from disco_magic.functions.context import Topology
-    from disco_magic.session.arguments import Life
+    from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.dref import Drop
     from disco_magic.session.pump import Inbox
 
@@ -70,6 +72,7 @@ class Dispatch(Arguments):
             )
         self.max_outstanding = max_outstanding
         self.end = "it was shut down"
+        self.forsaken = False  # the workers are not in this process: it was forked
         self._taken_down = True
         self._turn = Turn()
 
@@ -90,6 +93,7 @@ class Dispatch(Arguments):
         self._sends = tuple(channel.send for channel in self._channels)
         self._spared = [0] * self.num_workers  # worker -> commands that were not sent to it
         self._pace_at = self.max_outstanding
+        self.forsaken = False
         self._taken_down = False  # closed, and the launcher has taken its workers down
         self.closed = False
 
@@ -120,7 +124,7 @@ class Dispatch(Arguments):
         self,
         make: Make,
         workers: tuple[int, ...],
-        timeout: float | None,
+        timeout: float | Limit | None,
         verb: str,
         life: Life | None = None,
     ) -> Expectation:
@@ -132,7 +136,7 @@ class Dispatch(Arguments):
             UsageMistake: called on a worker of this session.
         """
         refuse_in_worker(self.id, verb)
-        timeout = self.patience(timeout)
+        limit = self.patience(timeout)
         inbox: Inbox = SimpleQueue()
         asked: list[tuple[Pump, int]] = []  # of this life: a restart begins another one, with equal numbers
 
@@ -144,7 +148,7 @@ class Dispatch(Arguments):
 
         try:
             self._turn(act)
-            item = take(inbox, timeout)
+            item = take(inbox, limit.left())
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
@@ -153,7 +157,7 @@ class Dispatch(Arguments):
             if not isinstance(error, Empty):
                 raise
             raise self.too_late(
-                f"{verb}: {people(workers)} did not answer within {timeout:g} s and {_goes(workers)} on"
+                f"{verb}: {people(workers)} did not answer within {limit} and {_goes(workers)} on"
             ) from None
         return cast("Expectation", item)
 
@@ -182,18 +186,36 @@ class Dispatch(Arguments):
         error.diagnosis = diagnosis
         return error
 
+    def succeed(self, dref: DRef, make: Callable[[Any, int], D]) -> D:
+        """``make(session, register)``, a reference that takes over the register of `dref`, in the same life.
+
+        Raises:
+            UsageMistake, SessionClosed: as `own`.
+        """
+
+        def act() -> D:  # in a turn: no restart comes between the look and the new reference
+            register = self.own(dref)
+            if self.closed:
+                self._refuse()
+            heir = make(self, register)
+            dref.life = GIVEN_UP
+            return heir
+
+        return self._turn(act)
+
     def flush(self) -> None:
         """Tell the workers which registers nobody refers to any more, if there are any."""
-        if self._dead.empty():
+        if self._dead.empty() and not self._dying:
             return
 
         def act() -> None:
-            if not self.closed and not self._dead.empty():  # another thread may have been faster
+            # Again: another thread may have been faster.
+            if not self.closed and (self._dying or not self._dead.empty()):
                 self._flush()
 
         self._turn(act)
 
-    def keep_pace(self, timeout: float | None = None) -> None:
+    def keep_pace(self, timeout: float | Limit | None = None) -> None:
         """Wait if a worker is `max_outstanding` commands behind; call it without the lock, before sending.
 
         Looks at the queues only after as many commands as the fullest one had room for then: a controller
@@ -253,7 +275,7 @@ class Dispatch(Arguments):
         dying = self._dying
         known = len(dying)
         dead = islice(self._deaths, self._dead.qsize())
-        dying.extend(map(_REGISTER, dead))  # C code from end to end: none is lost on the way
+        dying.extend(map(REGISTER, dead))  # C code from end to end: none is lost on the way
         self.ledger.retire(dying[known:])
         return tuple(dying)
 

@@ -11,6 +11,7 @@ one of those is printed by Python and forgotten, and the register would be too.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
@@ -29,6 +30,10 @@ class Drop(weakref.ref["DRef"]):
 
     __slots__ = ("register",)
     register: int
+
+
+def GIVEN_UP(_: Drop) -> None:  # noqa: N802 - a constant; a function, as every life is one
+    """The life of a reference that gave its register to another one."""
 
 
 class DRef:
@@ -90,7 +95,7 @@ class DRef:
 
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""
-        return DPackedFunc(self.session, self.register, name)
+        return self.session.succeed(self, partial(DPackedFunc, name=name))
 
     def __repr__(self) -> str:
         session = self.session

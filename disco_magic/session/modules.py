@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UnknownName, UsageMistake
@@ -113,7 +114,7 @@ class Modules(Calls):
         full, _ = modules.locate(path)
         place = modules.check_device(device)
         dref = self.call_packed(modules.load_vm_module, str(full), place)
-        return DModule(dref.session, dref.register, str(path))  # `dref` gives the register up
+        return self.succeed(dref, partial(DModule, path=str(path)))  # `dref` gives the register up
 
     def import_python_module(self, name: str, timeout: float | None = None) -> None:
         """``import name`` on every worker; waits, so that functions it registers can be found afterwards.
@@ -129,6 +130,7 @@ class Modules(Calls):
         """
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise UsageMistake(f"import_python_module takes a name such as 'package.module', got {name!r}")
-        timeout = self.patience(timeout)  # before anything is sent
-        self.call_packed(modules.import_python_module, name)
-        self.sync_all(timeout)
+        limit = self.patience(timeout)  # before anything is sent
+        done = self.call_packed(modules.import_python_module, name)
+        # Not a sync: the failure of this very call may be raised in another thread.
+        self.fetch(done, self._everybody, limit)

@@ -129,7 +129,7 @@ class Parameters(Calls):
         from disco_magic.loader.progress import Watch
 
         refuse_in_worker(self.id, verb)
-        limit = self.patience(timeout)
+        limit = self.patience(timeout).timeout_s
         if self.closed:
             self._refuse()
         return lambda tally, total: Watch(verb, tally, total, limit, shown=shown)

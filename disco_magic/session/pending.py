@@ -29,6 +29,7 @@ from disco_magic.session.results import CellResult
 if TYPE_CHECKING:
     from disco_magic.functions.cells import Cell
     from disco_magic.functions.running import CellScope
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
@@ -68,6 +69,7 @@ class PendingCell:
         self._outcome: CellResult | BaseException | None = None
         self._replaced: list[int] = []
         self._sigints = 0
+        self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
         self._settling = threading.Lock()
 
     def __del__(self) -> None:
@@ -94,9 +96,10 @@ class PendingCell:
         Also stops what was sent to the session before it.
         """
         if not self.done():
+            self._session.check_present()
             self._stop()
 
-    def wait(self, timeout: float | None = None) -> CellResult:
+    def wait(self, timeout: float | Limit | None = None) -> CellResult:
         """Wait for the cell.
 
         Args:
@@ -110,9 +113,11 @@ class PendingCell:
         """
         if self._outcome is None:
             refuse_in_worker(self._session.id, "wait")
-            timeout = self._session.patience(timeout)
+            if not self.done():
+                self._session.check_present()
+            limit = self._session.patience(timeout)
             with sigint_into(self._inbox):
-                self._wait(timeout)
+                self._wait(limit)
         outcome = self._outcome
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
@@ -121,29 +126,27 @@ class PendingCell:
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
-    def _wait(self, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _wait(self, limit: Limit) -> None:
         while not self._ended:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
-                item = take(self._inbox, left)
+                item = take(self._inbox, limit.left())
             except Empty:
-                error = self._session.too_late(
-                    f"{self._cell.label} took longer than {timeout:g} s and was stopped"
-                )
+                error = self._session.too_late(f"{self._cell.label} took longer than {limit} and was stopped")
                 self._stop()
                 if self._ended:
                     self._fail(error)
                 return
             if item is INTERRUPT:
+                self._struck = True
                 self._stop()
                 if self._ended:
                     self._fail(KeyboardInterrupt(self._stopped_sentence()))
                 return
             self._accept(item)
         self._settle()
-        if self._sigint_came():
-            # It went to the whole process group and ended a child process first, and with that the cell.
+        if self._struck or self._sigint_came():
+            # Another thread that waits for the cell took it; or it went to the whole process group and ended
+            # a child process first, and with that the cell.
             self._fail(KeyboardInterrupt(f"{self._cell.label} was interrupted as it ended"))
 
     def _sigint_came(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from disco_magic.core.messages import Run, Stop
@@ -28,6 +29,7 @@ from disco_magic.session.verbs import ArrayVerbs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.interfaces import Launcher
     from disco_magic.functions.context import Topology
     from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Life
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_destination", "check_workers", "drops", "fetch", "flush", "forsake",
+    "ask", "call_all", "check_destination", "check_present", "check_workers", "drops", "fetch", "flush",
+    "forsake", "forsaken",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
-    "raise_failures", "replace_stuck", "send", "set_register", "store", "take_failures", "too_late",
+    "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",
+    "take_failures", "too_late",
 })
 # fmt: on
 
@@ -71,12 +75,17 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
         self.device = preset.device
         self.plane_name = preset.plane_name
         self._preset = preset
+        self._restarting = Turn()  # two threads that restart at once would start workers that nobody holds
         self.id = current.enroll(self)
         self._begin()
 
     def _begin(self) -> None:
-        self.open(self._preset.launcher(self.topology, self.id))
-        current.make_current(self)
+        with attentive() as inbox:  # a SIGINT half-way would leave threads that nobody can end
+            self.open(self._preset.launcher(self.topology, self.id))
+            current.make_current(self)
+        if not inbox.empty():
+            self.shutdown(timeout=0.0)
+            raise KeyboardInterrupt("interrupted while the workers were started")
 
     def run(
         self,
@@ -102,10 +111,10 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         """
         refuse_in_worker(self.id, "run")
-        timeout = self.patience(timeout)
-        self.keep_pace(timeout)  # here, where Ctrl-C still ends the wait
+        limit = self.patience(timeout)
+        self.keep_pace(limit)  # here, where Ctrl-C still ends the wait
         with attentive() as inbox:
-            return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(timeout)
+            return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(limit)
 
     def run_nowait(
         self,
@@ -155,6 +164,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
         What was stopped fails with WorkerInterrupt. A worker that sits in C code ends when that returns.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
+        self.check_present()
         launcher = self._launcher  # first: a restart meanwhile must not be told a number of the life before
         launcher.interrupt(self.ledger.seq, chosen)
 
@@ -183,37 +193,55 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
         with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
-            self._turn(self._close)
-        if self._taken_down:
+            launcher, through = self._turn(self._close)
+        if launcher is None:
             return
-        through = self.ledger.seq
         try:
             if not inbox.empty():
                 raise KeyboardInterrupt("shutdown was interrupted")  # noqa: TRY301 - as one that comes later
-            self._launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
+            launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
         except KeyboardInterrupt:
-            self._launcher.stop(0.0, through)
+            launcher.stop(0.0, through)
+            self._turn(partial(self._note_end, launcher))
             raise
-        finally:
-            self._taken_down = True
+        self._turn(partial(self._note_end, launcher))
 
-    def _close(self) -> None:
+    def _note_end(self, launcher: Launcher) -> None:
+        # Another thread may have restarted the session meanwhile: its new workers are not ours to call ended.
+        self._taken_down = self._taken_down or launcher is self._launcher
+
+    def _close(self) -> tuple[Launcher | None, int]:
+        """End this life, unless it has ended; who is still to be stopped, and up to which command."""
         if not self.closed:
-            self._send(Stop(self.ledger.issue()), self._everybody)
-            self.closed = True
+            try:
+                self._send(Stop(self.ledger.issue()), self._everybody)
+            finally:  # it went to all: nothing that is sent from now on would be executed
+                self.closed = True
             for channel in self._channels:
                 channel.close()
+        return (None, 0) if self._taken_down else (self._launcher, self.ledger.seq)
+
+    def check_present(self) -> None:
+        """Raise SessionClosed where the workers can never answer: in the child of a fork."""
+        if self.forsaken:
+            self._refuse()
 
     def forsake(self, why: str) -> None:
         """Be closed without telling the workers, who are not there: after a fork, in the child."""
         self.end = why
-        self.closed = self._taken_down = True
-        self._turn = Turn()  # the old one may be held by a thread that is not there either
+        self.closed = self._taken_down = self.forsaken = True
+        # Threads that are not there either may hold the former ones.
+        self._turn, self._restarting = Turn(), Turn()
 
     def restart(self) -> None:
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""
-        self.shutdown(timeout=0.0)
-        self._begin()
+
+        def act() -> None:
+            self.shutdown(timeout=0.0)
+            self._begin()
+
+        refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart
+        self._restarting(act)
 
     def __dir__(self) -> list[str]:
         """What tab completion offers: what a user calls, not what the session's parts say to each other."""

@@ -63,3 +63,34 @@ def test_a_failing_worker_shows_its_own_line_in_jupyterlab_and_the_next_cell_wor
     assert 'raise ValueError("no such digit")' in shown
     assert lab.run(2).splitlines() == ["[0-3] 6"]
     lab.picture(pictures / "failing_worker.png")
+
+
+WAITING = """%%disco --nowait
+if worker_id == 3:
+    released = recv(2)
+x = allreduce(np.ones(3, dtype="float32")) if worker_id != 2 else None
+import time
+while worker_id == 2:
+    time.sleep(0.01)"""
+LOOK = """import time
+while len(_disco.doctor().blocking()) != 1 or len(_disco._launcher.plane.waiting) < 3:
+    time.sleep(0.01)
+%disco status"""
+
+
+def test_jupyterlab_shows_who_keeps_whom_waiting_and_what_differs(
+    first_screen: list[str], open_notebook: Callable[[str, list[str]], Any], pictures: Path
+) -> None:
+    start = f"{first_screen[0]}\n%disco start -n 4\nimport disco_magic\n_disco = disco_magic.session()"
+    differ = (
+        "%%disco --check values\nw = worker.replicated(np.zeros(3))\nw -= worker_id == 3\nmine = worker_id"
+    )
+    lab = open_notebook("waiting.ipynb", [start, WAITING, LOOK, "_disco.restart()", differ])
+    for cell in (0, 1):
+        lab.run(cell)
+    status = lab.run(2)
+    assert "worker 2 keeps workers [0-1,3] waiting: executing Cell In[2]" in status
+    assert "waiting in recv from worker 2 for worker 2" in status
+    lab.run(3)
+    assert "'w' differs: float64 (3,) [0. 0. 0.] on workers [0-2]" in lab.run(4)
+    lab.picture(pictures / "waiting.png")

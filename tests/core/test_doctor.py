@@ -77,6 +77,18 @@ def test_whoever_is_at_the_end_of_a_chain_keeps_all_waiting():
     assert chain.sentence.startswith("worker 2 keeps workers [0-1] waiting: executing Cell In[7]")
 
 
+def test_everybody_keeps_those_waiting_who_wait_for_them():
+    apart = (waiting(0, 1), busy(1), waiting(2, 3), busy(3, site="Cell In[7], line 9"))
+    assert sentence(*apart) == (
+        "worker 1 keeps worker 0 waiting: executing Cell In[7], now at Cell In[7], line 4, for 12.00 s; "
+        "worker 3 keeps worker 2 waiting: executing Cell In[7], now at Cell In[7], line 9, for 12.00 s"
+    )
+
+
+def test_a_receive_says_once_whom_it_waits_for():
+    assert waiting(0, 2, call="recv from worker 2").doing == "waiting in recv from worker 2"
+
+
 def test_workers_that_wait_for_each_other_are_named():
     assert sentence(waiting(0, 1), waiting(1, 0)) == "workers [0-1] wait for each other"
 

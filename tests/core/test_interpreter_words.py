@@ -108,9 +108,26 @@ class Named:
     disco_name = "a better name"
 
 
+class Slotted:
+    __slots__ = ("disco_name",)
+
+    def __init__(self):
+        self.disco_name = "a name of its own"
+
+
+class Computed:
+    """Its name is code, which may block; it is asked with locks held."""
+
+    @property
+    def disco_name(self):
+        raise AssertionError("ran the user's code")
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
+        (Call(1, 5, Slotted(), ()), "call a name of its own"),
+        (Call(1, 5, Computed(), ()), "call Computed"),
         (Call(1, 5, add, ()), "call add"),
         (Call(1, 5, len, ()), "call len"),
         (Call(1, 5, Bench.copy, ()), "call Bench.copy"),
@@ -126,7 +143,7 @@ class Named:
         (StoreName(1, "x", 5), "bind register 'x'"),
         (Kill(1, (2, 3)), "drop of #2, #3"),
         (Sync(1), "sync"),
-        (Store(1, 5, 0), "store"),
+        (Store(1, 5, 0), "copy into register #5"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

@@ -61,3 +61,22 @@ def test_instances_of_a_class_that_every_worker_defined_count_as_equal(session):
 def test_what_cannot_be_pickled_is_compared_by_its_text():
     lock = types.SimpleNamespace(x=iter([1]), f=lambda: 0)
     assert fingerprint(lock) == fingerprint(lock)
+
+
+def test_a_list_that_contains_itself_many_times_is_looked_at_once():
+    # Each level took the number of its parts times as long as the one above: this one took hours.
+    own, other = [], []
+    own += [own] * 4 + [1]
+    other += [other] * 4 + [1]
+    assert fingerprint(own) == fingerprint(other)
+    shared = [[]] * 50
+    for _ in range(12):
+        shared = [shared] * 50
+    assert fingerprint(shared) != fingerprint(own)
+
+
+def test_records_whose_fields_lie_in_another_order_than_they_are_named_have_a_fingerprint():
+    a = np.zeros(3, [("a", "i4"), ("b", "f8"), ("c", "i2")])
+    assert fingerprint(a[["c", "a"]]) != fingerprint(a[["a", "c"]])
+    overlapping = np.dtype({"names": ["x", "y"], "formats": ["i4", "i2"], "offsets": [0, 0]})
+    assert fingerprint(np.zeros(2, overlapping)) == fingerprint(np.zeros(2, overlapping))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import copy
 import os
 import pickle
@@ -14,6 +15,7 @@ import pytest
 from disco_magic.core.device import Device
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions import claims, installed, modules
+from disco_magic.functions.context import Topology, WorkerContext, enter_worker
 from disco_magic.functions.modules import Module, check_device, load, locate, register_loader
 
 
@@ -416,3 +418,22 @@ def test_modules_that_load_each_other_on_two_threads_are_a_mistake_and_no_deadlo
         del builtins.disco_test_meet
     assert errors
     assert all("loads itself while it is being loaded" in error for error in errors)
+
+
+def test_a_users_thread_that_carries_a_workers_context_keeps_its_claim(write, background, gate, waiting):
+    # asyncio.to_thread copies the context: the thread was taken for one that had been given up.
+    def slow(path):
+        gate("loading")
+        return Text(path)
+
+    _text_loader(slow)
+    path = write("b.txt")
+    context = WorkerContext(0, Topology(1), None, None, session_id=9997)
+    inside = contextvars.copy_context()
+    inside.run(enter_worker, context)  # the worker's thread is this one, not the one that loads
+    first = background(inside.run, load, path)
+    gate.arrived()
+    second = background(load, path)
+    waiting.get(timeout=60)
+    gate.open()
+    assert first() is second()

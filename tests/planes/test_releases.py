@@ -246,3 +246,19 @@ def test_many_workers_meet_many_times(make, run):
         return total
 
     assert run(plane, program, 1) == [20 * 120] * 16
+
+
+def test_a_chain_of_releases_names_what_went_wrong_first(make, until_parked):
+    # Each link quoted the one before it: 16 workers made an error of 15 kB.
+    plane = make(3)
+    waiting = background(plane, ALLREDUCE, 0)
+    until_parked(plane, 1)
+    origin = failure(2, ZeroDivisionError("division by zero"))
+    released = PlaneAborted("worker 2 failed")
+    released.failure = origin
+    plane.leave(1, 1, failure(1, released))
+    [error] = ended(waiting)
+    assert str(error).startswith(
+        "worker 2 failed: ZeroDivisionError: division by zero, for which worker 1 waited - without it, "
+    )
+    assert error.failure is origin

@@ -162,3 +162,15 @@ def test_looking_whether_a_cell_is_done_does_not_swallow_ctrl_c(busy, here):
         assert not pending.done()
         with pytest.raises(KeyboardInterrupt):
             pending.wait()
+
+
+def test_ctrl_c_is_raised_in_the_main_thread_whichever_thread_took_it_out_of_the_inbox(session, background):
+    # Both wait for one handle: the other thread dealt with it, the main one was told of failed workers.
+    s = session(2)
+    pending = s.run_nowait("n = 0\nwhile True:\n    n += 1")
+    other = background(pending.wait)
+    pending._inbox.put(pump.INTERRUPT)
+    with pytest.raises(KeyboardInterrupt):
+        other()
+    with pytest.raises(KeyboardInterrupt):
+        pending.wait()

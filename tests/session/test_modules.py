@@ -312,4 +312,6 @@ def test_a_module_that_never_ends_loading_does_not_hold_up_those_who_come_after_
         assert s.load_vm_module(path)["f"]().get_all() == [5, 5]
     finally:
         gate.open()
+        for thread in s._launcher.stuck:  # it takes what it has begun out of sys.modules
+            thread.join()
         del builtins.slow_gate

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
-from disco_magic.errors import SessionClosed
+from disco_magic.errors import SessionClosed, UsageMistake, WorkerError
+from disco_magic.launchers.threads import ThreadLauncher
 
 
 def old():
@@ -108,3 +115,148 @@ def test_a_copy_that_cannot_be_made_raises_although_the_failure_was_raised_befor
     copy = {"from": s.copy_from_worker_0, "to": s.copy_to_worker_0}[way]
     with pytest.raises(Exception, match="boom"):
         copy(host, bad)
+
+
+def test_an_import_that_fails_raises_although_another_thread_raised_the_failure(session):
+    # It waited with a sync: the other thread's wait had taken the failure.
+    s = session(2)
+    take = s.take_failures
+    s.take_failures = lambda further=(): take() and take(further)  # as if another thread had been there
+    with pytest.raises(WorkerError, match="no_such_module_anywhere"):
+        s.import_python_module("no_such_module_anywhere")
+    del s.take_failures
+
+
+# --- ends and beginnings in several threads -----------------------------------------------------------
+
+
+@pytest.mark.leaves_threads("the first life's threads end when their gate opens")
+def test_two_threads_that_restart_at_once_leave_one_life(gated, gate, background):
+    # Both shut the old life down, then both began a new one: the channels of one, the ledger of the other.
+    s = gated(2)
+    s.run_nowait("gate()")
+    gate.arrived(2)
+    restarts = [background(s.restart) for _ in range(3)]
+    for done in restarts:
+        done()
+    gate.open()
+    assert s.run("allreduce(1)", timeout=60).values == [2, 2]
+    alive = [t for t in threading.enumerate() if t.name.startswith(f"disco-{s.id}-") and t.is_alive()]
+    assert set(s._launcher._threads) <= set(alive)
+
+
+def test_a_shutdown_that_a_restart_overtakes_ends_nothing_of_the_new_life(session, background, gate):
+    s = session(2)
+    old = s._launcher
+    stop = old.stop
+    old.stop = lambda *args: (gate("stopping"), stop(*args))
+    ending = background(s.shutdown)
+    gate.arrived()
+    old.stop = stop
+    s.restart()
+    gate.open()
+    ending()
+    assert not s.closed
+    assert s.run("allreduce(1)", timeout=60).values == [2, 2]
+
+
+def test_a_shutdown_that_is_struck_twice_can_be_asked_for_again(session):
+    s = session(2)
+    stop = s._launcher.stop
+
+    def struck(*args):
+        raise KeyboardInterrupt
+
+    s._launcher.stop = struck
+    with pytest.raises(KeyboardInterrupt):
+        s.shutdown()
+    s._launcher.stop = stop
+    s.shutdown()
+    assert not any(thread.is_alive() for thread in s._launcher._threads)
+
+
+def test_ctrl_c_while_workers_are_started_leaves_none_of_them(session, monkeypatch):
+    # "All workers or none": a KeyboardInterrupt left those that had been started, and nobody could end them.
+    spawn = ThreadLauncher._spawn
+    made = []
+
+    def struck(self, worker, lane):
+        made.append(spawn(self, worker, lane))
+        if len(made) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return made[-1]
+
+    monkeypatch.setattr(ThreadLauncher, "_spawn", struck)
+    with pytest.raises(KeyboardInterrupt, match="while the workers were started"):
+        session(3)
+    for thread in made:
+        thread.join(60)
+    assert len(made) == 3
+    assert not any(thread.is_alive() for thread in made)
+
+
+def test_a_reference_of_the_old_life_cannot_become_a_function_of_the_new_one(session):
+    s = session(1)
+    d = s.call_packed(lambda: old)
+    s.sync_all()
+    s.restart()
+    mine = s.call_packed(lambda: new)
+    with pytest.raises(SessionClosed, match="went with the restart"):
+        d.as_function("f")
+    assert mine.as_function("g")().get(0) == "of the new life"
+    with pytest.raises(UsageMistake, match="has given its register to another reference"):
+        mine.get(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.parametrize("ask", ["wait", "cancel", "interrupt"])
+def test_in_a_forked_child_a_cell_of_the_parent_is_not_waited_for(gated, gate, ask):
+    s = gated(2)
+    pending = s.run_nowait("gate()")
+    gate.arrived(2)
+    child = os.fork()
+    if child == 0:
+        try:
+            (s.interrupt if ask == "interrupt" else getattr(pending, ask))()
+        except SessionClosed as error:
+            os._exit(0 if "fork" in str(error) else 2)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    gate.open()
+    pending.wait()
+
+
+WAITS_AT_EXIT = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import disco_magic as disco
+session = disco.ThreadedSession(2)
+pending = session.run_nowait("n = 0\\nwhile True:\\n    n += 1")
+def wait():
+    try:
+        {wait}
+    except Exception as error:
+        print(type(error).__name__)
+{start}
+"""
+
+
+@pytest.mark.parametrize("wait", ["pending.wait()", "session.sync_all()"])
+@pytest.mark.parametrize(
+    "start",
+    ["threading.Thread(target=wait).start()", "ThreadPoolExecutor(1).submit(wait)"],
+    ids=["thread", "pool"],
+)
+def test_a_thread_that_waits_for_an_endless_cell_does_not_keep_the_process_alive(wait, start):
+    # Python joins the threads that are no daemons before it calls what `atexit` knows.
+    ended = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", WAITS_AT_EXIT.format(wait=wait, start=start)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.strip() in ("CellError", "WorkerError", "SessionClosed", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
+from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
 from tests.session.conftest import cancelled, until, who
 
 # --- code that catches the interrupt ---------------------------------------------------------------
@@ -190,6 +190,39 @@ def test_who_waits_behind_a_finalizer_that_blocks_is_answered_when_its_thread_is
     else:
         with pytest.raises(WorkerError, match="its thread was stuck in a call that Python cannot end"):
             waiter()
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
+REPLACED = {
+    "del": lambda s: s.__delitem__("doomed"),
+    "put": lambda s: s.put("doomed", 3),
+}
+
+
+@UNRAISABLE
+@pytest.mark.parametrize("way", ["del", "put"])
+def test_a_value_whose_finalizer_blocks_when_its_name_is_dropped_holds_nobody_up(busy, gate, way):
+    # It ran outside of the claim: no interrupt found it, no timeout ended the wait.
+    s = busy(2)
+    s["doomed"] = s.call_packed(hold, gate)
+    s.sync_all()
+    REPLACED[way](s)
+    gate.arrived()
+    with pytest.raises(SyncTimeout, match="worker 0 is executing"):
+        s.run("1", timeout=0.05)
+    assert [thread.is_alive() for thread in s._launcher.stuck] == [True]
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
+@UNRAISABLE
+def test_an_error_whose_words_block_holds_nobody_up(busy, gate):
+    s = busy(2)
+    s.run("class Mute(Exception):\n    def __str__(self):\n        gate()\n        return 'spoke'\n")
+    pending = s.run_nowait("if worker_id == 0:\n    raise Mute\nbarrier()")
+    gate.arrived()
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
     assert s.run("allreduce(1)").values == [2, 2]
 
 

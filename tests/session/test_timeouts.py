@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -127,6 +128,8 @@ def test_functions_of_a_module_are_not_waited_for_longer_than_asked(session, gat
     gate.open()
     s.timeout = 60
     assert module["double"](4).get_all() == [8, 8]
+    for name in [name for name in sys.modules if name.startswith("_disco_")]:
+        del sys.modules[name]
 
 
 def test_the_doctor_needs_a_session_that_is_open(session):
@@ -174,5 +177,5 @@ def test_a_table_in_an_error_says_where_a_worker_is_that_has_not_come(session, g
     sentence, *table = str(caught.value.failures[0].exception).splitlines()
     assert sentence.startswith("worker 2 finished without joining allreduce(int64 (), op=sum) that worker 0")
     assert re.fullmatch(r"  \[0\] waiting in allreduce\(int64 \(\), op=sum\) at Cell \d+, line 6", table[0])
-    assert re.fullmatch(r"  \[1\] executing, now at Cell \d+, line 2", table[1])
+    assert re.fullmatch(r"  \[1\] executing Cell \d+ at Cell \d+, line 2 for .*", table[1])
     assert table[2] == "  [2] finished"

@@ -15,6 +15,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.messages import Call, Kill, Sync
 from disco_magic.errors import UsageMistake
+from disco_magic.session.dref import DRef
 from disco_magic.session.turn import Turn
 from disco_magic.testing.doubles import scripted_session
 
@@ -81,20 +82,36 @@ def test_kills_travel_once_although_ctrl_c_strikes_their_command(stage):
     assert session.ledger.live_registers == 1
 
 
-def test_kills_that_were_taken_and_not_sent_go_with_the_next_command(stage, monkeypatch):
+NEXT = {
+    "a call": lambda s: s.call_packed(int),
+    "a call to one worker": lambda s: s.call_packed(int, workers=[0]),
+    "a flush": lambda s: s.flush(),
+    "a sync": lambda s: s.send(Sync),
+}
+
+
+@pytest.mark.parametrize("following", NEXT)
+@pytest.mark.parametrize("dead", [1, 2])
+def test_kills_that_were_taken_and_not_sent_go_with_the_next_command(stage, monkeypatch, dead, following):
+    # They did not go with a call, which took one of the ids: the command after that killed a live register.
     session, launcher = stage
-    kept = [session.call_packed(int) for _ in range(2)]
+    kept = [session.call_packed(int) for _ in range(dead)]
     kept.clear()
 
-    def struck():
+    def struck(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.ledger, "new_register", struck)
+    monkeypatch.setattr(DRef, "__init__", struck)
     with pytest.raises(KeyboardInterrupt):
         session.call_packed(int)
     monkeypatch.undo()
-    session.call_packed(int, workers=[0])
-    assert sorted(launcher.channels[1].commands[-1].kills) == [1, 2]
+    kept.append(NEXT[following](session))
+    last = launcher.channels[1].commands[-1]
+    assert sorted(last.kills) == list(range(1, dead + 1))
+    kept.append(session.call_packed(max, 1, 2))
+    session.flush()
+    later = launcher.channels[1].commands[dead + 1 :]
+    assert not [command for command in later if set(command.kills) & {ref.register for ref in kept if ref}]
 
 
 def test_a_cell_whose_sending_ctrl_c_strikes_is_stopped_and_forgotten(session):

@@ -182,7 +182,7 @@ def test_a_worker_that_is_being_stopped_says_so(bench):
 
     position, because = bench.call(look)
     assert position.state == "stopping"
-    assert because.startswith("executing, now at ")
+    assert because.startswith("being stopped in call ")
     assert bench.worker.missing_because() == "has not begun this command"
 
 

@@ -6,6 +6,7 @@ Stopping works in steps, because CPython cannot end a thread that sits in C code
     0.35 s   inject again (the first one may have been caught)
     0.70 s   inject again
     1.00 s   give up the threads that are still stuck; new ones go on with the same registers
+    11 s     give up the cell: something holds a worker up that is no command
 
 `injection.PAUSES_S` says why not more often.
 """
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, WorkerError, WorkerLost, ranges
+from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.injection import PAUSES_S
-from disco_magic.session.pump import INTERRUPT, sigint_into, take
+from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, sigint_into, take
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _SIGINTS_TO_GIVE_UP = 3
+_LOOKS_TO_GIVE_UP = 100
 
 
 class PendingCell:
@@ -98,6 +100,8 @@ class PendingCell:
         if not self.done():
             self._session.check_present()
             self._stop()
+            if not self._ended:
+                self._fail(SyncTimeout(self._stopped_sentence()))
 
     def wait(self, timeout: float | Limit | None = None) -> CellResult:
         """Wait for the cell.
@@ -133,14 +137,16 @@ class PendingCell:
             except Empty:
                 error = self._session.too_late(f"{self._cell.label} took longer than {limit} and was stopped")
                 self._stop()
-                if self._ended:
-                    self._fail(error)
+                if not self._ended:
+                    error = self._session.too_late(
+                        f"{self._cell.label} took longer than {limit} and does not end"
+                    )
+                self._fail(error)
                 return
             if item is INTERRUPT:
                 self._struck = True
                 self._stop()
-                if self._ended:
-                    self._fail(KeyboardInterrupt(self._stopped_sentence()))
+                self._fail(KeyboardInterrupt(self._stopped_sentence()))
                 return
             self._accept(item)
         self._settle()
@@ -171,18 +177,14 @@ class PendingCell:
         if not self._ended:
             self._replaced = self._session.replace_stuck(self.workers, self._life)
         self._sigints = 0
-        while not self._ended:
-            item = take(self._inbox, None)
-            if item is not INTERRUPT:
-                self._accept(item)
-                continue
-            # Nothing should be left to wait for. Whoever presses Ctrl-C here doubts that, and is right.
-            self._sigints += 1
-            if self._sigints >= _SIGINTS_TO_GIVE_UP:
-                self._orphan((self.seq, self._inbox))
-                self._fail(KeyboardInterrupt(f"{self._cell.label} does not end; {self._session.doctor()}"))
-                return
-        if self._outcome is None:
+        # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
+        for _ in range(_LOOKS_TO_GIVE_UP):
+            self._listen(time.monotonic() + LOOK_UP_S)
+            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+                break
+        if not self._ended:
+            self._orphan((self.seq, self._inbox))  # what fails in the end is the session's
+        elif self._outcome is None:
             self._settle()
 
     def _listen(self, deadline: float) -> None:
@@ -249,6 +251,8 @@ class PendingCell:
         self._outcome = error
 
     def _stopped_sentence(self) -> str:
+        if not self._ended:
+            return f"{self._cell.label} was stopped and does not end; {self._session.doctor()}"
         text = f"{self._cell.label} was stopped on workers {ranges(self.workers)}; "
         text += "registers may differ between them"
         if self._replaced:

@@ -149,9 +149,26 @@ def test_whoever_goes_on_pressing_ctrl_c_gets_out_and_the_failures_are_the_sessi
     launcher.on_replace = lambda workers: [pending._inbox.put(INTERRUPT) for _ in range(3)] and []
     launcher.on_interrupt = lambda through, workers: [pending._inbox.put(INTERRUPT) for _ in range(2)]
     pending._inbox.put(INTERRUPT)
-    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] does not end; workers \[0-1\] are executing"):
+    with pytest.raises(
+        KeyboardInterrupt, match=r"Cell In\[7\] was stopped and does not end; workers \[0-1\]"
+    ):
         pending.wait()
     assert pending.done()
+    launcher.cell_done(interrupted())
+    with pytest.raises(WorkerError):
+        session.raise_failures()
+
+
+@pytest.mark.parametrize("way", ["cancel", "timeout"])
+def test_a_cell_that_nothing_ends_is_given_up(stage, fast, monkeypatch, way):
+    # Something holds its worker up that is no command: a finalizer of an operand, say.
+    session, launcher, pending = stage
+    monkeypatch.setattr(module, "_LOOKS_TO_GIVE_UP", 2)
+    launcher.on_replace = lambda workers: []
+    if way == "cancel":
+        pending.cancel()
+    with pytest.raises(SyncTimeout, match=r"does not end; workers \[0-1\] are executing"):
+        pending.wait(0)
     launcher.cell_done(interrupted())
     with pytest.raises(WorkerError):
         session.raise_failures()

@@ -30,7 +30,7 @@ test: $(VENV)/.has-test  ## run all tests; at least 95 % of the branches covered
 ifneq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest --cov --cov-report=term --cov-fail-under=95
+	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --cov --cov-report=term --cov-fail-under=95
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
 endif

@@ -90,7 +90,7 @@ def test_jupyterlab_shows_who_keeps_whom_waiting_and_what_differs(
         lab.run(cell)
     status = lab.run(2)
     assert "worker 2 keeps workers [0-1,3] waiting: executing Cell In[2]" in status
-    assert "waiting in recv from worker 2 for worker 2" in status
+    assert "waiting in recv from worker 2\tCell In[2], line 3" in status
     lab.run(3)
     assert "'w' differs: float64 (3,) [0. 0. 0.] on workers [0-2]" in lab.run(4)
     lab.picture(pictures / "waiting.png")

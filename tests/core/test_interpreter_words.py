@@ -115,6 +115,17 @@ class Slotted:
         self.disco_name = "a name of its own"
 
 
+class Refusing(type):
+    """Classes that do not say what they are called."""
+
+    def __getattribute__(cls, name):
+        raise AssertionError("ran the user's code")
+
+
+class Refused(metaclass=Refusing):
+    pass
+
+
 class Computed:
     """Its name is code, which may block; it is asked with locks held."""
 
@@ -128,6 +139,8 @@ class Computed:
     [
         (Call(1, 5, Slotted(), ()), "call a name of its own"),
         (Call(1, 5, Computed(), ()), "call Computed"),
+        (Call(1, 5, Refused, ()), "call Refusing"),
+        (Call(1, 5, Refused(), ()), "call Refused"),
         (Call(1, 5, add, ()), "call add"),
         (Call(1, 5, len, ()), "call len"),
         (Call(1, 5, Bench.copy, ()), "call Bench.copy"),

@@ -10,6 +10,7 @@ import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of, is_shared
+from tests.functions.conftest import without_address
 
 
 class Point:
@@ -40,7 +41,7 @@ class Refusing:
         types,
         lambda: 0,
     ],
-    ids=repr,
+    ids=without_address,
 )
 def test_what_cannot_change_or_is_one_for_all_is_handed_over(value):
     assert is_shared(value)

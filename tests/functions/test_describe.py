@@ -13,6 +13,7 @@ from disco_magic.core.registers import Poison
 from disco_magic.errors import Failure
 from disco_magic.functions.describe import SAMPLE, describe, sample_of, statistics
 from disco_magic.functions.fingerprint import fingerprint
+from tests.functions.conftest import without_address
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -74,7 +75,7 @@ def test_describing_runs_no_code_of_the_value(make):
         (functools.partial(len), "functools.partial"),
         (Nameless(), "None.Nameless"),
     ],
-    ids=repr,
+    ids=without_address,
 )
 def test_a_value_has_a_short_text(value, text):
     assert describe(value).text == text

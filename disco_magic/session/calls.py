@@ -18,7 +18,6 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.registry import find_func
-from disco_magic.session.dispatch import REGISTER
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.failures import Failures
 
@@ -108,7 +107,7 @@ class Calls(Failures):
                 if not deaths:
                     dref = DRef(self, ledger.new_register())  # type: ignore[arg-type]
                 elif deaths == 1:  # the register that dies is the one that is taken again: changes no account
-                    dying += map(REGISTER, islice(self._deaths, 1))  # none is lost: see `_drain`
+                    dying += islice(self._deaths, 1)  # none is lost: see `_drain`
                     kills = (dying[0],)
                     dref = DRef(self, dying[0])  # type: ignore[arg-type]
                 else:

@@ -31,7 +31,7 @@ from disco_magic.session.turn import Turn
 
 # Commands that one worker may be behind. A call takes about 250 bytes, plus its operands.
 MAX_OUTSTANDING: Final = 10_000
-REGISTER: Final = operator.attrgetter("register")
+_REGISTER: Final = operator.attrgetter("register")
 
 D = TypeVar("D", bound=DRef)
 
@@ -84,7 +84,7 @@ class Dispatch(Arguments):
         self._dead: SimpleQueue[Drop] = SimpleQueue()
         self.life = self._dead.put
         self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
-        self._deaths = iter(self._dead.get_nowait, None)
+        self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
         self._dying: list[int] = []  # taken from there, on no queue yet
         self._orphans: SimpleQueue[tuple[int, Inbox]] = SimpleQueue()
         self.orphan: Callable[[tuple[int, Inbox]], None] = self._orphans.put
@@ -274,8 +274,7 @@ class Dispatch(Arguments):
         """Registers to kill; they stay in `_dying` until a command takes them along, whatever strikes."""
         dying = self._dying
         known = len(dying)
-        dead = islice(self._deaths, self._dead.qsize())
-        dying.extend(map(REGISTER, dead))  # C code from end to end: none is lost on the way
+        dying += islice(self._deaths, self._dead.qsize())  # C code from end to end: none is lost on the way
         self.ledger.retire(dying[known:])
         return tuple(dying)
 

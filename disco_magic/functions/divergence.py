@@ -10,7 +10,6 @@ run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from disco_magic.core.divergence import Found, Held
 from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
+from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import PLAIN, fingerprint
 from disco_magic.functions.registry import WORKER_MODULE
 
@@ -35,12 +35,6 @@ _CONTAINERS: Final = (dict, list, tuple, set, frozenset)
 _DEPTH: Final = 8
 _PARTS: Final = 1000
 _SHORT: Final = 6
-# An interrupt is seen between two blocks.
-_BLOCK: Final = 16 << 20
-_ELEMENTS: Final = 1 << 16
-# 80 bits that mean something in a field of 96 or 128; the rest is whatever was there.
-_PADDED: Final = np.finfo(np.longdouble).nmant == 63
-_SIGNIFICANT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,51 +209,3 @@ def _text(value: Any) -> str | None:
         return str(value)
     except Exception:  # noqa: BLE001 - as above
         return None
-
-
-# --- digests of arrays -----------------------------------------------------------------------------
-
-
-def digest_of(array: Array) -> bytes:
-    """16 bytes for the elements in C order, equal for equal bits, whatever the strides; one pass."""
-    made = hashlib.blake2b(digest_size=16)
-    for field in _fields(array):
-        for block in _blocks(field):
-            made.update(block.data)
-    return made.digest()
-
-
-def _fields(array: Array) -> Iterator[Array]:
-    """The array; one of records with gaps between their fields, which hold whatever was there, by field."""
-    names, dtype = array.dtype.names, array.dtype
-    if names is None or (not _has_gaps(dtype)):
-        yield array
-    else:
-        for name in names:
-            yield from _fields(array[name])
-
-
-def _has_gaps(dtype: np.dtype[Any]) -> bool:
-    if dtype.subdtype is not None:
-        return _has_gaps(dtype.subdtype[0])
-    if dtype.names is None:
-        return _PADDED and dtype.char in "gG"
-    fields = [dtype[name] for name in dtype.names]
-    return sum(field.itemsize for field in fields) < dtype.itemsize or any(map(_has_gaps, fields))
-
-
-def _blocks(array: Array) -> Iterator[Array]:
-    """The array's bytes in C order, in contiguous blocks."""
-    if array.nbytes == 0:
-        return
-    if array.flags.c_contiguous and not _has_gaps(array.dtype):
-        raw = array.reshape(-1).view(np.uint8)
-        yield from (raw[start : start + _BLOCK] for start in range(0, raw.size, _BLOCK))
-        return
-    flags = ["external_loop", "buffered"]
-    for chunk in np.nditer(array, flags=flags, order="C", buffersize=_ELEMENTS):  # type: ignore[call-overload]
-        raw = np.ascontiguousarray(chunk).view(np.uint8)
-        if _has_gaps(array.dtype):
-            width = np.dtype(np.longdouble).itemsize
-            raw = np.ascontiguousarray(raw.reshape(-1, width)[:, :_SIGNIFICANT])
-        yield raw

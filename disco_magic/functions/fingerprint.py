@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from disco_magic.core.device import Device
+from disco_magic.functions.digests import digest_of
 
 # Values that their type and their repr say everything about.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
 _DEPTH = 16
 # A class that a cell defines is one class per worker; only the module's name tells them apart.
 _WORKER_MODULE = re.compile(rb"__disco_s\d+_w\d+__")
-# x87 numbers: 80 bits that mean something in a field of 96 or 128, the rest is whatever was there.
-_PADDED = np.dtype(np.longdouble).itemsize if np.finfo(np.longdouble).nmant == 63 else 0
-_SIGNIFICANT = 10
 
 
 def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
@@ -40,7 +38,8 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     if kind in (list, tuple, dict, set, frozenset) and depth < _DEPTH:
         known = {} if known is None else known
         if id(value) not in known:
-            known[id(value)] = digest(b"", b"itself")  # until it is known: for one that contains itself
+            # Until it is known, for one that contains itself: how far out it is.
+            known[id(value)] = digest(str(depth).encode(), b"itself")
             items = [part for pair in value.items() for part in pair] if kind is dict else value
             parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
             if kind in (set, frozenset):
@@ -59,10 +58,7 @@ def of_array(array: np.ndarray[Any, Any], kind: str) -> bytes:
     dtype = array.dtype
     # Records and ml_dtypes' numbers all call themselves raw bytes in `str`; `descr` and the name do not.
     what = repr(dtype) if dtype.names is not None else (dtype.name, dtype.str)
-    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    if _PADDED and dtype.char in "gG":
-        raw = np.ascontiguousarray(raw.reshape(-1, _PADDED)[:, :_SIGNIFICANT])
-    return digest(raw, f"{kind} {what} {array.shape}".encode())
+    return digest(digest_of(array), f"{kind} {what} {array.shape}".encode())
 
 
 def _of_object(value: Any) -> bytes:

@@ -80,3 +80,21 @@ def test_records_whose_fields_lie_in_another_order_than_they_are_named_have_a_fi
     assert fingerprint(a[["c", "a"]]) != fingerprint(a[["a", "c"]])
     overlapping = np.dtype({"names": ["x", "y"], "formats": ["i4", "i2"], "offsets": [0, 0]})
     assert fingerprint(np.zeros(2, overlapping)) == fingerprint(np.zeros(2, overlapping))
+
+
+def test_which_of_the_lists_around_it_one_contains_is_told_apart():
+    def circle(inner):
+        first, second = [1], [2]
+        first.append(second)
+        second.append(second if inner else first)
+        return first
+
+    assert fingerprint(circle(True)) == fingerprint(circle(True))
+    assert fingerprint(circle(True)) != fingerprint(circle(False))
+
+
+def test_the_gaps_between_the_fields_of_records_are_no_part_of_them():
+    dtype = np.dtype({"names": ["a", "b"], "formats": ["i1", "i4"], "offsets": [0, 4]})
+    one, other = np.zeros(2, dtype), np.zeros(2, dtype)
+    other.view("u1")[1] = 7
+    assert fingerprint(one) == fingerprint(other)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from disco_magic.core.words import human_seconds
+from disco_magic.core.words import aligned, human_seconds
 from disco_magic.errors import people, ranges
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 State = Literal["idle", "queued", "executing", "stopping", "waiting", "moving"]
 
 HEADER = ("worker", "doing", "where", "for", "behind")
+WORDS = 3  # columns of words, before those of numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +141,7 @@ class Diagnosis:
 
     def table(self) -> str:
         """The rows under each other, a line per row, indented."""
-        rows = [HEADER, *self.rows()]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
-        # Words to the left, numbers to the right.
-        return "\n".join(
-            "  "
-            + "  ".join(
-                cell.ljust(width) if column < 3 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in rows
-        )
+        return "\n".join(f"  {line}" for line in aligned([HEADER, *self.rows()], words=WORDS))
 
     def __str__(self) -> str:
         return f"{self.sentence}\n{self.table()}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.markup import MARK
+from disco_magic.core.words import aligned
 from disco_magic.errors import Divergence, people, ranges
 
 if TYPE_CHECKING:
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
 
     from disco_magic.core.divergence import CheckRow, Workers
 
-MARK: Final = "\u2260"  # "not equal to"
 _MOST_NAMES: Final = 6
 _ADVICE: Final = (
     "No register was changed: session[name].get_all() has the values.",
@@ -107,11 +108,7 @@ def table(rows: Iterable[CheckRow]) -> list[str]:
         for row in rows
         for i, line in enumerate(row.lines())
     ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in cells
-    ]
+    return aligned(cells, words=4)
 
 
 def _sentence(row: CheckRow) -> str:

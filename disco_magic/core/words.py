@@ -33,7 +33,13 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines in which the cells of each column end at the same place."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
+    """Lines in which the first `words` columns begin at the same place, and all others end at one."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < words else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

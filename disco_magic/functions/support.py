@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.markup import table_style
 from disco_magic.errors import UnknownName, near_misses
 from disco_magic.functions.installed import (
     find_library,
@@ -239,17 +240,7 @@ def _tvm() -> Part:
 # --- the table -------------------------------------------------------------------------------------
 
 _HEADS: Final = ("part", "there", "version", "what for", "")
-# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
-_STYLE: Final = """<style>
-.disco-support{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
-.disco-support caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
-.disco-support th,.disco-support td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
-padding:3px 8px;text-align:left!important;vertical-align:top;color:inherit;
-background:var(--jp-layout-color1,transparent)}
-.disco-support thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}
-.disco-support .missing,.disco-support .dim{color:var(--jp-ui-font-color2,inherit)}
-.disco-support code{background:transparent;color:inherit}
-</style>"""
+_STYLE: Final = table_style("disco-support", "{} .missing{color:var(--jp-ui-font-color2,inherit)}")
 
 
 def _cells(part: Part) -> tuple[str, str, str]:

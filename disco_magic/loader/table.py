@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from disco_magic.core.words import human_bytes
+from disco_magic.core.words import aligned, human_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,9 +66,7 @@ def _rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
 
 def as_text(lines: Sequence[Line]) -> str:
     """The table in text."""
-    rows = [HEADER, *_rows(lines)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    texts = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    texts = aligned([HEADER, *_rows(lines)], words=len(HEADER))
     return "\n".join([caption(lines), *(texts if lines else ())])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.markup import table_style
 from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
 
@@ -18,13 +19,7 @@ _PARTS: Final = (
     ("idle", "transparent"),
 )
 _BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
-_STYLE: Final = """<style>
-.disco-stats{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
-.disco-stats caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
-.disco-stats th,.disco-stats td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
-padding:3px 8px;text-align:right!important;color:inherit;background:var(--jp-layout-color1,transparent)}
-.disco-stats thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}
-</style>"""
+_STYLE: Final = table_style("disco-stats", "{} th,{} td{text-align:right!important}")
 
 
 def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:

@@ -5,25 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.report import MARK
+from disco_magic.core.markup import MARK, table_style
 
 if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.report import CheckReport
 
 _COLUMNS: Final = ("register", "verdict", "workers", "value")
-# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
-_STYLE: Final = """<style>
-.disco-check{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
-.disco-check caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
-.disco-check th,.disco-check td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
-padding:3px 8px;text-align:left!important;vertical-align:top;color:inherit;
-background:var(--jp-layout-color1,transparent)}
-.disco-check thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}
-.disco-check .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}
-.disco-check .dim{color:var(--jp-ui-font-color2,inherit)}
-.disco-check code{background:transparent;color:inherit}
-</style>"""
+_STYLE: Final = table_style("disco-check")
 
 
 def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:

@@ -5,28 +5,19 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.markup import MARK, table_style
 from disco_magic.core.words import human_bytes
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
 
-# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
-_STYLE: Final = """<style>
-.disco-registers{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}
-.disco-registers caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}
-.disco-registers th,.disco-registers td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));
-padding:3px 8px;text-align:left!important;vertical-align:top;color:inherit;
-background:var(--jp-layout-color1,transparent)}
-.disco-registers thead th,.disco-registers tfoot td,.disco-registers tfoot th{
-background:var(--jp-layout-color2,rgba(128,128,128,.12))}
-.disco-registers .odd{border:2px dashed var(--jp-warn-color0,#b35900)}
-.disco-registers .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}
-.disco-registers .dim{color:var(--jp-ui-font-color2,inherit)}
-.disco-registers code{background:transparent;color:inherit}
-</style>"""
+_STYLE: Final = table_style(
+    "disco-registers",
+    "{} tfoot td,{} tfoot th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
+    "{} .odd{border:2px dashed var(--jp-warn-color0,#b35900)}",
+)
 
-_MARK: Final = "\u2260"  # "not equal to"
 # A name that is not bound there, or a reference whose command has not been executed yet.
 _ABSENT: Final = "no value"
 
@@ -72,7 +63,7 @@ def _table_html(caption: str, rows: list[Row], foot: str, num_workers: int | Non
 
 
 def _row_html(row: Row) -> str:
-    mark = f' <span class="mark" title="differs between workers">{_MARK}</span>' if row.differs else ""
+    mark = f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = "".join(_cell_html(info, odd=strange) for info, strange in zip(row.cells, odd, strict=True))
     return f'<tr><th scope="row"><code>{escape(row.name)}</code>{mark}</th>{cells}</tr>'
@@ -80,7 +71,7 @@ def _row_html(row: Row) -> str:
 
 def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
     opening = '<td class="odd" title="differs from the other workers">' if odd else "<td>"
-    mark = f'<span class="mark">{_MARK}</span> ' if odd else ""
+    mark = f'<span class="mark">{MARK}</span> ' if odd else ""
     if info is None:
         return f'{opening}{mark}<span class="dim">{_ABSENT}</span></td>'
     where = escape(_where(info))
@@ -110,7 +101,7 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
             continue
         for worker, (info, odd) in enumerate(zip(row.cells, row.odd(), strict=True)):
             name = row.name if worker == 0 else ""
-            lines.append(f"{_MARK if odd else ' '} {name:<{width}}  [{worker}] {_line(info)}")
+            lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {_line(info)}")
     return "\n".join(lines)
 
 
@@ -128,7 +119,7 @@ def _caption(snapshot: SessionSnapshot) -> str:
     differing = sum(row.differs for row in snapshot.rows)
     text = f"Disco session {snapshot.session_id}: {count} register{'' if count == 1 else 's'}"
     if differing:
-        text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({_MARK})"
+        text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"
     unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
     # Lists, objects, functions: looking into them would run code of theirs.
     return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")

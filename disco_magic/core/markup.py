@@ -1,0 +1,33 @@
+"""How our HTML tables look, in light and dark themes: one style, and each table's own rules on top."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MARK: Final = "\u2260"  # "not equal to": what differs between workers
+
+
+def table_style(name: str, *rules: str) -> str:
+    """The style element of tables of class `name`; `rules` come last, ``{}`` in them stands for the class."""
+    return "\n".join(
+        [
+            "<style>",
+            *(rule.replace("{}", f".{name}") for rule in (*_COMMON, *rules)),
+            "</style>",
+        ]
+    )
+
+
+# Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
+_COMMON: Final = (
+    "{}{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}",
+    "{} caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}",
+    (
+        "{} th,{} td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));padding:3px 8px;"
+        "text-align:left!important;vertical-align:top;color:inherit;background:var(--jp-layout-color1,transparent)}"
+    ),
+    "{} thead th{background:var(--jp-layout-color2,rgba(128,128,128,.12))}",
+    "{} .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}",
+    "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
+    "{} code{background:transparent;color:inherit}",
+)

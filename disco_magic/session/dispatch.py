@@ -174,14 +174,11 @@ class Dispatch(Arguments):
         """
         if self.closed:
             self._refuse()
-        return self._diagnosis()
-
-    def _diagnosis(self) -> Diagnosis:
         return Diagnosis(self.id, tuple(self._launcher.positions()))
 
-    def too_late(self, sentence: str, diagnosis: Diagnosis | None = None) -> SyncTimeout:
-        """The error of a wait that ran out of time: `sentence`, and who is where (None: now)."""
-        diagnosis = diagnosis or self._diagnosis()
+    def too_late(self, sentence: str) -> SyncTimeout:
+        """The error of a wait that ran out of time: `sentence`, and who is where now."""
+        diagnosis = Diagnosis(self.id, tuple(self._launcher.positions()))  # of a closed session, too
         error = SyncTimeout(f"{sentence}; {diagnosis}")
         error.diagnosis = diagnosis
         return error

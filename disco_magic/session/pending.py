@@ -83,11 +83,6 @@ class PendingCell:
         state = "done" if self.done() else "running"
         return f"<{self._cell.label} on workers {ranges(self.workers)}: {state}>"
 
-    @property
-    def was_interrupted(self) -> bool:
-        """Whether a SIGINT has come that nobody has dealt with yet."""
-        return self._sigint_came()
-
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
         return self._outcome is not None or self._take()
@@ -150,12 +145,12 @@ class PendingCell:
                 return
             self._accept(item)
         self._settle()
-        if self._struck or self._sigint_came():
+        if self._struck or self.sigint_came():
             # Another thread that waits for the cell took it; or it went to the whole process group and ended
             # a child process first, and with that the cell.
             self._fail(KeyboardInterrupt(f"{self._cell.label} was interrupted as it ended"))
 
-    def _sigint_came(self) -> bool:
+    def sigint_came(self) -> bool:
         """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
         items = []
         with suppress(Empty):

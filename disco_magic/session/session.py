@@ -153,7 +153,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Mo
             return self._turn(lambda: act(attended))
         with attentive() as attended:
             pending = self._turn(lambda: act(attended))
-        if pending.was_interrupted:  # Ctrl-C while it was being sent: nobody gets a handle of it
+        if pending.sigint_came():  # Ctrl-C while it was being sent: nobody gets a handle of it
             pending.cancel()
             raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
         return pending

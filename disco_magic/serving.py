@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import threading
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
 from disco_magic.core.messages import full
+from disco_magic.core.recorded import ASLEEP
 from disco_magic.core.registers import RegisterFile
-from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.ending import NOTHING as _NOTHING
+from disco_magic.ending import Ending
+from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
-from disco_magic.functions.tracebacks import failure_of, traceback_of
 from disco_magic.lane import Lane, PlaneGuard
+from disco_magic.recorder import SHORT_S
 from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Command, Event, Message, Run
-    from disco_magic.errors import Failure
     from disco_magic.functions.context import Topology
     from disco_magic.functions.running import CellScope, CellValue
 
@@ -39,14 +41,12 @@ if TYPE_CHECKING:
     Get = Callable[[bool], Message]
     Extras = Callable[[WorkerContext], Mapping[str, Any]]
 
-_NOTHING: Final = object()
-
 
 class _Rare(Exception):
     """An operand has no value."""
 
 
-class Serving:
+class Serving(Ending):
     """The ordered half of a `Worker`.
 
     Args:
@@ -62,6 +62,7 @@ class Serving:
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
         scopes: cell -> where it runs, written before the cell is sent.
         alive, idle: seconds since the first thread began, and without a command; started by that thread.
+        recorder: what it did and when; the context's, another one after `abandon`.
         plane, deliver: the data plane; takes events.
         context, cells, registers, interpreter: what the worker consists of; its own thread's alone.
     """
@@ -86,8 +87,9 @@ class Serving:
         self.plane = plane
         self.deliver = deliver
         self.context = WorkerContext(worker, topology, plane, self.guard, session_id=session_id)
+        self.recorder = self.context.recorder
         names = new_namespace(self.context, extras(self.context) if extras else {})
-        self.cells = CellRunner(self.context, names)
+        self.cells = CellRunner(self.context, names, self)
         self.registers = RegisterFile(names, self.context.marks.names)
         self.interpreter = Interpreter(worker, self.registers, copy=copy_of, run=self._run_cell)
 
@@ -98,6 +100,7 @@ class Serving:
             self.alive.start()
         enter_worker(self.context)
         self.registers.kill(lane.left_over)
+        self.recorder.begin(max(0, self.plane.left[self.id]) + 1)
         while True:
             try:
                 self.serve(lane, get)
@@ -110,6 +113,7 @@ class Serving:
                     break
                 del command, error  # this frame lives as long as the worker
         if not lane.abandoned:
+            self.recorder.end()
             self.dispose()
 
     def serve(self, lane: Lane, get: Get) -> None:  # noqa: C901, PLR0912 - see there
@@ -173,9 +177,13 @@ class Serving:
 
     def _sleep(self, get: Get) -> Message:
         """The next command, which is not there yet."""
-        self.idle.start()
+        recorder, now = self.recorder, self.idle.start()
+        if now - recorder.spell[0] >= SHORT_S:
+            recorder.rests(now, self.plane.left[self.id], self.interpreter.describe)
+        recorder.spell = ASLEEP  # lets go of what it called
         command = get(True)
-        self.idle.stop()
+        called = command[2] if type(command) is tuple else None
+        recorder.spell = self.idle.stop(), command[0], called, recorder.quiet
         return command
 
     def _odd(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
@@ -218,6 +226,9 @@ class Serving:
         step: Any = self.interpreter.feed(command)
         if self.interpreter.replaced and not self._let_go(lane, command):
             return False
+        if step is EXECUTE:
+            return self._execute(lane, command)
+        self.recorder.passes(command, self.interpreter.describe)
         if step is STOP:
             self.plane.leave(self.id, command.seq)
             return False
@@ -225,8 +236,6 @@ class Serving:
             for event in self.interpreter.events:
                 self.deliver(event)
             self.plane.leave(self.id, command.seq, self.interpreter.origin)
-        elif step is EXECUTE:
-            return self._execute(lane, command)
         elif step is not None:
             self.deliver(step)
         return True
@@ -236,6 +245,7 @@ class Serving:
         value: Any = _NOTHING
         lane.running.append(command)
         try:
+            self.recorder.opens(command, self.interpreter.describe)
             if command.seq <= self.skip_through:
                 raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
             value = self.interpreter.function(*self.interpreter.arguments)
@@ -246,16 +256,6 @@ class Serving:
             self._complete(command, value)
         return True
 
-    def _complete(self, command: Command, value: Any) -> None:
-        event = self.interpreter.finish(command, value)
-        self.scopes.pop(command.seq, None)
-        # Before anybody is told that the command is over; as in `serve`.
-        self.plane.left[self.id] = command.seq
-        if self.plane.waiting:
-            self.plane.leave(self.id, command.seq)
-        if event is not None:
-            self.deliver(event)
-
     def _run_cell(self, command: Run) -> CellValue:
         scope, context = self.scopes.get(command.seq, (None, None))
         if context is None:
@@ -264,56 +264,6 @@ class Serving:
             value = context.run(self.cells, command.cell, scope)
         self._check_mail(command)
         return value
-
-    def _check_mail(self, command: Command) -> None:
-        unread = self.plane.unread(self.id, command.seq)
-        if unread:
-            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
-
-    def _has_read_all(self, command: Command) -> bool:
-        """Whether a call that returned has received all messages sent to it; otherwise it has failed."""
-        try:
-            self._check_mail(command)
-        except PlaneMismatch as error:
-            self.fail(command, error)
-            return False
-        return True
-
-    def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
-        """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
-        failure: Failure | None = None
-        if value is _NOTHING and lane.interrupted is None:
-            try:  # while the claim stands: telling an error runs its __str__, which may block
-                failure = self.failure(command, error)
-            except WorkerInterrupt as struck:
-                error = struck
-        with self.mutex:
-            interrupted = lane.end()
-            if lane.abandoned:
-                return False
-        if value is not _NOTHING and not interrupted:
-            # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
-            self._complete(command, value)
-            return True
-        self.registers.kill(command.kills)  # what struck may have struck there
-        if interrupted and not issubclass(type(error), WorkerInterrupt):
-            # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
-            error, failure = WorkerInterrupt().with_traceback(traceback_of(error)), None
-        self.fail(command, error, failure)
-        return True
-
-    def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
-        """End `command` with `error`: poison its register, tell the plane and the controller."""
-        failure = failure or self.failure(command, error)
-        elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
-        event = self.interpreter.fail(command, failure, elapsed_s)
-        self.scopes.pop(command.seq, None)
-        self.plane.leave(self.id, command.seq, failure)
-        self.deliver(event)
-
-    def failure(self, command: Command, error: BaseException) -> Failure:
-        """What `error` means on this worker, with the user's own frames only."""
-        return failure_of(self.id, command.seq, self.interpreter.describe(command), error)
 
     def dispose(self) -> None:
         """Let go of all registers and of the namespace's module."""

@@ -21,15 +21,19 @@ class Stopwatch:
         """Whether an interval has begun and not ended."""
         return self._state[1] is not None
 
-    def start(self) -> None:
-        """Begin an interval; one that lasts is kept."""
-        self._state = (self.seconds(), perf_counter(), None)
+    def start(self) -> float:
+        """Begin an interval; one that lasts is kept. The time it is, as `perf_counter` has it."""
+        total, since, _ = self._state
+        now = perf_counter()
+        self._state = (total if since is None else total + now - since, now, None)
+        return now
 
-    def stop(self) -> None:
-        """End the interval; nothing if none has begun."""
+    def stop(self) -> float:
+        """End the interval, if one has begun. The time it is, as `perf_counter` has it."""
         total, since, _ = self._state
         now = perf_counter()
         self._state = (total if since is None else total + now - since, None, now)
+        return now
 
     def seconds(self) -> float:
         """All intervals together, with the one that lasts."""

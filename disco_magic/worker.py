@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
@@ -16,15 +18,26 @@ from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.describe import nbytes_of
 from disco_magic.functions.running import CellRunner
-from disco_magic.functions.sites import cell_site, innermost_site
+from disco_magic.functions.sites import Site, cell_site, innermost_site, runtime_file
 from disco_magic.lane import Lane
 from disco_magic.serving import Serving
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from disco_magic.core.doctor import State
+    from disco_magic.core.timeline import Record
 
 # Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
 AGAIN_S: Final = 0.2
+
+
+def _place(code: CodeType, offset: int) -> str:
+    """A line of the user's code; empty for the runtime's own."""
+    if runtime_file(code.co_filename):
+        return ""
+    line = next(islice(code.co_positions(), offset // 2, None))[0]
+    return str(Site(code.co_filename, line or 0))
 
 
 class Worker(Serving):
@@ -80,13 +93,14 @@ class Worker(Serving):
             # Not the register that gets the failure, below.
             dest = getattr(command, "dest", 0)
             self.lane = Lane(tuple(register for register in command.kills if register != dest))
+        self.recorder = self.context.recorder = self.recorder.succeed(self.plane.waited_s(self.id))
         self.registers = self.interpreter.move()
         if dest in command.kills:
             # Of the register that had this id before: the thread did not get as far as its kill.
             self.registers.poisons.pop(dest, None)
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
         started = self.cells.started
-        self.cells = CellRunner(self.context, self.cells.namespace)
+        self.cells = CellRunner(self.context, self.cells.namespace, self)
         if started is not None:
             self.cells.failed_after_s = time.perf_counter() - started
         scope, _ = self.scopes.get(command.seq, (None, None))
@@ -133,6 +147,18 @@ class Worker(Serving):
     def is_executing(self) -> bool:
         """Whether a command is being executed."""
         return bool(self.lane.running) or self.lane.interrupted is not None
+
+    def record(self) -> Record:
+        """What it did and when, as far as that is kept."""
+        lane = self.lane
+        try:
+            now = lane.interrupted or lane.running[-1]
+        except IndexError:
+            now = None
+        waiting_s = self.plane.waiting_s(self.id)
+        return self.recorder.record(
+            self.id, now, waiting_s, describe=self.interpreter.describe, place=cache(_place)
+        )
 
     def account(self) -> Account:
         """What the worker holds and how it spent its time."""

@@ -19,8 +19,10 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 LAYERS = [
     ["errors"],
     ["core"],
-    ["functions", "injection", "stopwatch"],
+    ["recorder", "stopwatch"],
+    ["functions", "injection"],
     ["channels", "planes", "lane"],
+    ["ending"],
     ["serving"],
     ["worker"],
     ["launchers"],

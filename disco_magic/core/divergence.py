@@ -19,6 +19,7 @@ Workers = tuple[int, ...]
 
 _ABSENT: Final = "not bound"
 _DIGITS: Final = 8
+_LISTS: Final = ("list", "tuple", "collections.deque")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class Held:
         text: a short value as text; only where values are compared.
         digest: of the value, equal for equal bits; b"" where values are not compared.
         opaque: why the value cannot be compared though it was asked for, else "".
+        unseen: what is in it that was not looked at, else "".
+        marked: whether the register is marked as equal on all workers, where workers do not agree on that.
     """
 
     type: str
@@ -43,18 +46,25 @@ class Held:
     text: str = ""
     digest: bytes = b""
     opaque: str = ""
+    unseen: str = ""
+    marked: bool | None = None
 
     @property
     def kind(self) -> str:
         """``float32 (3, 4)``, ``list of 3 (int)``, else the type."""
+        mark = "" if self.marked is None else ", marked replicated" if self.marked else ", not marked"
+        return f"{self._kind}{mark}"
+
+    @property
+    def _kind(self) -> str:
         if self.dtype is not None:
             name = "" if self.type == "ndarray" else self.type
             shape = "" if self.shape is None else str(self.shape)
             where = self.device if self.device not in (None, "cpu") else ""
             return " ".join(filter(None, (name, self.dtype, shape, where)))
-        if self.shape is None:
-            return self.type
-        of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
+        of = ""
+        if self.shape is not None:
+            of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
         return f"{self.type}{of}{f' ({self.elements})' if self.elements else ''}"
 
 
@@ -81,6 +91,7 @@ _ASPECTS: Final[dict[str, Callable[[Held], object]]] = {
     "device": lambda held: held.device,
     "elements": lambda held: held.elements,
     "value": lambda held: held.digest,
+    "mark": lambda held: held.marked,
 }
 
 
@@ -94,6 +105,7 @@ class CheckRow:
         circles: the workers that have to agree with each other: all of them, or those of each group.
         by_value: whether values were compared, too.
         gap: how far apart arrays are whose values differ, in words.
+        unseen: of the register, on the first of its rows: what was not looked at, in words.
     """
 
     name: str
@@ -101,6 +113,7 @@ class CheckRow:
     circles: tuple[Workers, ...]
     by_value: bool = False
     gap: str = ""
+    unseen: str = ""
 
     @property
     def type(self) -> str:
@@ -109,7 +122,7 @@ class CheckRow:
 
     @property
     def aspects(self) -> tuple[str, ...]:
-        """In what the workers differ: missing, type, shape, dtype, device, elements, value."""
+        """In what the workers differ: missing, type, shape, dtype, device, elements, value, mark."""
         return tuple(dict.fromkeys(aspect for circle in self.circles for aspect in self._aspects(circle)))
 
     @property
@@ -121,6 +134,11 @@ class CheckRow:
     def opaque(self) -> str:
         """Why values could not be compared though they should have been, else ``""``."""
         return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
+
+    def is_marked(self, worker: int) -> bool:
+        """Whether a worker has marked the register, where others have not."""
+        held = self.cells[worker]
+        return held is not None and bool(held.marked)
 
     def splits(self) -> list[tuple[str, list[tuple[Workers, str]]]]:
         """For every circle whose workers differ: its name, and the workers that hold the same together.
@@ -190,7 +208,12 @@ def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
 
 
 def compare(
-    found: Mapping[int, Found], circles: tuple[Workers, ...], *, names: Iterable[str], by_value: Iterable[str]
+    found: Mapping[int, Found],
+    circles: tuple[Workers, ...],
+    *,
+    names: Iterable[str],
+    by_value: Iterable[str],
+    marks: bool = False,
 ) -> tuple[CheckRow, ...]:
     """Put side by side what the workers found: a row per register, and per part of one that differs.
 
@@ -199,18 +222,31 @@ def compare(
         circles: the workers that have to agree with each other.
         names: the registers to compare; those that no worker has are left out.
         by_value: those whose values have to be equal.
+        marks: whether the workers that have a register also have to agree that it is marked.
     """
     valued = frozenset(by_value)
     present = [name for name in names if any(name in each.registers for each in found.values())]
-    rows = [row for name in present for row in _rows(name, found, circles, by_value=name in valued)]
+    rows = []
+    for name in present:
+        columns = {worker: dict(each.registers.get(name, ())) for worker, each in found.items()}
+        if marks and any(_is_torn(name, found, circle) for circle in circles):
+            for worker, column in columns.items():
+                if name in column:
+                    column[name] = replace(column[name], marked=name in found[worker].marked)
+        rows += _rows(name, columns, circles, by_value=name in valued)
     return tuple(rows)
 
 
+def _is_torn(name: str, found: Mapping[int, Found], circle: Workers) -> bool:
+    """Whether some workers of a circle have marked a register that others have not."""
+    marks = [name in found[worker].marked for worker in circle if name in found[worker].registers]
+    return len(set(marks)) > 1
+
+
 def _rows(
-    name: str, found: Mapping[int, Found], circles: tuple[Workers, ...], *, by_value: bool
+    name: str, columns: Mapping[int, dict[str, Held]], circles: tuple[Workers, ...], *, by_value: bool
 ) -> list[CheckRow]:
     """The register's row, or instead of it, if it agrees, those of its parts that have something to tell."""
-    columns = {worker: dict(each.registers.get(name, ())) for worker, each in found.items()}
     rows = []
     closed: tuple[str, ...] = ()  # below these a worker has nothing that could be compared
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
@@ -220,25 +256,42 @@ def _rows(
         if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if {"missing", "type"} & set(row.aspects):
-            closed += (f"{part}[",)
-        elif "shape" in row.aspects and row.type in ("list", "tuple"):
+            closed += (f"{part}[", f"{part}.")
+        elif "shape" in row.aspects and row.type in _LISTS:
             uneven += (f"{part}[",)
         if part == name or row.differs or row.opaque:
             rows.append(row)
     own, *parts = rows
-    return parts if parts and not own.differs and not own.opaque else rows
+    told = parts if parts and not own.differs and not own.opaque else rows
+    # What is opaque was not looked at either, and says so itself.
+    unseen = {} if any(row.opaque for row in told) else _unseen(columns)
+    if unseen:
+        told[0] = replace(told[0], unseen=f"{name} ({', '.join(unseen)})")
+    return told
+
+
+def _unseen(columns: Mapping[int, dict[str, Held]]) -> dict[str, None]:
+    return dict.fromkeys(
+        held.unseen for column in columns.values() for held in column.values() if held.unseen
+    )
 
 
 def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001 - one of two ways to look
+    if held is None or not (held.unseen or held.digest or held.opaque or held.text):
+        return held
     # A worker may have marked a register that others have not: its value was looked at for nothing.
-    return held if held is None or by_value else replace(held, text="", digest=b"", opaque="")
+    return replace(held, unseen="") if by_value else replace(held, unseen="", text="", digest=b"", opaque="")
+
+
+def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
+    """Names that some worker has marked as equal on all workers."""
+    return frozenset().union(*(each.marked for each in found.values()))
 
 
 def marked_everywhere(found: Mapping[int, Found]) -> frozenset[str]:
     """Names that every worker that has them has marked as equal on all workers."""
-    names = frozenset().union(*(each.marked for each in found.values()))
     return frozenset(
         name
-        for name in names
+        for name in marked_anywhere(found)
         if all(name in each.marked for each in found.values() if name in each.registers)
     )

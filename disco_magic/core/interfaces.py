@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event, Message
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
+    from disco_magic.core.timeline import Record
     from disco_magic.errors import Failure
 
 
@@ -157,11 +158,26 @@ class Launcher(Protocol):
     def replace_stuck(self, workers: Sequence[int]) -> Sequence[int]:
         """Give up what an interrupt did not end; these workers go on with what comes next. Who it was."""
 
-    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:
-        """Per worker ``(label, picture)`` of its registers; never waits for a worker."""
+    def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
+        """Per worker ``(label, picture)`` of its registers, of at most `sample` elements; never waits."""
 
     def look_at(self, register: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none; never waits."""
+
+    def examine(
+        self,
+        register: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        circles: Sequence[tuple[int, ...]],
+    ) -> list[Any]:
+        """``function(*values, *arguments)`` of each circle of workers, with their values of one register.
+
+        `register` is a label, ``x`` or ``#5``. Never waits for what a worker executes, and sends no command.
+        None where a worker of the circle has no value. The values are the workers' own, and may change
+        meanwhile: `function` leaves them as they are, keeps no reference to them, runs no code of theirs.
+        What it raises comes out. It and the arguments may have to travel to where the values are.
+        """
 
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
@@ -171,6 +187,9 @@ class Launcher(Protocol):
 
     def accounts(self) -> Sequence[Account]:
         """What every worker holds and how it spent its time; never waits for a worker."""
+
+    def records(self) -> Sequence[Record]:
+        """What every worker did and when, as far as that is kept; never waits for a worker."""
 
     def stop(self, timeout_s: float, through: int = 0) -> Sequence[int]:
         """End all workers, after Stop was sent to them.

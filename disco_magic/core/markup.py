@@ -20,7 +20,7 @@ def table_style(name: str, *rules: str) -> str:
 
 # Important: JupyterLab aligns the cells of every table to the right, by a selector more specific than these.
 _COMMON: Final = (
-    "{}{border-collapse:collapse;font-size:12px;color:var(--jp-ui-font-color1,inherit)}",
+    "{}{border-collapse:collapse;font-size:12px;line-height:1.4;color:var(--jp-ui-font-color1,inherit)}",
     "{} caption{text-align:left;padding:2px 0 6px;color:var(--jp-ui-font-color2,inherit)}",
     (
         "{} th,{} td{border:1px solid var(--jp-border-color2,rgba(128,128,128,.4));padding:3px 8px;"

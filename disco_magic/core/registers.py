@@ -98,6 +98,13 @@ class RegisterFile:
         """The value or `Poison` of a numbered register, `ABSENT` if neither; safe from any thread."""
         return self.values.get(register, self.poisons.get(register, ABSENT))
 
+    def labelled(self, label: str) -> Any:
+        """The value or `Poison` of register ``x`` or ``#5``, `ABSENT` if neither; safe from any thread."""
+        if label.startswith("#"):
+            return self.content(int(label[1:])) if label[1:].isdecimal() else ABSENT
+        # Of names alone: a key of the user's own class would be asked whether it is equal.
+        return {name: value for name, value in dict(self.names).items() if _public(name)}.get(label, ABSENT)
+
     def contents(self) -> list[tuple[str, Any]]:
         """``(label, value or Poison)`` of every register, names first; safe from any thread."""
         named = dict(self.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import aligned
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow, Workers
 
 _MOST_NAMES: Final = 6
+_MOST_ROWS: Final = 20
 _ADVICE: Final = (
     "No register was changed: session[name].get_all() has the values.",
     "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
+)
+_ADVICE_ON_MARKS: Final = (
+    "Mark a register on all workers that have it, `w = worker.replicated(w)`, or on none: `del` drops marks.",
 )
 _ADVICE_ON_VALUES: Final = (
     "Equal means bit for bit: 0.0 is not -0.0. `del` drops the mark of a register that need not be equal.",
@@ -28,7 +32,9 @@ _ADVICE_ON_VALUES: Final = (
 class CheckReport:
     """Whether registers agree; what `session.check` returns. True if they do; shows itself as a table.
 
-    Iterating gives its rows: one per register, and one per part of a register that differs.
+    Iterating gives its rows, one per register, or instead of it one for each of its parts that differ:
+    ``params['w']``. Indexing gives one of them, by its name or by its place: ``report["w"]``, ``report[0]``;
+    a slice gives some. ``"w" in report`` says whether there is a row of that name.
 
     Attributes:
         title: what was checked, ``"Disco session 1"`` or ``"Cell In[7]"``.
@@ -59,11 +65,22 @@ class CheckReport:
     def __iter__(self) -> Iterator[CheckRow]:
         return iter(self.rows)
 
-    def __getitem__(self, name: str) -> CheckRow:
+    def __contains__(self, name: object) -> bool:
+        return any(row.name == name or row is name for row in self.rows)
+
+    @overload
+    def __getitem__(self, which: str | int) -> CheckRow: ...
+
+    @overload
+    def __getitem__(self, which: slice) -> tuple[CheckRow, ...]: ...
+
+    def __getitem__(self, which: str | int | slice) -> CheckRow | tuple[CheckRow, ...]:
+        if not isinstance(which, str):
+            return self.rows[which]
         for row in self.rows:
-            if row.name == name:
+            if row.name == which:
                 return row
-        raise KeyError(name)
+        raise KeyError(f"no row {which!r}; there are: {_list([row.name for row in self.rows])}")
 
     def raise_if_differing(self) -> None:
         """Raise `Divergence` if anything differs; the message has the table of what does."""
@@ -76,10 +93,19 @@ class CheckReport:
         differing = self.differing
         others = len(differing) - 1
         also = f", and {others} more differ{'s' * (others == 1)}" if others else ""
-        by_value = any("value" in row.aspects for row in differing)
-        advice = (*_ADVICE, *_ADVICE_ON_VALUES) if by_value else _ADVICE
+        aspects = {aspect for row in differing for aspect in row.aspects}
+        advice = [] if aspects == {"mark"} else [*_ADVICE]
+        advice += _ADVICE_ON_MARKS if "mark" in aspects else ()
+        advice += _ADVICE_ON_VALUES if "value" in aspects else ()
         sentence = f"{self.title}: {_sentence(differing[0])}{also}"
-        return "\n".join([sentence, "", *table(differing), "", *advice])
+        left = len(differing) - _MOST_ROWS
+        more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
+        unseen = [f"not compared: {_list(self._unseen)}"] if self._unseen else []
+        return "\n".join([sentence, "", *table(differing[:_MOST_ROWS]), *more, *unseen, "", *advice])
+
+    @property
+    def _unseen(self) -> list[str]:
+        return [row.unseen for row in self.rows if row.unseen]
 
     @property
     def summary(self) -> str:
@@ -94,6 +120,7 @@ class CheckReport:
             "values not compared": [
                 f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
             ],
+            "not compared": self._unseen,
         }
         return f"{ranges(self.workers)} {'; '.join(f'{what}: {_list(n)}' for what, n in named.items() if n)}"
 
@@ -113,6 +140,10 @@ def table(rows: Iterable[CheckRow]) -> list[str]:
 
 def _sentence(row: CheckRow) -> str:
     where, groups = row.splits()[0]
+    if row.aspects == ("mark",):
+        marked = [worker for workers, _ in groups for worker in workers if row.is_marked(worker)]
+        place = f" in {where}" if where else ""
+        return f"'{row.name}' is marked replicated on {people(sorted(marked))} only{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
     return f"'{row.name}' differs{f' in {where}' if where else ''}: {told}"
 

@@ -16,10 +16,13 @@ class RegisterInfo:
         device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array.
         nbytes: bytes of the elements; 0 where it is not known without running the value's code.
         text: the value in at most 60 characters, or what it is.
-        minimum, mean, maximum: over a sample of at most 65,536 elements spread evenly; None if they make
-            no sense for the dtype.
+        minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked
+            for, spread evenly; complex numbers by magnitude. None if there are none, or they are no numbers.
         fingerprint: equal for equal values; b"" if the value was not compared.
         sampled: whether the statistics and the fingerprint saw only a part of the elements.
+        nans, infs: how many sampled elements are NaN, or infinite; None where elements are no numbers.
+        histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
+            there are none. If all are equal, they are in the ninth bin.
     """
 
     type: str
@@ -33,6 +36,9 @@ class RegisterInfo:
     maximum: float | None = None
     fingerprint: bytes = b""
     sampled: bool = False
+    nans: int | None = None
+    infs: int | None = None
+    histogram: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +59,18 @@ class Row:
         return all(cell is None or cell.fingerprint for cell in self.cells)
 
     def odd(self) -> tuple[bool, ...]:
-        """For every worker whether it differs from the most frequent cell (the first of equally frequent)."""
+        """For every worker whether it differs from the most frequent cell (the first of equally frequent).
+
+        Where no two agree in value (each has its own shard), only another type, shape or dtype is odd.
+        """
         keys = [self._key(cell) for cell in self.cells]
+        if len(set(keys)) == len(keys):
+            keys = [key if key is None else key[:3] for key in keys]
         usual = max(keys, key=keys.count)
         return tuple(key != usual for key in keys)
 
     @staticmethod
-    def _key(cell: RegisterInfo | None) -> object:
+    def _key(cell: RegisterInfo | None) -> tuple[object, ...] | None:
         return None if cell is None else (cell.type, cell.shape, cell.dtype, cell.fingerprint)
 
 

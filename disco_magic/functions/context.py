@@ -79,6 +79,7 @@ class WorkerContext(Collectives):
         thread: identity of the thread that runs it now; another one after its thread was given up.
         marks: which of its registers are meant to be equal on all workers.
         bound: names that the last cell with ``--check`` has bound.
+        recorder: what it did and when.
     """
 
     def __init__(
@@ -138,7 +139,8 @@ class WorkerContext(Collectives):
             The value; several as a tuple: ``w, b = worker.replicated(w, b)``.
 
         Raises:
-            UsageMistake: no value, or a number whose register cannot be told.
+            UsageMistake: no value, or a number whose register cannot be told, or a name that begins with an
+                underscore, which is no register.
 
         Cost: tens of microseconds; 10 us per later cell of the worker.
         """

@@ -7,27 +7,112 @@ Tables are drawn while workers run, from another thread. So nothing here calls a
 from __future__ import annotations
 
 import types
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
-from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_array
+from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_sample
+from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 
-SAMPLE = 65_536
-_TEXT = 60
-_ARRAY_LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.functions.samples import Array
+
+_TEXT: Final = 60
+_ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
+_SHORT: Final = 6
+# Elements that are looked at together.
+_HELD: Final = 1 << 22
+_NOTHING: Final = Summary()
 
 
-def describe(value: Any) -> RegisterInfo:
-    """What a register holds. A few microseconds, plus one pass over at most 65,536 elements."""
-    kind = type(value)
+def describe(value: Any, sample: int = SAMPLE) -> RegisterInfo:
+    """What a register holds; see `describe_all`."""
+    return describe_all((value,), sample)[0]
+
+
+def describe_all(values: Iterable[Any], sample: int = SAMPLE) -> list[RegisterInfo]:
+    """What registers hold, in their order.
+
+    Args:
+        values: of any types.
+        sample: elements of an array, or characters of a text, to look at at most; 0: say type, shape, dtype,
+            device and bytes only, and look into nothing.
+
+    Cost: 15 us per value, and 6 ns per element that is looked at; memory for four million of them.
+    """
+    infos: list[RegisterInfo | None] = []
+    arrays: list[_Looked] = []
+    held = 0
+    for value in values:
+        array = _array_in(value)
+        infos.append(None if array is not None and array is value else _describe_other(value, sample))
+        if array is None:
+            continue
+        arrays.append(_Looked(len(infos) - 1, type(value), np.asarray(array), sample))
+        held += min(arrays[-1].array.size, sample)
+        if held > _HELD:
+            _fill(infos, arrays)
+            arrays, held = [], 0
+    _fill(infos, arrays)
+    return [info for info in infos if info is not None]
+
+
+class _Looked:
+    """An array, and what is looked at of it."""
+
+    __slots__ = ("array", "kind", "number", "seen")
+
+    def __init__(self, number: int, kind: type, array: Array, sample: int) -> None:
+        self.number = number
+        self.kind = kind
+        self.array = array
+        # What a subclass adds, a mask for instance, is not in the plain array: such values are not compared.
+        plain = kind is np.ndarray or not issubclass(kind, np.ndarray)
+        self.seen = sample_of(array, sample)[0] if sample and plain and not array.dtype.hasobject else None
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether there is anything to make statistics of."""
+        return self.seen is not None and is_number(self.seen.dtype)
+
+
+def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked]) -> None:
+    """Describe `arrays` together."""
+    told = iter(summaries([each.seen for each in arrays if each.has_numbers and each.seen is not None]))
+    for each in arrays:
+        info = _describe_array(each, next(told) if each.has_numbers else None)
+        header = infos[each.number]
+        if header is not None:  # of another library, which has its own words for these
+            info = replace(
+                info, dtype=header.dtype, shape=header.shape, device=header.device, nbytes=header.nbytes
+            )
+        infos[each.number] = info
+
+
+def _array_in(value: Any) -> Any:
+    """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
     # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
+    kind = type(value)
     if issubclass(kind, np.ndarray | np.generic):
-        return _describe_array(value)
+        return value
+    if str(kind.__module__).split(".")[0] == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+        try:
+            return value.detach().numpy()
+        except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
+            return None
+    return None
+
+
+def _describe_other(value: Any, sample: int) -> RegisterInfo:
+    kind = type(value)
     if kind in PLAIN:
-        return _describe_plain(value)
+        return _describe_plain(value, sample)
     if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
         return _describe_foreign(value)
     return RegisterInfo("failed" if kind is Poison else kind.__name__, text=_short(_words(value)))
@@ -41,7 +126,10 @@ def nbytes_of(value: Any) -> int:
     if kind in (str, bytes):
         return len(value)
     if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
-        nbytes = getattr(value, "nbytes", 0)
+        try:
+            nbytes = value.nbytes
+        except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
+            return 0
         return nbytes if isinstance(nbytes, int) else 0
     return 0
 
@@ -59,45 +147,53 @@ def _words(value: Any) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _describe_plain(value: Any) -> RegisterInfo:
+def _describe_plain(value: Any, sample: int) -> RegisterInfo:
+    kind = type(value).__name__
     if isinstance(value, str | bytes):
-        start = value[:SAMPLE]
+        start = value[:sample]
         content = start if isinstance(start, bytes) else start.encode("utf-8", "surrogatepass")
-        head = f"{type(value).__name__} {len(value)}".encode()
         return RegisterInfo(
-            type(value).__name__,
+            kind,
             nbytes=len(value),
             text=_short(repr(value[: _TEXT + 1])),
-            fingerprint=digest(content, head),
-            sampled=len(value) > SAMPLE,
+            fingerprint=digest(content, f"{kind} {len(value)}".encode()) if sample else b"",
+            sampled=0 < sample < len(value),
         )
     text = number_text(value)
-    return RegisterInfo(type(value).__name__, text=_short(text), fingerprint=digest(text.encode()))
+    return RegisterInfo(kind, text=_short(text), fingerprint=digest(text.encode()) if sample else b"")
 
 
-def _describe_array(value: np.ndarray[Any, Any] | np.generic) -> RegisterInfo:
-    array = np.asarray(value)
-    sample, sampled = sample_of(array)
-    # What a subclass adds, a mask for instance, is not in the plain array: such values are not compared.
-    plain = type(value) is np.ndarray or isinstance(value, np.generic)
-    minimum, mean, maximum = statistics(sample) if plain else (None, None, None)
+def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
+    array, seen, kind = looked.array, looked.seen, looked.kind.__name__
+    told = summary or _NOTHING
     return RegisterInfo(
-        type(value).__name__,
-        tuple(int(n) for n in array.shape),
-        str(array.dtype),
+        kind,
+        array.shape,
+        _name(array.dtype),
         "cpu",
-        int(array.nbytes),
-        _short(np.array2string(array, threshold=8, edgeitems=2)) if plain and _is_short(array) else "",
-        minimum,
-        mean,
-        maximum,
-        of_array(sample, type(value).__name__) if plain and not array.dtype.hasobject else b"",
-        sampled,
+        array.nbytes,
+        _elements(array) if seen is not None and array.size <= _SHORT else "",
+        told.minimum,
+        told.mean,
+        told.maximum,
+        b"" if seen is None else of_sample(seen, f"{kind} {array.shape}"),
+        seen is not None and seen.size < array.size,
+        None if summary is None else summary.nans,
+        None if summary is None else summary.infs,
+        told.histogram,
     )
 
 
-def _is_short(array: np.ndarray[Any, Any]) -> bool:
-    return array.size <= 6 and not array.dtype.hasobject
+def _elements(array: Array) -> str:
+    """All elements of a short array."""
+    if not array.ndim and is_number(array.dtype):
+        return str(array[()])  # in a hundredth of the time
+    return _short(np.array2string(array, threshold=8, edgeitems=2))
+
+
+@lru_cache(256)
+def _name(dtype: np.dtype[Any]) -> str:
+    return str(dtype)
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:
@@ -109,31 +205,6 @@ def _describe_foreign(value: Any) -> RegisterInfo:
         str(value.device) if hasattr(value, "device") else "cpu",
         nbytes_of(value),
     )
-
-
-def sample_of(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], bool]:
-    """At most 65,536 elements of `array` as a 1-d array, evenly spread, and whether that leaves some out.
-
-    The stride is odd, so that a power-of-two row length does not make it look at a few columns only.
-    """
-    if array.size <= SAMPLE:
-        return array.reshape(-1), False
-    stride = -(-array.size // SAMPLE) | 1
-    if array.flags.c_contiguous:
-        return array.reshape(-1)[::stride], True
-    return np.asarray(array.flat[::stride]), True
-
-
-def statistics(sample: np.ndarray[Any, Any]) -> tuple[float | None, float | None, float | None]:
-    """Minimum, mean and maximum of the finite elements; None where the dtype has no order."""
-    # Records and raw bytes are np.void; bfloat16 has kind V too, but a type of its own, and is a number.
-    if sample.size == 0 or sample.dtype.kind in "cOSUMmT" or issubclass(sample.dtype.type, np.void):
-        return None, None, None
-    numbers = sample.astype(np.float64)
-    numbers = numbers[np.isfinite(numbers)]
-    if numbers.size == 0:
-        return None, None, None
-    return float(numbers.min()), float(numbers.mean()), float(numbers.max())
 
 
 def _short(text: str) -> str:

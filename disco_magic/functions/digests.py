@@ -32,34 +32,35 @@ def digest_of(array: Array) -> bytes:
 def _fields(array: Array) -> Iterator[Array]:
     """The array; one of records with gaps between their fields, which hold whatever was there, by field."""
     names, dtype = array.dtype.names, array.dtype
-    if names is None or (not _has_gaps(dtype)):
+    if names is None or (not has_gaps(dtype)):
         yield array
     else:
         for name in names:
             yield from _fields(array[name])
 
 
-def _has_gaps(dtype: np.dtype[Any]) -> bool:
+def has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether bytes of an element mean nothing, so that equal elements may have different ones."""
     if dtype.subdtype is not None:
-        return _has_gaps(dtype.subdtype[0])
+        return has_gaps(dtype.subdtype[0])
     if dtype.names is None:
         return _PADDED and dtype.char in "gG"
     fields = [dtype[name] for name in dtype.names]
-    return sum(field.itemsize for field in fields) < dtype.itemsize or any(map(_has_gaps, fields))
+    return sum(field.itemsize for field in fields) < dtype.itemsize or any(map(has_gaps, fields))
 
 
 def _blocks(array: Array) -> Iterator[Array]:
     """The array's bytes in C order, in contiguous blocks."""
     if array.nbytes == 0:
         return
-    if array.flags.c_contiguous and not _has_gaps(array.dtype):
+    if array.flags.c_contiguous and not has_gaps(array.dtype):
         raw = array.reshape(-1).view(np.uint8)
         yield from (raw[start : start + _BLOCK] for start in range(0, raw.size, _BLOCK))
         return
     flags = ["external_loop", "buffered"]
     for chunk in np.nditer(array, flags=flags, order="C", buffersize=_ELEMENTS):  # type: ignore[call-overload]
         raw = np.ascontiguousarray(chunk).view(np.uint8)
-        if _has_gaps(array.dtype):
+        if has_gaps(array.dtype):
             width = np.dtype(np.longdouble).itemsize
             raw = np.ascontiguousarray(raw.reshape(-1, width)[:, :_SIGNIFICANT])
         yield raw

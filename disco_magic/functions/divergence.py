@@ -21,17 +21,18 @@ from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
-from disco_magic.functions.fingerprint import PLAIN, fingerprint
-from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.functions.inside import Column, content_of, is_atom, is_frame, is_plain, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from disco_magic.functions.inside import Content
 
 Array = np.ndarray[Any, Any]
 
 # Subclasses whose elements are all there is to them; a masked array, for instance, has a mask besides.
 _ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
-_CONTAINERS: Final = (dict, list, tuple, set, frozenset)
 _DEPTH: Final = 8
 _PARTS: Final = 1000
 _SHORT: Final = 6
@@ -69,16 +70,17 @@ class Survey:
 
 
 def survey(name: str, value: Any, *, values: bool) -> tuple[tuple[str, Held], ...]:
-    """A register and its parts: the arrays, containers and objects in a list, tuple or dict, in any depth.
+    """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
 
-    Of more than 1,000 parts, or deeper than 8 containers, the rest is not looked at; asked for their values,
-    the containers say so.
+    Of more than 1,000 parts, or deeper than 8 containers, the rest is not looked at, and said to be so.
     """
     parts = [
         (path, look(part, values=values, deepest=depth == _DEPTH)) for path, part, depth in _walk(name, value)
     ]
-    if values and len(parts) > 1 + _PARTS:
-        parts[0] = (name, replace(parts[0][1], opaque=f"it has more than {_PARTS:,} parts"))
+    if len(parts) > 1 + _PARTS:
+        opaque = f"it has more than {_PARTS:,} parts" if values else ""
+        unseen = f"parts after the first {_PARTS:,}"
+        parts[0] = (name, replace(parts[0][1], opaque=opaque, unseen=unseen))
     return tuple(parts)
 
 
@@ -87,35 +89,21 @@ def parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     return ((path, part) for path, part, _ in _walk(name, value))
 
 
+def register_of(part: str) -> str:
+    """The register that a part is in: ``w`` of ``w['a'].b``."""
+    return part.partition("[")[0].partition(".")[0]
+
+
 def _walk(name: str, value: Any) -> Iterator[tuple[str, Any, int]]:
     return islice(_descend(name, value, 0), 2 + _PARTS)
 
 
 def _descend(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]]:
     yield path, value, depth
-    if depth < _DEPTH:
-        for key, item in _items(value):
-            if not _is_plain(type(item)):
-                yield from _descend(f"{path}[{key!r}]", item, depth + 1)
-
-
-def _items(value: Any) -> list[tuple[Any, Any]]:
-    """What is in a dict, list or tuple, by key or position; nothing if keys are no plain values."""
-    value = _still(value)
-    kind = type(value)
-    if kind is dict and all(type(key) in PLAIN for key in value):
-        return list(value.items())
-    return list(enumerate(value)) if kind in (list, tuple) else []
-
-
-def _still(value: Any) -> Any:
-    """A container that a thread of the user's may be filling, as it is now; such a copy is one step."""
-    kind = type(value)
-    return kind(value) if kind in (dict, list, set) else value
-
-
-def _is_plain(kind: type) -> bool:
-    return kind in PLAIN or issubclass(kind, np.generic)
+    content = content_of(value) if depth < _DEPTH else None
+    for label, item in (content and content.pairs) or ():
+        if not is_plain(type(item)):
+            yield from _descend(f"{path}{label}", item, depth + 1)
 
 
 def look(value: Any, *, values: bool, deepest: bool = False) -> Held:
@@ -126,18 +114,24 @@ def look(value: Any, *, values: bool, deepest: bool = False) -> Held:
     kind = type(value)
     if issubclass(kind, np.ndarray):
         return _look_at_array(value, values=values)
-    if _is_plain(kind):
+    if is_plain(kind):
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
-    if kind in _CONTAINERS:
-        return _look_at_container(value, values=values, deepest=deepest)
+    if kind is Column:
+        return Held("column", dtype=value.dtype)
+    content = content_of(value)
+    if content is not None:
+        return _look_at_container(value, content, values=values, deepest=deepest)
+    return _look_at_object(value, values=values)
+
+
+def _look_at_object(value: Any, *, values: bool) -> Held:
+    name = type_name(type(value))
     shape, dtype, device = (_attribute(value, name) for name in ("shape", "dtype", "device"))
-    why = f"values of type {type_name(kind)} cannot be compared" if values else ""
+    why = f"values of type {name} cannot be compared" if values else ""
     if dtype is None or not _is_shape(shape):
-        return Held(type_name(kind), opaque=why)
-    return Held(
-        type_name(kind), tuple(shape), _text(dtype), None if device is None else _text(device), opaque=why
-    )
+        return Held(name, opaque=why, unseen="" if is_atom(value) else f"what is in {name}")
+    return Held(name, tuple(shape), _text(dtype), None if device is None else _text(device), opaque=why)
 
 
 def _look_at_array(value: Array, *, values: bool) -> Held:
@@ -146,50 +140,58 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
     text, digest, why = "", b"", ""
     if values and array.dtype.hasobject:
         why = "its elements are Python objects"
-    elif values and kind not in _ARRAYS:
+    elif values and not any(kind is each for each in _ARRAYS):
         why = f"values of type {type_name(kind)} cannot be compared"
     elif values:
         digest = digest_of(array)
         text = describe(array).text if array.size <= _SHORT else ""
-    return Held(type_name(kind), array.shape, str(array.dtype), "cpu", text=text, digest=digest, opaque=why)
+    unseen = "objects in an array" if array.dtype.hasobject else ""
+    return Held(
+        type_name(kind),
+        array.shape,
+        str(array.dtype),
+        "cpu",
+        text=text,
+        digest=digest,
+        opaque=why,
+        unseen=unseen,
+    )
 
 
-def _look_at_container(value: Any, *, values: bool, deepest: bool) -> Held:
-    value = _still(value)
-    kinds = set(map(type, value.values() if type(value) is dict else value))
-    plain = {kind for kind in kinds if _is_plain(kind)}
-    elements = ", ".join(sorted(map(type_name, plain)))
+def _look_at_container(value: Any, content: Content, *, values: bool, deepest: bool) -> Held:
+    kinds = list(map(type, content.items))
+    kinds = list(dict(zip(map(id, kinds), kinds, strict=True)).values())  # a metaclass may have a __hash__
+    plain = [kind for kind in kinds if is_plain(kind)]
+    all_plain = len(plain) == len(kinds)
+    unseen = ""
+    if not all_plain and content.pairs is None:
+        unseen = f"objects in a {type_name(type(value))}"
+    elif not all_plain and deepest:
+        unseen = f"parts in more than {_DEPTH} containers"
     digest, why = b"", ""
     if values:
-        digest, why = _content(value, all_plain=plain == kinds, deepest=deepest)
-    return Held(type(value).__name__, (len(value),), elements=elements, digest=digest, opaque=why)
+        digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
+    elements = ", ".join(sorted(map(type_name, plain)))
+    return Held(
+        type_name(type(value)), content.shape, elements=elements, digest=digest, opaque=why, unseen=unseen
+    )
 
 
-def _content(value: Any, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
+def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
     """Digest of the plain values in a container with their places, or why there is none."""
     kind = type(value)
+    if is_frame(kind):
+        return b"", f"values of type {type_name(kind)} cannot be compared"
     if deepest and not all_plain:
         return b"", f"it lies in more than {_DEPTH} containers"
-    if kind in (set, frozenset):
+    if kind is set or kind is frozenset:
         return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
-    if all_plain and kind in (list, tuple):
+    if all_plain and (kind is list or kind is tuple):
         return fingerprint(value), ""
-    items = _items(value)
-    if len(items) < len(value):
+    if content.pairs is None:
         return b"", "its keys are objects"
-    plain = [(repr(key), item) for key, item in items if _is_plain(type(item))]
-    # The order in which a dict was filled is not part of its value.
-    return fingerprint(sorted(plain, key=lambda pair: pair[0]) if kind is dict else plain), ""
-
-
-def type_name(kind: type) -> str:
-    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
-
-    Every worker defines its own class, in a module that differs by the worker's number.
-    """
-    module = str(kind.__module__)
-    plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
-    return kind.__qualname__ if plain else f"{module}.{kind.__qualname__}"
+    plain = [pair for pair in content.pairs if is_plain(type(pair[1]))]
+    return fingerprint(plain if content.in_order else sorted(plain, key=lambda pair: pair[0])), ""
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -6,16 +6,19 @@ import hashlib
 import io
 import pickle
 import re
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.functions.digests import digest_of
+from disco_magic.functions.digests import digest_of, has_gaps
 
 # Values that their type and their repr say everything about.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
 _DEPTH = 16
+# Bytes that hashlib takes without letting go of the lock.
+_KEPT = 2047
 # A class that a cell defines is one class per worker; only the module's name tells them apart.
 _WORKER_MODULE = re.compile(rb"__disco_s\d+_w\d+__")
 
@@ -55,10 +58,26 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
 
 def of_array(array: np.ndarray[Any, Any], kind: str) -> bytes:
     """The fingerprint of a plain array of any dtype without objects."""
-    dtype = array.dtype
+    return digest(digest_of(array), f"{kind} {_dtype_text(array.dtype)} {array.shape}".encode())
+
+
+def of_sample(sample: np.ndarray[Any, Any], what: str) -> bytes:
+    """16 bytes for elements that a table shows, of any dtype without objects; others than `of_array`.
+
+    By SHA-1, in half the time of BLAKE2b: nobody gains from values that look alike in a table. In pieces for
+    which the interpreter's lock is kept: a worker that is busy in Python would give it back after 5 ms.
+    """
+    made = hashlib.sha1(f"{_dtype_text(sample.dtype)} {what}".encode(), usedforsecurity=False)
+    content = digest_of(sample) if has_gaps(sample.dtype) else sample.tobytes()
+    for start in range(0, len(content), _KEPT):
+        made.update(content[start : start + _KEPT])
+    return made.digest()[:16]
+
+
+@lru_cache(256)
+def _dtype_text(dtype: np.dtype[Any]) -> str:
     # Records and ml_dtypes' numbers all call themselves raw bytes in `str`; `descr` and the name do not.
-    what = repr(dtype) if dtype.names is not None else (dtype.name, dtype.str)
-    return digest(digest_of(array), f"{kind} {what} {array.shape}".encode())
+    return repr(dtype) if dtype.names is not None else f"{dtype.name} {dtype.str}"
 
 
 def _of_object(value: Any) -> bytes:

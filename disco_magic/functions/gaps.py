@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from disco_magic.functions.context import worker
-from disco_magic.functions.describe import sample_of
-from disco_magic.functions.divergence import parts_of
+from disco_magic.functions.distances import distance, equal
+from disco_magic.functions.divergence import parts_of, register_of
+from disco_magic.functions.samples import is_number, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ class Sample:
     def __call__(self) -> dict[str, Array]:
         """Part -> at most 65,536 elements, evenly spread; nothing for what is no array (any more)."""
         namespace = worker().marks.namespace
-        names = dict.fromkeys(part.partition("[")[0] for part in self.parts)
+        names = dict.fromkeys(map(register_of, self.parts))
         return {
             path: sample_of(np.asarray(value))[0]
             for name in names
@@ -55,9 +56,12 @@ def gap(samples: Sequence[Array], size: int) -> str:
     apart = np.zeros(count, bool)
     furthest = 0.0
     for other in samples[1:]:
-        differs = ~_equal(first, other)
-        apart |= differs
-        furthest = max(furthest, _furthest(first[differs], other[differs]))
+        if is_number(first.dtype):
+            distances = distance(first, other)
+            apart |= distances != 0
+            furthest = max(furthest, float(np.max(distances, initial=0, where=np.isfinite(distances))))
+        else:
+            apart |= ~equal(first, other)
     if not apart.any():
         if count < size:
             return f"none of {count:,} sampled elements differs as a number"
@@ -66,20 +70,3 @@ def gap(samples: Sequence[Array], size: int) -> str:
     by = f", by up to {furthest:.3g}" if furthest else ""
     differing = int(apart.sum())
     return f"{differing:,} of {of} differ{'s' * (differing == 1)} from the first worker's{by}"
-
-
-def _equal(one: Array, other: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    with np.errstate(invalid="ignore"):
-        nowhere = (one != one) & (other != other)  # noqa: PLR0124 - NaN, of every dtype that has one
-        return np.asarray((one == other) | nowhere, bool)
-
-
-def _furthest(one: Array, other: Array) -> float:
-    """The largest finite difference; 0 for what is no number."""
-    # Records and raw bytes are np.void; bfloat16 has kind V too, but a type of its own, and is a number.
-    if one.dtype.kind in "OSUMmT" or issubclass(one.dtype.type, np.void):
-        return 0.0
-    wide = np.complex128 if one.dtype.kind == "c" else np.float64
-    with np.errstate(all="ignore"):
-        difference = np.abs(one.astype(wide) - other.astype(wide))
-    return float(np.max(difference, initial=0.0, where=np.isfinite(difference)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from disco_magic.functions.copies import ATOMS
 if TYPE_CHECKING:
     import types
     from collections.abc import Iterable
+
+_HIDDEN: Final = (
+    "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "
+    "give what is meant to be equal on all workers a name that does not"
+)
 
 
 class Marks:
@@ -60,26 +65,46 @@ class Marks:
         """Mark `values`, which the call that `frame` is making returns.
 
         Raises:
-            UsageMistake: a number or text whose name the call does not say.
+            UsageMistake: a number or text whose name the call does not say; a name that is no register.
         """
         own = frame.f_globals is self.namespace
-        names = names_of_result(frame) if own else []
+        said = names_of_result(frame) if own else []
+        names = [name for name in said if _is_public(name)]
         if not names:
-            if own and frame.f_code.co_name == MODULE and any(map(_is_anonymous, values)):
+            if own and frame.f_code.co_name == MODULE:
+                self._refuse(values, said)
+            names = self._find(values)
+        self.names.update(names)
+        self._fresh.update(names)
+
+    def _refuse(self, values: tuple[Any, ...], said: list[str]) -> None:
+        """Refuse what a cell asks for if its mark would be lost.
+
+        Args:
+            values: to be marked.
+            said: hidden names to which the cell assigns them; they do no harm to what has another name.
+        """
+        for value in values:
+            if _is_anonymous(value):
+                if said:
+                    raise UsageMistake(_HIDDEN.format(said[0]))
                 raise UsageMistake(
                     "worker.replicated cannot tell which register is meant by a number or a text; "
                     "write `step = worker.replicated(step)`"
                 )
-            names = self._find(values)
-        self.names.update(names)
-        self._fresh.update(names)
+            held = self._names_of(value)
+            if (said or held) and not any(map(_is_public, held)):
+                raise UsageMistake(_HIDDEN.format((said or held)[0]))
+
+    def _names_of(self, value: Any) -> list[str]:
+        return [name for name, bound in dict(self.namespace).items() if bound is value]
 
     def _find(self, values: tuple[Any, ...]) -> list[str]:
         """The names of `values`; those that have none get their marks later."""
         names: list[str] = []
         for value in values:
             if not _is_anonymous(value):
-                mine = [name for name, bound in dict(self.namespace).items() if bound is value]
+                mine = [name for name in self._names_of(value) if _is_public(name)]
                 names += mine
                 if not mine:
                     self.add(value)
@@ -119,3 +144,7 @@ def _is_anonymous(value: Any) -> bool:
         or issubclass(kind, np.generic)
         or (kind is tuple and ATOMS.issuperset(map(type, value)))
     )
+
+
+def _is_public(name: object) -> bool:
+    return isinstance(name, str) and not name.startswith("_")

@@ -8,19 +8,18 @@ bind the same name without harm.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import inspect
 import sys
 import time
 import types
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.fingerprint import fingerprint
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Mapping
 
+    from disco_magic.functions.awaits import Holder
     from disco_magic.functions.cells import Cell
 
 
@@ -100,14 +100,21 @@ def text_of(value: Any) -> str:
 class CellRunner:
     """Executes cells on one worker.
 
+    Args:
+        context, namespace: the worker's.
+        holder: who injects exceptions into its thread: the worker; None: nobody.
+
     Attributes:
         cancel: ends an awaiting cell at once, from any thread; None while none awaits.
         started: when the running cell began, seconds of the performance counter; None while none runs.
         failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
     """
 
-    def __init__(self, context: WorkerContext, namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, context: WorkerContext, namespace: dict[str, Any], holder: Holder | None = None
+    ) -> None:
         self.context = context
+        self._holder = holder
         self.namespace = namespace
         self.cancel: Callable[[], object] | None = None
         self.started: float | None = None
@@ -161,43 +168,13 @@ class CellRunner:
             value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
         return value
 
-    async def _in_turn(self, codes: list[types.CodeType]) -> Any:
-        value = None
-        for code in codes:
-            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
-            if code.co_flags & inspect.CO_COROUTINE:
-                value = await value
-        return value
-
     def _await(self, codes: list[types.CodeType]) -> Any:
-        # One event loop per cell: one kept across cells breaks the second interrupt of an await.
-        requests: list[None] = []
-        wakes: list[Callable[[], object]] = []
-
-        # While the loop is made and closed a request is only noted: an exception injected there would leave
-        # it half made. `cancel` notes first and looks for an await second, `main` the other way round: one of
-        # them sees the other, however long before `cancel` was read.
-        def cancel() -> None:
-            requests.append(None)
-            for wake in wakes[:]:
-                wake()
-
-        async def main() -> Any:
-            task = cast("asyncio.Task[Any]", asyncio.current_task())
-            wakes.append(partial(task.get_loop().call_soon_threadsafe, task.cancel))
-            if requests:
-                task.cancel()
-            try:
-                return await self._in_turn(codes)
-            finally:
-                wakes.clear()
-
-        self.cancel = cancel
+        cell = Await(codes, self.namespace, self._holder)
+        self.cancel = cell.cancel
         try:
-            with asyncio.Runner() as runner:
-                value = runner.run(main())
+            value = cell.run()
         finally:
             self.cancel = None
-        if requests:
+        if cell.requests:
             raise WorkerInterrupt("interrupted in an await")
         return value

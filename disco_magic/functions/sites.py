@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNTIME = (_PACKAGE, threading.__file__)
 _labels: dict[str, str] = {}
+_labellers: list[Callable[[str], str | None]] = []
 
 
 class Site(NamedTuple):
@@ -24,10 +27,10 @@ class Site(NamedTuple):
     @property
     def is_labelled(self) -> bool:
         """Whether it is a line of a cell."""
-        return self.filename in _labels
+        return label_of(self.filename) is not None
 
     def __str__(self) -> str:
-        label = _labels.get(self.filename)
+        label = label_of(self.filename)
         if label is None:
             label = f'File "{self.filename}"' if self.filename else "a command of the session"
         return f"{label}, line {self.line}" if self.line else label
@@ -39,8 +42,28 @@ def label(filename: str, text: str) -> None:
 
 
 def label_of(filename: str) -> str | None:
-    """The name that lines of `filename` are shown under, if it has one."""
-    return _labels.get(filename)
+    """The name that lines of `filename` are shown under, if it has one; see `label`, `add_labeller`."""
+    found = _labels.get(filename)
+    if found is None:
+        for labeller in _labellers:
+            found = found or labeller(filename)
+    return found
+
+
+def add_labeller(labeller: Callable[[str], str | None]) -> None:
+    """Let a front end name the files that it compiles itself, such as the plain cells of a notebook.
+
+    Args:
+        labeller: the name of a file, ``Cell In[7]``, or None if it is none of the front end's. Called from
+            any thread, for files of any kind; it must not raise, and should be no more than a look-up.
+    """
+    _labellers.append(labeller)
+
+
+def remove_labeller(labeller: Callable[[str], str | None]) -> None:
+    """Ask `labeller` no more; nothing if it was not asked anyway."""
+    with suppress(ValueError):
+        _labellers.remove(labeller)
 
 
 def forget(filename: str) -> None:
@@ -71,7 +94,7 @@ def innermost_site(frame: FrameType | None) -> Site:
 def cell_site(frame: FrameType | None) -> Site | None:
     """The innermost line of a stack that is shown under a label: a cell's; None if there is none."""
     while frame is not None:
-        if frame.f_code.co_filename in _labels:
+        if label_of(frame.f_code.co_filename) is not None:
             return Site(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -11,13 +11,13 @@ import time
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
-from disco_magic.core.registers import ABSENT
+from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.errors import LaunchError, class_name, words
-from disco_magic.functions.describe import describe
+from disco_magic.functions.describe import describe_all
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.injection import PAUSES_S
 from disco_magic.worker import Worker
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
+    from disco_magic.core.timeline import Record
     from disco_magic.functions.context import Topology
     from disco_magic.functions.running import CellScope
     from disco_magic.lane import Lane
@@ -148,21 +149,44 @@ class ThreadLauncher:
                     replaced.append(number)
         return replaced
 
-    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:
+    def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
         """Per worker ``(label, picture)`` of its named registers, with `numbered` of all."""
-        return [
+        held = [
             [
-                (label, describe(value))
+                (label, value)
                 for label, value in worker.registers.contents()
                 if numbered or not label.startswith("#")
             ]
             for worker in self.workers
         ]
+        pictures = iter(describe_all((value for each in held for _, value in each), sample))
+        return [[(label, next(pictures)) for label, _ in each] for each in held]
 
     def look_at(self, register: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none."""
         held = [worker.registers.content(register) for worker in self.workers]
-        return [None if value is ABSENT else describe(value) for value in held]
+        pictures = iter(describe_all(value for value in held if value is not ABSENT))
+        return [None if value is ABSENT else next(pictures) for value in held]
+
+    def examine(
+        self,
+        register: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        circles: Sequence[tuple[int, ...]],
+    ) -> list[Any]:
+        """``function(*values, *arguments)`` of each circle of workers, by the calling thread."""
+        held = {
+            number: self.workers[number].registers.labelled(register)
+            for number in {number for circle in circles for number in circle}
+        }
+        missing = {number for number, value in held.items() if value is ABSENT or type(value) is Poison}
+        return [
+            None
+            if missing.intersection(circle)
+            else function(*(held[number] for number in circle), *arguments)
+            for circle in circles
+        ]
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""
@@ -186,6 +210,10 @@ class ThreadLauncher:
     def accounts(self) -> list[Account]:
         """What every worker holds and how it spent its time."""
         return [worker.account() for worker in self.workers]
+
+    def records(self) -> list[Record]:
+        """What every worker did and when, as far as that is kept."""
+        return [worker.record() for worker in self.workers]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
         """End all workers, after Stop was sent to them; who has not ended. Idempotent.

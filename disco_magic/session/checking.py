@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from disco_magic.core.divergence import compare, marked_everywhere
+from disco_magic.core.divergence import compare, marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, near_misses
@@ -46,17 +46,20 @@ class Checks(Calls):
     ) -> CheckReport:
         """Compare registers between workers, after everything sent so far; waits for it.
 
-        Compared are: whether all have them, types, shapes, dtypes, devices; of lists, tuples, dicts and sets
-        their length, the types of plain values in them, and arrays, containers and objects in them as if they
-        were registers, ``params['w']``. Instances of a class count as the same type if its qualified name is
-        the same, also where every worker has defined it.
+        Compared are: whether all have them, types, shapes, dtypes, devices; of Python's own containers, named
+        tuples and dataclass instances their length, the types of plain values in them, and arrays, containers
+        and objects in them as if they were registers, ``params['w']``, ``config.layers[0]``; of data frames
+        of pandas and polars the columns. Instances of a class count as the same type if its qualified name is
+        the same, also where every worker has defined it. What is in other objects, deeper than 8 containers
+        or after 1,000 parts is not looked at: the report names it.
 
         Args:
             *names: registers; none: all.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, without names those of registers marked by `worker.replicated` or replicated by a
                 plan. For arrays, numbers, text, and containers of these; the report says which could not be
-                compared.
+                compared. Without names, a register that only some of the workers that have it have marked
+                is a difference too.
             workers: compare these only; None: all.
             in_group: workers have to agree with those of their group only.
             timeout: seconds to wait at most; None: `self.timeout`.
@@ -69,6 +72,7 @@ class Checks(Calls):
             WorkerError: something failed before this.
             SyncTimeout: the time ran out; the workers go on.
             UsageMistake: called on a worker; no such worker.
+            KeyboardInterrupt: Ctrl-C or the stop button; the workers go on.
 
         Cost: microseconds per register; with `values` one pass over their data on every worker, at about
         1 GB/s per core, without a copy of contiguous arrays.
@@ -105,11 +109,20 @@ class Checks(Calls):
     ) -> CheckReport:
         """Ask the workers, put side by side what `select` makes of the answer."""
         limit = self.patience(timeout)
-        self.keep_pace(limit)
-        found: dict[int, Found] = self._asked(survey, workers, limit)
-        by_value = survey.names or marked_everywhere(found) if survey.values else ()
-        rows = compare(found, circles, names=select(found), by_value=by_value)
-        return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
+        try:
+            self.keep_pace(limit)
+            found: dict[int, Found] = self._asked(survey, workers, limit)
+            by_value = survey.names or marked_everywhere(found) if survey.values else ()
+            marks = survey.values and not survey.names
+            rows = compare(found, circles, names=select(found), by_value=by_value, marks=marks)
+            return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
+        except KeyboardInterrupt as struck:
+            if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
+                raise
+            words = (
+                f"{title}: the check was interrupted; the workers end what they were sent, nothing is changed"
+            )
+        raise KeyboardInterrupt(words)
 
     def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""
@@ -156,7 +169,7 @@ def check_cell(
 
     def select(found: Mapping[int, Found]) -> Iterable[str]:
         bound = frozenset().union(*(each.bound for each in found.values()))
-        marked = marked_everywhere(found) if values else frozenset()
+        marked = marked_anywhere(found) if values else frozenset()
         return [name for name in _all_names(found) if name in bound or name in marked]
 
     survey = Survey(None, values)

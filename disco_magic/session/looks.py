@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats
+from disco_magic.errors import UnknownName, UsageMistake, near_misses
+from disco_magic.functions.samples import SAMPLE
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.session.dref import DRef
 
@@ -17,16 +19,95 @@ if TYPE_CHECKING:
 class Looks(Dispatch):
     """Mixed into `Session`; everything here works while workers are busy or stuck."""
 
-    def registers(self, *, numbered: bool = False) -> SessionSnapshot:
+    def registers(self, *, numbered: bool = False, sample: int = SAMPLE) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.
 
-        Never waits for a worker, runs no code of the values. Cost: at most a pass over 65,536 elements per
-        register and worker.
+        Never waits for a worker, runs no code of the values.
+
+        Args:
+            numbered: include the registers that references hold, as ``#5``.
+            sample: elements per register and worker that statistics and comparisons look at, at most; 0: only
+                types, shapes, dtypes and bytes.
+
+        Cost: 15 us per register and worker, and 6 ns per element that is looked at.
         """
+        _check_sample(sample)
         if self.closed:
             self._refuse()
         self.flush()
-        return merge(self.id, self._launcher.look(numbered=numbered))
+        return merge(self.id, self._launcher.look(numbered=numbered, sample=sample))
+
+    def examine(
+        self,
+        register: str | DRef,
+        function: Callable[..., Any],
+        *arguments: Any,
+        workers: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """``function(value, *arguments)`` of one register on each worker; waits for no worker, sends nothing.
+
+        The calling thread runs it on the workers' own values, which may be changing: `function` must leave
+        them as they are, keep no reference to them and run no code of theirs, like those of
+        `disco_magic.functions.peek`.
+
+        Args:
+            register: a name, ``"#5"`` as tables label a numbered one, or a reference.
+            function: where workers are processes it has to travel: better one of a module than of a cell.
+            *arguments: handed over as they are.
+            workers: ids; None: all.
+
+        Returns:
+            What it returned, in the order of the ids. None for a worker without a value: it has not bound the
+            name or come to the command yet, or the command failed; `registers` tells which.
+
+        Raises:
+            UnknownName: no worker has such a register, also none that was not asked.
+            UsageMistake: no such worker, or no reference of this session.
+            SessionClosed: the session was shut down.
+            Exception: what `function` raised, of the first worker on which it did.
+        """
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        return self._examined(register, function, arguments, [(worker,) for worker in chosen])
+
+    def examine_pair(
+        self, register: str | DRef, function: Callable[..., Any], *arguments: Any, workers: Sequence[int]
+    ) -> Any:
+        """``function(first, second, *arguments)`` of one register's values on two workers; as `examine`.
+
+        Args:
+            register: a name, ``"#5"``, or a reference.
+            function: of the two values, as with `examine`.
+            *arguments: handed over after the values.
+            workers: two ids, in the order in which their values are handed over.
+
+        Returns:
+            What it returned; None if one of them has no value.
+        """
+        pair = tuple(workers)
+        if len(pair) != 2:
+            raise UsageMistake(f"examine_pair takes two workers, got {len(pair)}: {list(pair)}")
+        first, second = (self.check_workers((worker,))[0] for worker in pair)
+        return self._examined(register, function, arguments, [(first, second)])[0]
+
+    def _examined(
+        self,
+        register: str | DRef,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        circles: list[tuple[int, ...]],
+    ) -> list[Any]:
+        label = register if isinstance(register, str) else f"#{self.own(register)}"
+        if self.closed:
+            self._refuse()
+        launcher = self._launcher
+        found = launcher.examine(label, function, arguments, circles)
+        if isinstance(register, str) and all(each is None for each in found):
+            held = launcher.look(numbered=label.startswith("#"), sample=0)
+            known = list(dict.fromkeys(name for each in held for name, _ in each))
+            if label not in known:
+                hint = near_misses(label, known) or f"there are: {', '.join(known) or 'none'}"
+                raise UnknownName(f"register {label!r} is not defined on any worker; {hint}")
+        return found
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
@@ -76,3 +157,8 @@ class Looks(Dispatch):
                 for worker, account in enumerate(accounts)
             ),
         )
+
+
+def _check_sample(sample: object) -> None:
+    if type(sample) is not int or sample < 0:
+        raise UsageMistake(f"sample is {sample!r}, expected a whole number of elements, 0 or more")

@@ -28,6 +28,8 @@ from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, sigint_into, take
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.functions.cells import Cell
     from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Limit
@@ -98,11 +100,15 @@ class PendingCell:
             if not self._ended:
                 self._fail(SyncTimeout(self._stopped_sentence()))
 
-    def wait(self, timeout: float | Limit | None = None) -> CellResult:
+    def wait(
+        self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
+    ) -> CellResult:
         """Wait for the cell.
 
         Args:
             timeout: seconds; a cell that takes longer is stopped. None: the session's `timeout`.
+            on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
+                must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
@@ -116,7 +122,7 @@ class PendingCell:
                 self._session.check_present()
             limit = self._session.patience(timeout)
             with sigint_into(self._inbox):
-                self._wait(limit)
+                self._wait(limit, on_look)
         outcome = self._outcome
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
@@ -125,10 +131,10 @@ class PendingCell:
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
-    def _wait(self, limit: Limit) -> None:
+    def _wait(self, limit: Limit, on_look: Callable[[], None] | None) -> None:
         while not self._ended:
             try:
-                item = take(self._inbox, limit.left())
+                item = take(self._inbox, limit.left(), on_look)
             except Empty:
                 error = self._session.too_late(f"{self._cell.label} took longer than {limit} and was stopped")
                 self._stop()

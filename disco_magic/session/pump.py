@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
@@ -80,26 +80,30 @@ class Pump:
         return [] if lost is None else [(inbox, lost) for inbox in self._inboxes.values()]
 
 
-def take(inbox: Inbox, timeout_s: float | None) -> Expectation | Lost | Signal:
+def take(
+    inbox: Inbox, timeout_s: float | None, on_look: Callable[[], None] | None = None
+) -> Expectation | Lost | Signal:
     """The next item; `queue.Empty` after `timeout_s` seconds, None: never.
 
     Looks up now and then: a signal that arrives between CPython's last look for one and the wait itself does
     not end that wait. Beside workers that compute this is no rare case: the waiter is somewhere in between
     for as long as it waits for the interpreter's lock. Of 40 interrupts beside three of them, half came so.
+
+    Args:
+        inbox: whose.
+        timeout_s: 0 looks once.
+        on_look: called whenever it has looked up and found nothing.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while deadline is None:
-        try:
-            return inbox.get(True, LOOK_UP_S)
-        except Empty:
-            continue
     while True:
-        left = max(0.0, deadline - time.monotonic())
+        left = LOOK_UP_S if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             return inbox.get(timeout=min(left, LOOK_UP_S))
         except Empty:
             if left < LOOK_UP_S:
                 raise
+        if on_look is not None:
+            on_look()
 
 
 @contextmanager

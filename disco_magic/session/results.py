@@ -73,6 +73,11 @@ class CellResult:
         """Copies of the last expression's values, in worker order."""
         return list(self)
 
+    @property
+    def reference(self) -> DRef | None:
+        """The register that keeps the values; None once they were released."""
+        return self._values
+
     def release(self) -> None:
         """Let go of the values, so that the workers can free them; what was shown stays."""
         self._values = None

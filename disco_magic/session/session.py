@@ -23,6 +23,7 @@ from disco_magic.session.parameters import Parameters
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
+from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs
 
@@ -50,7 +51,7 @@ _BETWEEN_PARTS: Final = frozenset({
 # fmt: on
 
 
-class Session(ArrayVerbs, NamedRegisters, Looks, Checks, Exchange, Placement, Modules, Parameters):
+class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Placement, Modules, Parameters):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import CellDone, Lost, Run, full
 from disco_magic.core.stats import Account
+from disco_magic.core.timeline import Record
 from disco_magic.errors import SessionClosed
 from disco_magic.functions.context import Topology
 from disco_magic.session.session import Session
@@ -167,13 +168,23 @@ class ScriptedLauncher:
         self.replaced.append(tuple(workers))
         return [] if self.on_replace is None else self.on_replace(tuple(workers))
 
-    def look(self, *, numbered: bool) -> list[list[tuple[str, RegisterInfo]]]:  # noqa: ARG002 - the contract
+    def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:  # noqa: ARG002 - the contract
         """Workers that are not there hold nothing."""
         return [[] for _ in self.channels]
 
     def look_at(self, register: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
         """Workers that are not there hold nothing."""
         return [None for _ in self.channels]
+
+    def examine(
+        self,
+        register: str,  # noqa: ARG002 - the contract
+        function: Callable[..., Any],  # noqa: ARG002 - as above
+        arguments: tuple[Any, ...],  # noqa: ARG002 - as above
+        circles: Sequence[tuple[int, ...]],
+    ) -> list[Any]:
+        """Workers that are not there hold nothing."""
+        return [None for _ in circles]
 
     def positions(self) -> list[Position]:
         """Every worker executes what `places` says."""
@@ -188,6 +199,10 @@ class ScriptedLauncher:
         return [
             Account(registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0) for _ in self.channels
         ]
+
+    def records(self) -> list[Record]:
+        """Workers that are not there did nothing."""
+        return [Record() for _ in self.channels]
 
     def stop(self, timeout_s: float, through: int = 0) -> list[int]:
         """Note it; everybody has ended."""

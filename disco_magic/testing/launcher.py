@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.messages import Answer, Call, CellDone, Failed, Fetch, Reached, Run, Stop, Sync
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
+from disco_magic.testing.doubles import Gate
 from disco_magic.testing.stage import expect
 
 if TYPE_CHECKING:
@@ -137,6 +138,43 @@ def positions_say_what_every_worker_does(crew: Crew) -> None:
     expect(found == list(range(crew.size)), f"expected a position of each worker, in order, got {positions}")
 
 
+def records_say_what_every_worker_did(crew: Crew) -> None:
+    """A cell that has ended is in the record of each worker, with its label and its time."""
+    crew.run("1 + 1")
+    records = crew.launcher.records()
+    cells = [[span for span in record.spans if span.kind == "cell"] for record in records]
+    expect([len(spans) for spans in cells] == [1] * crew.size, f"expected a cell per worker, got {cells}")
+    for worker, (record, (cell,)) in enumerate(zip(records, cells, strict=True)):
+        expect(cell.worker == worker, f"worker {worker} has a span of another worker: {cell}")
+        inside = record.began_s <= cell.start_s <= cell.end_s <= record.until_s
+        expect(inside, f"a span outside of the record's time: {cell}, {record}")
+
+
+def values_are_examined_where_they_are(crew: Crew) -> None:
+    """Also while every worker sits in a call: by name and by number, of one worker and of several."""
+    crew.run("x = 2.0 + worker_id")
+    crew.send(lambda seq: Call(seq, 7, int, ("5",)))
+    crew.ask(7)
+    gate = Gate()
+    crew.send(lambda seq: Call(seq, 2, gate, ()))
+    try:
+        gate.arrived(crew.size)
+        examine = crew.launcher.examine
+        alone = [(worker,) for worker in range(crew.size)]
+        found = examine("x", pow, (2,), alone)
+        expect(found == [(2.0 + w) ** 2 for w in range(crew.size)], f"x squared on each worker, got {found}")
+        found = examine("#7", pow, (2,), alone)
+        expect(found == [25] * crew.size, f"the square of register 7 on each worker, got {found}")
+        last = crew.size - 1
+        found = examine("x", divmod, (), [(last, 0)])
+        expect(found == [divmod(2.0 + last, 2.0)], f"x of the last worker and of the first, got {found}")
+        for label in ("y", "#2", "#99", "#no", "_x", ""):
+            found = examine(label, pow, (2,), alone)
+            expect(found == [None] * crew.size, f"nobody has {label!r}, got {found}")
+    finally:
+        gate.open()
+
+
 def stopping_twice_is_no_error(crew: Crew) -> None:
     """The second stop finds nothing to do; also while an endless loop runs."""
     endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
@@ -153,6 +191,8 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
     an_interrupt_ends_what_runs_and_skips_what_was_sent,
     an_interrupt_of_an_idle_worker_does_nothing,
     positions_say_what_every_worker_does,
+    records_say_what_every_worker_did,
+    values_are_examined_where_they_are,
     stopping_twice_is_no_error,
 )
 

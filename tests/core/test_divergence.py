@@ -6,7 +6,14 @@ import pickle
 
 import pytest
 
-from disco_magic.core.divergence import CheckRow, Found, Held, compare, marked_everywhere
+from disco_magic.core.divergence import (
+    CheckRow,
+    Found,
+    Held,
+    compare,
+    marked_anywhere,
+    marked_everywhere,
+)
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import Divergence
 
@@ -133,6 +140,9 @@ def test_texts_that_look_alike_get_their_digests_too():
         (Held("dict", (0,)), "dict of 0"),
         (Held("DataFrame", (3, 2)), "DataFrame (3, 2)"),
         (Held("Net"), "Net"),
+        (Held("Point", elements="int"), "Point (int)"),
+        (Held("Net", marked=True), "Net, marked replicated"),
+        (Held("Net", marked=False), "Net, not marked"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
@@ -197,6 +207,123 @@ def test_a_mark_counts_if_all_workers_that_have_the_register_made_it():
     assert marked_everywhere({**both, 2: found({"w": FLOAT})[0]}) == frozenset()
 
 
+# --- marks -----------------------------------------------------------------------------------------
+
+
+def marks_of(*marked, circles=None, held=FLOAT):
+    """The rows of `w`, which the workers hold that stand in `marked`, and have marked if it says so."""
+    workers = {
+        number: Found(
+            frozenset(), frozenset({"w"} if mark else ()), {} if mark is None else {"w": (("w", held),)}
+        )
+        for number, mark in enumerate(marked)
+    }
+    circles = circles or (tuple(workers),)
+    rows = compare(workers, circles, names=["w"], by_value=marked_everywhere(workers), marks=True)
+    return CheckReport("Cell In[7]", tuple(workers), rows)
+
+
+def test_a_mark_that_some_workers_made_is_a_difference_of_its_own():
+    checked = marks_of(True, True, True, False)
+    assert checked["w"].aspects == ("mark",)
+    advice = "Mark a register on all workers that have it, `w = worker.replicated(w)`, or on none:"
+    assert checked.message.split("\n") == [
+        "Cell In[7]: 'w' is marked replicated on workers [0-2] only",
+        "",
+        "≠ w  mark  [0-2]  float32 (3, 4), marked replicated",
+        "           [3]    float32 (3, 4), not marked",
+        "",
+        f"{advice} `del` drops marks.",
+    ]
+
+
+def test_a_worker_without_the_register_has_no_say_in_its_mark():
+    checked = marks_of(True, False, None)
+    assert checked["w"].aspects == ("missing", "mark")
+    assert [who for _, who, _ in checked["w"].lines()] == ["[0]", "[1]", "[2]"]
+
+
+def test_a_mark_and_a_value_that_differ_are_told_together():
+    workers = found({"w": FLOAT}, {"w": DOUBLE})
+    workers[0] = Found(frozenset(), frozenset("w"), workers[0].registers)
+    rows = compare(workers, ((0, 1),), names=["w"], by_value=(), marks=True)
+    checked = CheckReport("Cell In[7]", (0, 1), rows)
+    assert checked["w"].aspects == ("dtype", "mark")
+    told = checked.message
+    assert "'w' differs: float32 (3, 4), marked replicated on worker 0, float64 (3, 4), not marked on" in told
+    assert "`w = worker.replicated(w)`" in told
+    assert "begins with an underscore" in told
+
+
+@pytest.mark.parametrize(
+    ("marked", "circles"),
+    [
+        ((True, True), None),
+        ((False, False), None),
+        ((True, None), None),
+        ((True, True, False, False), ((0, 1), (2, 3))),
+    ],
+)
+def test_workers_that_have_to_agree_on_a_mark_are_those_of_a_circle_that_hold_the_register(marked, circles):
+    assert "mark" not in marks_of(*marked, circles=circles)["w"].aspects
+
+
+def test_a_mark_that_only_a_part_of_a_group_made_is_told_with_the_group():
+    checked = marks_of(True, True, True, False, circles=((0, 1), (2, 3)))
+    assert checked.message.startswith("Cell In[7]: 'w' is marked replicated on worker 2 only in group 1\n")
+
+
+def test_marks_are_compared_where_that_was_asked_for_only():
+    workers = found({"w": FLOAT}, {"w": FLOAT})
+    workers[0] = Found(frozenset(), frozenset("w"), workers[0].registers)
+    assert compare(workers, ((0, 1),), names=["w"], by_value=())[0].aspects == ()
+    assert marked_anywhere(workers) == {"w"}
+
+
+# --- what was not looked at ------------------------------------------------------------------------
+
+
+NET = Held("Net", unseen="what is in Net")
+
+
+@pytest.mark.parametrize("by_value", [[], ["net"]])
+def test_what_was_not_looked_into_is_said_in_one_line(by_value):
+    checked = report({"net": NET, "n": INT}, {"net": NET, "n": INT}, by_value=by_value)
+    assert checked.ok
+    assert checked.summary.endswith("; not compared: net (what is in Net)")
+
+
+def test_parts_that_were_not_looked_into_are_told_once_with_their_register():
+    held = {
+        "p": PARAMS,
+        "p['a']": NET,
+        "p['b']": NET,
+        "p['c']": Held("dict", (1,), unseen="objects in a dict"),
+    }
+    checked = report({"p": held}, {"p": {**held, "p['w']": FLOAT}})
+    assert [row.name for row in checked] == ["p['w']"]
+    assert "not compared: p (what is in Net, objects in a dict)" in checked.message.split("\n")
+    assert checked.summary == "[0-1] different: p['w']; not compared: p (what is in Net, objects in a dict)"
+
+
+def test_what_only_one_worker_did_not_look_into_is_no_difference():
+    other = Held("Net", unseen="parts after the first 1,000")
+    checked = report({"net": NET}, {"net": other})
+    assert checked.ok
+    assert checked.summary.endswith("not compared: net (what is in Net, parts after the first 1,000)")
+
+
+def test_what_says_itself_that_it_could_not_be_compared_is_not_told_twice():
+    net = Held("Net", opaque="values of type Net cannot be compared", unseen="what is in Net")
+    summary = report({"net": net}, {"net": net}, by_value=["net"]).summary
+    assert summary == "[0-1] values not compared: net (values of type Net cannot be compared)"
+
+
+def test_fields_below_what_a_worker_has_not_got_are_missing_nowhere():
+    checked = report({"p": {"p": PARAMS, "p.w": PARAMS, "p.w.a": FLOAT}}, {"p": INT})
+    assert [row.name for row in checked] == ["p"]
+
+
 # --- the report ------------------------------------------------------------------------------------
 
 
@@ -242,6 +369,35 @@ def test_a_report_without_differences_is_true_and_raises_nothing():
         "Cell In[7]: [0-1] same type and shape: w",
         "  w  same  [0-1]  float32 (3, 4)",
     ]
+
+
+def test_of_hundreds_of_rows_the_error_shows_the_first_twenty_and_the_report_has_all():
+    names = [f"r{number}" for number in range(300)]
+    checked = report(dict.fromkeys(names, FLOAT), dict.fromkeys(names, DOUBLE))
+    with pytest.raises(Divergence) as caught:
+        checked.raise_if_differing()
+    lines = str(caught.value).split("\n")
+    assert lines[0].endswith("and 299 more differ")
+    assert sum(line.startswith("≠ r") for line in lines) == 20
+    assert "... and 280 more: the error's `report` has all of them" in lines
+    assert len(caught.value.report.differing) == 300
+    assert " more: " not in report(dict.fromkeys(names[:20], FLOAT), dict.fromkeys(names[:20], INT)).message
+
+
+def test_a_row_is_found_by_its_name_and_by_its_place_in_the_iteration():
+    checked = report({"a": FLOAT, "b": INT}, {"a": FLOAT, "b": FLOAT})
+    rows = list(checked)
+    assert [checked[place] for place in range(len(checked))] == rows
+    assert [checked[row.name] for row in rows] == rows
+    assert checked[-1] is rows[1]
+    assert checked[:1] == tuple(rows[:1])
+    assert "a" in checked
+    assert rows[0] in checked
+    assert "c" not in checked
+    with pytest.raises(KeyError, match="no row 'c'; there are: a, b"):
+        checked["c"]
+    with pytest.raises(IndexError):
+        checked[2]
 
 
 def test_a_report_of_nothing_says_so():

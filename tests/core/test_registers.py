@@ -79,3 +79,24 @@ def test_one_registers_content_is_its_value_its_poison_or_nothing():
     bad = poison()
     file.poison(2, bad)
     assert [file.content(1), file.content(2), file.content(3)] == [None, bad, ABSENT]
+
+
+def test_a_label_stands_for_a_name_or_a_number():
+    file = RegisterFile({"_hidden": 0, "x": 1, 5: "five", "none": None})
+    file.set(7, "seven")
+    bad = poison()
+    file.poison(8, bad)
+    labels = ("x", "none", "#7", "#8")
+    assert [file.labelled(label) for label in labels] == [1, None, "seven", bad]
+    assert {file.labelled(label) for label in ("y", "_hidden", "5", "#9", "#", "#x", "#-7", "")} == {ABSENT}
+
+
+def test_a_key_of_a_users_class_is_not_asked_whether_it_is_a_label():
+    class Key:
+        def __hash__(self):
+            return hash("x")
+
+        def __eq__(self, other):
+            raise AssertionError("a user's code ran")
+
+    assert RegisterFile({Key(): 1}).labelled("x") is ABSENT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row, merge
@@ -37,13 +39,22 @@ def test_statistics_and_text_do_not_make_a_row_differ():
     [
         ((A, A, B), (False, False, True)),
         ((B, A, A), (True, False, False)),
-        ((A, B), (False, True)),
         ((A, None, A), (False, True, False)),
+        ((A, None), (False, True)),
         ((A,), (False,)),
     ],
 )
 def test_the_odd_ones_differ_from_the_most_frequent_cell_the_first_of_equals(cells, odd):
     assert Row("x", cells).odd() == odd
+
+
+def test_where_every_worker_has_its_own_value_only_another_kind_is_odd():
+    third, other = replace(A, fingerprint=b"c"), replace(A, fingerprint=b"d", dtype="int8")
+    assert Row("x", (A, B)).odd() == (False, False)
+    assert Row("x", (A, B, third)).odd() == (False, False, False)
+    assert Row("x", (A, B, other)).odd() == (False, False, True)
+    assert Row("x", (A, B, None)).odd() == (False, False, True)
+    assert Row("x", (A, B, third)).differs
 
 
 def test_merging_puts_workers_side_by_side_in_order_of_first_appearance():

@@ -17,6 +17,7 @@ from disco_magic.functions.context import Topology, WorkerContext, enter_worker
 from disco_magic.functions.divergence import Survey, look, survey
 from disco_magic.functions.gaps import Sample, gap
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
+from tests.functions.conftest import without_address
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -165,6 +166,35 @@ def test_a_list_that_contains_itself_comes_to_an_end_and_says_so():
     assert [part.opaque for part in found.values()] == [""] * 8 + ["it lies in more than 8 containers"]
 
 
+@pytest.mark.parametrize(
+    ("value", "unseen"),
+    [
+        (object(), "what is in object"),
+        (Tensor(), ""),
+        (len, ""),
+        (np, ""),
+        (Tensor, ""),
+        (np.array([object()]), "objects in an array"),
+        ({(1, 2)}, "objects in a set"),
+        ({frozenset(): 1}, ""),
+        ({frozenset(): []}, "objects in a dict"),
+        ({1: 2}, ""),
+    ],
+    ids=without_address,
+)
+@pytest.mark.parametrize("values", [False, True])
+def test_what_is_not_looked_into_is_said_whether_values_are_compared_or_not(value, unseen, values):
+    assert held(value, values=values).unseen == unseen
+
+
+def test_what_lies_too_deep_or_comes_too_late_is_said_in_all_modes():
+    endless = []
+    endless.append(endless)
+    assert [part.unseen for part in parts(endless).values()] == [""] * 8 + ["parts in more than 8 containers"]
+    assert parts([[] for _ in range(1001)])["v"].unseen == "parts after the first 1,000"
+    assert parts([[] for _ in range(1000)])["v"].unseen == ""
+
+
 def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
     many = [[] for _ in range(1001)]
     assert parts(many[:1000], values=True)["v"].opaque == ""
@@ -286,7 +316,9 @@ def stage():
         ("class A:\n    w = worker.replicated(np.zeros(2))", set()),
         ("class A:\n    w = worker.replicated(np.zeros(2))\nx = A.w", {"x"}),
         ("w = worker.replicated(np.zeros(2)) + 1", set()),
-        ("_w = worker.replicated(np.zeros(2))", set()),
+        ("w = np.zeros(2); _ = worker.replicated(w)", {"w"}),
+        ("w = _w = worker.replicated(np.zeros(2))", {"w"}),
+        ("def f(): return worker.replicated(_kept)\n_kept = np.zeros(2); x = f()", {"x"}),
     ],
 )
 def test_a_mark_goes_to_the_name_that_the_value_gets(stage, source, names):
@@ -316,6 +348,21 @@ def test_replicated_returns_its_value_or_a_tuple_of_them(stage):
 )
 def test_a_number_that_gets_no_name_cannot_be_marked(stage, source):
     with pytest.raises(UsageMistake, match=r"write `step = worker.replicated\(step\)`"):
+        stage.run(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("_w = worker.replicated(np.zeros(2))", "_w"),
+        ("_n = worker.replicated(3)", "_n"),
+        ("_w = np.zeros(2); worker.replicated(_w)", "_w"),
+        ("_w = np.zeros(2); x = {'w': worker.replicated(_w)}", "_w"),
+    ],
+)
+def test_a_name_that_is_no_register_cannot_be_marked(stage, source, name):
+    # The mark was lost without a word.
+    with pytest.raises(UsageMistake, match=f"'{name}' begins with an underscore, so it is no register"):
         stage.run(source)
 
 

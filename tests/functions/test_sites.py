@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import sys
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ import disco_magic
 from disco_magic.functions import sites
 from disco_magic.functions.context import worker
 from disco_magic.functions.sites import Site, call_site, runtime_file
+from disco_magic.functions.tracebacks import error_text
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,40 @@ def test_a_thread_without_a_line_of_the_user_has_no_site():
     thread.start()
     thread.join()
     assert found == [Site("", 0)]
+
+
+@pytest.fixture
+def labeller():
+    def name(filename):
+        return {"/tmp/ipykernel_1/23.py": "Cell In[5]"}.get(filename)  # noqa: S108 - no file, a name
+
+    sites.add_labeller(name)
+    yield name
+    sites.remove_labeller(name)
+
+
+def test_a_front_end_can_name_the_files_that_it_compiles(labeller):
+    site = Site("/tmp/ipykernel_1/23.py", 2)  # noqa: S108 - as above
+    assert str(site) == "Cell In[5], line 2"
+    assert site.is_labelled
+    assert not Site("other.py", 2).is_labelled
+    sites.label(site.filename, "Cell In[6]")
+    assert str(site) == "Cell In[6], line 2"
+    sites.forget(site.filename)
+    sites.remove_labeller(labeller)
+    assert not site.is_labelled
+
+
+def test_the_line_of_a_stack_is_the_innermost_that_a_front_end_has_named(labeller):
+    names = {"look": lambda: sites.cell_site(sys._getframe())}
+    exec(compile("def f():\n    return look()", "/tmp/ipykernel_1/23.py", "exec"), names)  # noqa: S108 - as above
+    assert str(names["f"]()) == "Cell In[5], line 2"
+    assert sites.cell_site(None) is None
+
+
+def test_the_traceback_of_a_function_of_a_plain_cell_names_the_cell(labeller):
+    names = {}
+    exec(compile("def f():\n    1 / 0", "/tmp/ipykernel_1/23.py", "exec"), names)  # noqa: S108 - as above
+    with pytest.raises(ZeroDivisionError) as caught:
+        names["f"]()
+    assert 'File "Cell In[5]", line 2, in f' in error_text(caught.value)

@@ -16,6 +16,7 @@ from disco_magic.errors import (
     UnknownName,
     UsageMistake,
     WorkerError,
+    WorkerInterrupt,
 )
 from disco_magic.functions.gaps import Sample
 from disco_magic.loader.plan import Shard
@@ -122,10 +123,41 @@ def test_without_names_the_values_of_marked_registers_are_compared(session):
     assert differing(s.check(values=True)) == {"w": ("value",)}
 
 
-def test_a_mark_that_only_some_workers_made_does_not_count(session):
+def test_a_mark_that_only_some_workers_made_is_a_difference(session):
+    s = session(3)
+    s.run("w = np.zeros(2)\nif worker_id: w = worker.replicated(w)")
+    report = s.check(values=True)
+    assert differing(report) == {"w": ("mark",)}
+    assert "'w' is marked replicated on workers [1-2] only" in report.message
+    assert s.check(), "types are asked for, no marks"
+    assert s.check("w", values=True), "names say what is compared, no marks"
+
+
+def test_what_is_in_objects_is_said_not_to_be_compared(session):
     s = session(2)
-    s.run("w = np.full(2, worker_id)\nif worker_id: w = worker.replicated(w)")
-    assert s.check(values=True)
+    s.run("class Net:\n    pass\nnet = Net(); deep = [[Net()]]; net.w = np.zeros(worker_id)")
+    report = s.check()
+    assert report
+    words = "not compared: net (what is in Net), deep (what is in Net)"
+    assert report.summary.endswith(words)
+    assert report.rows[0].name == "Net"
+
+
+def test_fields_of_dataclasses_and_named_tuples_are_compared_on_every_worker(session):
+    s = session(3)
+    s.run(
+        "from dataclasses import dataclass\nfrom collections import OrderedDict\n"
+        "from typing import NamedTuple\n"
+        "@dataclass\nclass State:\n    w: object\n    step: int\n"
+        "class Pair(NamedTuple):\n    a: object\n    b: object\n"
+        "x = State(np.zeros(2 + (worker_id == 1)), 3)\n"
+        "y = OrderedDict(w=Pair(np.zeros(3), [np.zeros(worker_id)]))\n"
+        "z = State(np.full(3, worker_id), worker_id)"
+    )
+    assert differing(s.check()) == {"x.w": ("shape",), "y['w'].b[0]": ("shape",)}
+    report = s.check("z", values=True)
+    assert differing(report) == {"z": ("value",), "z.w": ("value",)}
+    assert "by up to 2" in report["z.w"].gap
 
 
 def test_arrays_whose_values_differ_say_by_how_much(session):
@@ -273,11 +305,26 @@ def test_ctrl_c_ends_a_check(gated, gate):
     gate.arrived()
     striker = threading.Thread(target=interrupt_main, daemon=True)
     striker.start()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^Disco session \d+: the check was interrupted") as caught:
         s.check()
+    assert caught.value.__context__ is None
+    assert len(caught.traceback) == 3  # of this function, `check`, and what raises: no frame of the wait
     striker.join()
     gate.open()
     pending.wait()
+
+
+def test_a_worker_that_checks_another_session_is_interrupted_as_such(session):
+    # A WorkerInterrupt is a KeyboardInterrupt too; whoever ends the command looks for its class.
+    s = session(1)
+
+    def struck(*_):
+        raise WorkerInterrupt
+
+    s._asked = struck
+    with pytest.raises(WorkerInterrupt):
+        s.check()
+    del s._asked
 
 
 def test_a_check_raises_what_failed_before_it(session):

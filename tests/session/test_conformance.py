@@ -107,12 +107,21 @@ class Confused(ThreadLauncher):
         return super().start(lambda event: deliver(event._replace(worker=0)))
 
 
+class Waiting(ThreadLauncher):
+    """A launcher that looks at values of idle workers only."""
+
+    def examine(self, register, function, arguments, circles):
+        found = super().examine(register, function, arguments, circles)
+        return [None if any(self.backlog()) else each for each in found]
+
+
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
         (Deaf, "an_interrupt_ends_what_runs_and_skips_what_was_sent"),
         (Silent, "positions_say_what_every_worker_does"),
         (Confused, "every_worker_answers"),
+        (Waiting, "values_are_examined_where_they_are"),
     ],
 )
 def test_a_faulty_launcher_is_found_and_the_broken_rule_named(kind, check):

@@ -1,0 +1,138 @@
+"""What a timeline adds up to: seconds per worker, and who keeps the others waiting."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.words import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.core.timeline import Meeting, Span, Timeline
+
+HEADER: Final = ("worker", "running", "waiting", "idle", "errors", "came last", "others waited")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One worker in a timeline's window.
+
+    Attributes:
+        worker: its id.
+        running_s: seconds in commands and not waiting.
+        waiting_s: seconds asleep in collectives and `recv`, for others.
+        idle_s: the rest. Commands too short to be recorded count as idle; `session.stats()` has them all.
+        errors: commands that failed.
+        came_last: in how many collectives it was the last member to come.
+        others_waited_s: how long the others waited for it there, all together.
+    """
+
+    worker: int
+    running_s: float
+    waiting_s: float
+    idle_s: float
+    errors: int
+    came_last: int
+    others_waited_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a timeline's window adds up to.
+
+    Attributes:
+        workers: one per worker that is shown.
+        collectives: how many collectives of several workers all members came to.
+    """
+
+    workers: tuple[Spent, ...]
+    collectives: int
+
+    @property
+    def sentence(self) -> str:
+        """Who keeps the others waiting; empty if nobody had to wait."""
+        worst = max(self.workers, key=lambda each: each.others_waited_s)
+        if not worst.others_waited_s:
+            return ""
+        of = f"{self.collectives:,} collective{'' if self.collectives == 1 else 's'}"
+        return (
+            f"worker {worst.worker} came last to {worst.came_last:,} of {of}; "
+            f"the others waited {human_seconds(worst.others_waited_s)} for it, all together"
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text, a row per worker; see `HEADER`."""
+        return [
+            (
+                str(each.worker),
+                human_seconds(each.running_s),
+                human_seconds(each.waiting_s),
+                human_seconds(each.idle_s),
+                f"{each.errors:,}",
+                f"{each.came_last:,} of {self.collectives:,}",
+                human_seconds(each.others_waited_s),
+            )
+            for each in self.workers
+        ]
+
+
+def summarize(timeline: Timeline) -> Summary:
+    """Add up a timeline's window."""
+    meetings = _meetings(timeline)
+    came_last: Counter[int] = Counter()
+    waited: defaultdict[int, float] = defaultdict(float)
+    for members in meetings:
+        last = max(members, key=lambda span: span.start_s)
+        came_last[last.worker] += 1
+        waited[last.worker] += sum(last.start_s - span.start_s for span in members)
+    return Summary(
+        tuple(_spent(timeline, worker, came_last[worker], waited[worker]) for worker in timeline.workers),
+        len(meetings),
+    )
+
+
+def _meetings(timeline: Timeline) -> list[list[Span]]:
+    """The collectives that all members have come to, the last one within the window."""
+    groups: defaultdict[Meeting, list[Span]] = defaultdict(list)
+    for span in timeline.spans:
+        if span.kind == "collective" and span.meeting is not None:
+            groups[span.meeting].append(span)
+    return [
+        spans
+        for (members, _, _), spans in groups.items()
+        if len(spans) == len(members)
+        and timeline.start_s <= max(span.start_s for span in spans) <= timeline.end_s
+    ]
+
+
+def _spent(timeline: Timeline, worker: int, came_last: int, others_waited_s: float) -> Spent:
+    start, end = timeline.known_from_s(worker), timeline.end_s
+    lane = timeline.lane(worker)
+    busy_s = covered([span for span in lane if span.kind != "error"], start, end)
+    waiting_s = covered([span for span in lane if span.kind == "waiting"], start, end)
+    errors = sum(span.kind == "error" and start <= span.start_s for span in lane)
+    return Spent(
+        worker, busy_s - waiting_s, waiting_s, end - start - busy_s, errors, came_last, others_waited_s
+    )
+
+
+def covered(spans: Iterable[Span], start_s: float, end_s: float) -> float:
+    """Seconds between two moments in which at least one of the spans goes on."""
+    return sum(end - start for start, end in stretches(spans, start_s, end_s))
+
+
+def stretches(spans: Iterable[Span], start_s: float, end_s: float) -> Sequence[tuple[float, float]]:
+    """(from, to) of all times between two moments in which at least one of the spans goes on, in order."""
+    found: list[tuple[float, float]] = []
+    for span in sorted(spans, key=lambda span: span.start_s):
+        start, end = max(span.start_s, start_s), min(span.end_s, end_s)
+        if start >= end:
+            continue
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found

@@ -1,0 +1,224 @@
+"""Who did what when: what workers have recorded, as plain data that pictures, traces and tests read.
+
+::
+
+    Recorder, one per worker --> Record --> Timeline --> summary()    seconds per worker, who came last
+                                                     --> to_chrome()  trace events, for Perfetto
+                                                     --> str()        a picture for terminals
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from disco_magic.core.lanes import picture
+from disco_magic.core.spending import Summary, summarize
+from disco_magic.core.trace import trace_of, write_trace
+from disco_magic.errors import UsageMistake, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+    from typing import Any
+
+Kind = Literal["cell", "call", "calls", "copy", "collective", "waiting", "error"]
+COMMANDS: Final = frozenset({"cell", "call", "calls", "copy"})
+"""Kinds of spans that are commands; all others lie within one of these."""
+
+# members, command, and the how many-th collective of that command and those members.
+Meeting = tuple[tuple[int, ...], int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took a worker some time.
+
+    Attributes:
+        worker: its id.
+        kind: ``"cell"``, ``"call"`` (one command), ``"calls"`` (several small ones without a pause),
+            ``"copy"`` (to or from the controller), ``"collective"`` (all of it; also send and recv),
+            ``"waiting"`` (the part of a collective asleep for others), ``"error"`` (a moment).
+        label: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``allreduce(float32 (3,), op=sum)``.
+        start_s, end_s: seconds; in a `Timeline` since its session's workers were started.
+        site: the line of the user's code, where there is one.
+        detail: more in words.
+        unfinished: it was going on when the timeline was taken; `end_s` is that moment.
+        meeting: what the same collective has in common on all its members; None if it is none, or of one.
+    """
+
+    worker: int
+    kind: Kind
+    label: str
+    start_s: float
+    end_s: float
+    site: str = ""
+    detail: str = ""
+    unfinished: bool = False
+    meeting: Meeting | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.end_s - self.start_s
+
+    def __str__(self) -> str:
+        said = [self.label, self.site, self.detail, "unfinished" if self.unfinished else ""]
+        return ", ".join(filter(None, said))
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a launcher knows of one worker; times in seconds of the performance counter.
+
+    Attributes:
+        spans: what is kept.
+        began_s: when the worker began.
+        until_s: when the record was taken, or the worker ended.
+        whole_from_s: everything since then is kept.
+        dropped: how many spans are not kept any more.
+    """
+
+    spans: tuple[Span, ...] = ()
+    began_s: float = 0.0
+    until_s: float = 0.0
+    whole_from_s: float = 0.0
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Timeline:
+    """What the workers of a session did and when; ``session.timeline()`` makes it.
+
+    Shows itself as a lane per worker; `summary` has the numbers, `save` writes a trace for Perfetto.
+
+    Attributes:
+        session_id: number of the session.
+        num_workers: how many workers it has.
+        spans: in order of their beginning; of all workers, also of those that are not shown.
+        start_s, end_s: the window that is shown, seconds since the workers were started.
+        whole_from_s: per worker, since when everything is kept; before, the oldest spans were dropped.
+        dropped: per worker, how many spans were dropped.
+        workers: ids of those that are shown.
+    """
+
+    session_id: int
+    num_workers: int
+    spans: tuple[Span, ...]
+    start_s: float
+    end_s: float
+    whole_from_s: tuple[float, ...]
+    dropped: tuple[int, ...]
+    workers: tuple[int, ...]
+
+    @classmethod
+    def of_records(cls, session_id: int, records: Sequence[Record]) -> Timeline:
+        """The records of all workers side by side; time begins when the first worker did."""
+        origin = min(record.began_s for record in records)
+        spans = [
+            replace(span, start_s=span.start_s - origin, end_s=span.end_s - origin)
+            for record in records
+            for span in record.spans
+        ]
+        return cls(
+            session_id,
+            len(records),
+            tuple(sorted(spans, key=_order)),
+            0.0,
+            max(record.until_s for record in records) - origin,
+            tuple(record.whole_from_s - origin for record in records),
+            tuple(record.dropped for record in records),
+            tuple(range(len(records))),
+        )
+
+    def between(self, start_s: float, end_s: float) -> Timeline:
+        """The part of this timeline from `start_s` to `end_s`, seconds since the workers were started.
+
+        Raises:
+            UsageMistake: it ends before it begins, or nothing of it was recorded.
+        """
+        if not start_s < end_s:
+            raise UsageMistake(
+                f"timeline: from {start_s} s to {end_s} s is no time; expected two times in seconds, the "
+                "earlier one first"
+            )
+        if end_s <= self.start_s or start_s >= self.end_s:
+            raise UsageMistake(
+                f"timeline: there is nothing from {start_s:g} s to {end_s:g} s; this one is from "
+                f"{self.start_s:g} s to {self.end_s:g} s"
+            )
+        return replace(self, start_s=max(start_s, self.start_s), end_s=min(end_s, self.end_s))
+
+    def last(self, seconds: float) -> Timeline:
+        """The last `seconds` of this timeline.
+
+        Raises:
+            UsageMistake: `seconds` is not above 0.
+        """
+        if not seconds > 0:
+            raise UsageMistake(f"timeline: the last {seconds} seconds are no time; expected a number above 0")
+        return replace(self, start_s=max(self.start_s, self.end_s - seconds))
+
+    def of(self, workers: Iterable[int]) -> Timeline:
+        """The lanes of these workers only; who kept them waiting is still known.
+
+        Raises:
+            UsageMistake: one of them does not exist, or there is none.
+        """
+        chosen = tuple(sorted(set(workers)))
+        if not chosen or not set(chosen) <= set(range(self.num_workers)):
+            raise UsageMistake(
+                f"timeline: workers {list(chosen)} were asked for; expected some of "
+                f"{ranges(range(self.num_workers))}"
+            )
+        return replace(self, workers=chosen)
+
+    def lane(self, worker: int) -> list[Span]:
+        """What one worker did in the window, in order; what only partly lies in it is whole."""
+        return [
+            span
+            for span in self.spans
+            if span.worker == worker and span.start_s <= self.end_s and span.end_s >= self.start_s
+        ]
+
+    def known_from_s(self, worker: int) -> float:
+        """Since when the window is known of a worker; its beginning, unless something was dropped."""
+        return min(max(self.start_s, self.whole_from_s[worker]), self.end_s)
+
+    @property
+    def remark(self) -> str:
+        """What is missing in the window, in words; empty if nothing is."""
+        lost = [worker for worker in self.workers if self.known_from_s(worker) > self.start_s]
+        lost = [worker for worker in lost if self.dropped[worker]]
+        if not lost:
+            return ""
+        count = sum(self.dropped[worker] for worker in lost)
+        since = max(self.known_from_s(worker) for worker in lost)
+        return (
+            f"{count:,} older spans of workers {ranges(lost)} were dropped; all is kept since {since:.3f} s"
+        )
+
+    def summary(self) -> Summary:
+        """Seconds running, waiting and idle per worker, and who keeps the others waiting, in the window."""
+        return summarize(self)
+
+    def to_chrome(self) -> dict[str, Any]:
+        """The window as trace events: what chrome://tracing and https://ui.perfetto.dev open."""
+        return trace_of(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write `to_chrome` as JSON to a file; one of that name is replaced.
+
+        Raises:
+            UsageMistake: `path` is a directory, or its directory does not exist or cannot be written to.
+        """
+        write_trace(self, path)
+
+    def __repr__(self) -> str:
+        return picture(self)
+
+
+def _order(span: Span) -> tuple[float, float, int]:
+    """By beginning; of those that begin together the one that contains the other first."""
+    depth = 0 if span.kind in COMMANDS else 1 if span.kind == "collective" else 2
+    return span.start_s, -span.end_s, depth

@@ -1,0 +1,104 @@
+"""How a worker's command ends: what it leaves in registers, and who is told.
+
+Told in this order: the worker's own record, the plane (who waits for it there), the controller.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.functions.tracebacks import failure_of, traceback_of
+
+if TYPE_CHECKING:
+    import contextvars
+    from _thread import LockType
+    from collections.abc import Callable
+
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interpreter import Interpreter
+    from disco_magic.core.messages import Command, Event
+    from disco_magic.core.registers import RegisterFile
+    from disco_magic.errors import Failure
+    from disco_magic.functions.running import CellRunner, CellScope
+    from disco_magic.lane import Lane
+    from disco_magic.recorder import Recorder
+
+NOTHING: Final = object()
+"""The value of a command that has none yet."""
+
+
+class Ending:
+    """The ends of commands; mixed into `Serving`, which has these attributes."""
+
+    id: int
+    mutex: LockType
+    plane: Plane
+    deliver: Callable[[Event], None]
+    scopes: dict[int, tuple[CellScope, contextvars.Context]]
+    recorder: Recorder
+    cells: CellRunner
+    registers: RegisterFile
+    interpreter: Interpreter
+
+    def _complete(self, command: Command, value: Any) -> None:
+        self.recorder.closes(command, self.interpreter.describe)
+        event = self.interpreter.finish(command, value)
+        self.scopes.pop(command.seq, None)
+        # Before anybody is told that the command is over; as in `serve`.
+        self.plane.left[self.id] = command.seq
+        if self.plane.waiting:
+            self.plane.leave(self.id, command.seq)
+        if event is not None:
+            self.deliver(event)
+
+    def _check_mail(self, command: Command) -> None:
+        unread = self.plane.unread(self.id, command.seq)
+        if unread:
+            raise PlaneMismatch(f"worker {self.id} finished without receiving {'; '.join(unread)}")
+
+    def _has_read_all(self, command: Command) -> bool:
+        """Whether a call that returned has received all messages sent to it; otherwise it has failed."""
+        try:
+            self._check_mail(command)
+        except PlaneMismatch as error:
+            self.fail(command, error)
+            return False
+        return True
+
+    def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
+        """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
+        failure: Failure | None = None
+        if value is NOTHING and lane.interrupted is None:
+            try:  # while the claim stands: telling an error runs its __str__, which may block
+                failure = self.failure(command, error)
+            except WorkerInterrupt as struck:
+                error = struck
+        with self.mutex:
+            interrupted = lane.end()
+            if lane.abandoned:
+                return False
+        if value is not NOTHING and not interrupted:
+            # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
+            self._complete(command, value)
+            return True
+        self.registers.kill(command.kills)  # what struck may have struck there
+        if interrupted and not issubclass(type(error), WorkerInterrupt):
+            # Whatever came out of interrupted code, a cancelled await for instance, came out because of it.
+            error, failure = WorkerInterrupt().with_traceback(traceback_of(error)), None
+        self.fail(command, error, failure)
+        return True
+
+    def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
+        """End `command` with `error`: poison its register, tell the plane and the controller."""
+        failure = failure or self.failure(command, error)
+        elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
+        event = self.interpreter.fail(command, failure, elapsed_s)
+        self.scopes.pop(command.seq, None)
+        self.recorder.fails(command, failure.summary, self.interpreter.describe)
+        self.plane.leave(self.id, command.seq, failure)
+        self.deliver(event)
+
+    def failure(self, command: Command, error: BaseException) -> Failure:
+        """What `error` means on this worker, with the user's own frames only."""
+        return failure_of(self.id, command.seq, self.interpreter.describe(command), error)

@@ -1,0 +1,238 @@
+"""How the elements of an array are reached, wherever it lives: a part at a time, as an array of NumPy.
+
+Looked at from outside of the worker, while it may be writing: what is read may be half old and half new. No
+code of the value's own runs, and the whole of it is never copied.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from disco_magic.errors import DiscoError, UsageMistake, class_name, words
+from disco_magic.functions.samples import sample_of
+from disco_magic.functions.windows import NoPicture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from disco_magic.functions.windows import Cut, Shape
+
+    Progress = Callable[[int, int], object]
+
+Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
+
+# Elements that are looked at together: 8 MiB as float64.
+CHUNK: Final = 1 << 20
+
+
+class Stopped(DiscoError):
+    """A caller's `progress` returned False; there is no result."""
+
+
+class Elements(Protocol):
+    """An array.
+
+    Attributes:
+        shape: of the whole.
+        name: of the element type, ``float32``.
+    """
+
+    shape: Shape
+    name: str
+
+    def __getitem__(self, index: Index) -> Array:
+        """A part, to be read at once: a view where that is possible. Whole numbers drop their axis."""
+
+    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
+        """Of a part some lines: for each of its axes which, None for all."""
+
+    def sample(self, count: int) -> Array:
+        """At most `count` elements, spread over all of it, as an array of one axis."""
+
+
+def elements_of(value: Any) -> Elements:
+    """The elements of an array of NumPy, CuPy or PyTorch, or a number of NumPy's.
+
+    Raises:
+        NoPicture: it is none of these.
+    """
+    kind = type(value)
+    home = str(kind.__module__).partition(".")[0]
+    if issubclass(kind, np.ma.MaskedArray):
+        raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")
+    if issubclass(kind, np.ndarray | np.generic):
+        return HostElements(np.asarray(value))
+    if home == "cupy" and kind.__name__ == "ndarray":
+        return _of_cupy(value)
+    if home == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+        return _of_torch(value)
+    raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
+
+
+class HostElements:
+    """Those of an array of NumPy."""
+
+    def __init__(self, array: Array) -> None:
+        self.shape = array.shape
+        self.name = str(array.dtype)
+        self._array = array
+
+    def __getitem__(self, index: Index) -> Array:
+        return np.asarray(self._array[index])
+
+    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
+        """See `Elements`."""
+        return np.asarray(_lines(self._array[index], chosen))
+
+    def sample(self, count: int) -> Array:
+        """See `Elements`."""
+        return sample_of(self._array, count)[0]
+
+
+class DeviceElements:
+    """Those of an array that may be in the memory of a device: only what is looked at comes from there.
+
+    Args:
+        array: has a shape and can be indexed with slices and lists.
+        name: of the element type.
+        fetch: copies an array like it to the host.
+        near: makes its device the current one.
+    """
+
+    def __init__(
+        self,
+        array: Any,
+        name: str,
+        fetch: Callable[[Any], Array],
+        near: AbstractContextManager[Any] | None = None,
+    ) -> None:
+        self.shape = tuple(map(int, array.shape))
+        self.name = name
+        self._array = array
+        self._fetch = fetch
+        self._near = near or nullcontext()
+
+    def __getitem__(self, index: Index) -> Array:
+        return self.lines(index, [])
+
+    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
+        """See `Elements`."""
+        try:
+            with self._near:
+                return self._fetch(_lines(self._array[index], chosen))
+        except Exception as reason:  # a sparse or quantized tensor, one without data, a device that is lost
+            raise NoPicture(f"its elements cannot be read: {words(reason)}") from reason
+
+    def sample(self, count: int) -> Array:
+        """See `Elements`; single elements at odd distances, not to look at a few columns only."""
+        steps = [1] * len(self.shape)
+
+        def left(axis: int) -> int:
+            return -(-self.shape[axis] // steps[axis])
+
+        while math.prod(map(left, range(len(steps)))) > count:
+            longest = max(range(len(steps)), key=left)
+            steps[longest] = steps[longest] * 2 + 1
+        return self[tuple(slice(None, None, step) for step in steps)].reshape(-1)
+
+
+def _of_cupy(array: Any) -> DeviceElements:
+    return DeviceElements(array, str(array.dtype), lambda part: np.asarray(part.get()), array.device)
+
+
+def _of_torch(tensor: Any) -> DeviceElements:
+    name = str(tensor.dtype).removeprefix("torch.")
+    # NumPy has no such types; float32 holds all of their numbers.
+    lacking = name.startswith(("bfloat16", "float8"))
+
+    def fetch(part: Any) -> Array:
+        return np.asarray((part.float() if lacking else part).numpy(force=True))
+
+    return DeviceElements(tensor.detach(), name, fetch)
+
+
+def _lines(part: Any, chosen: list[list[int] | None]) -> Any:
+    """Some lines of a part; the longest axis first, so that little is copied on the way."""
+    longest = sorted(range(len(chosen)), key=lambda axis: part.shape[axis], reverse=True)
+    for axis in longest:
+        if chosen[axis] is not None:
+            part = part[(slice(None),) * axis + (chosen[axis],)]
+    return part
+
+
+def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array:
+    """The elements of some rows and columns of a cut, as an array of two axes."""
+    index = cut.to(slice(rows.start, rows.stop), slice(columns.start, columns.stop))
+    return cut.arranged(elements[index])
+
+
+class Walk:
+    """Goes through arrays in parts, and says how far it has come.
+
+    Args:
+        total: elements that will be gone through.
+        chunk: elements of a part at most.
+        progress: called as ``progress(done, total)`` after each part; False stops.
+    """
+
+    def __init__(self, total: int, chunk: int, progress: Progress | None) -> None:
+        self.chunk = chunk
+        self._done, self._total = 0, total
+        self._progress = progress
+
+    def parts(self, shape: Shape) -> Iterator[tuple[slice, ...]]:
+        """Indices of parts, all of an array of `shape`, in the order of C.
+
+        Raises:
+            Stopped: `progress` returned False before the end.
+        """
+        for index in _parts(shape, self.chunk):
+            yield index
+            self.passed(math.prod(part.stop - part.start for part in index))
+
+    def passed(self, count: int) -> None:
+        """So many more elements were gone through.
+
+        Raises:
+            Stopped: `progress` returned False before the end.
+        """
+        self._done += count
+        if self._progress is None:
+            return
+        if self._progress(self._done, self._total) is False and self._done < self._total:
+            raise Stopped(f"stopped after {self._done:,} of {self._total:,} elements")
+
+
+def _parts(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
+    if 0 in shape:
+        return
+    split = 0  # the first axis of which one index is no more than a chunk
+    while split < len(shape) - 1 and math.prod(shape[split + 1 :]) > chunk:
+        split += 1
+    if split == len(shape):
+        yield ()
+        return
+    length = max(1, chunk // math.prod(shape[split + 1 :]))
+    spans = [range(0, shape[split], length)]
+    rest = tuple(slice(0, each) for each in shape[split + 1 :])
+    for *outer, start in product(*map(range, shape[:split]), *spans):
+        here = tuple(slice(position, position + 1) for position in outer)
+        yield (*here, slice(start, min(start + length, shape[split])), *rest)
+
+
+def check_count(what: str, given: object) -> int:
+    """`given`, a number of elements, lines or bins.
+
+    Raises:
+        UsageMistake: it is no whole number of at least 1.
+    """
+    if type(given) is not int or given < 1:
+        raise UsageMistake(f"{what} is {given!r}, expected a whole number of at least 1")
+    return given

@@ -1,0 +1,203 @@
+"""What is in a value: the parts of containers, named tuples, dataclass instances and data frames.
+
+Only what can be had without running the user's code: no ``__iter__``, ``__hash__``, ``__eq__`` or property of
+their classes is called, and none of their metaclasses either. So containers of exactly the types below are
+looked into, and instances of classes whose attributes are found in their dictionaries.
+"""
+
+from __future__ import annotations
+
+import abc
+import sys
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass
+from itertools import starmap
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.functions.fingerprint import PLAIN
+from disco_magic.functions.registry import WORKER_MODULE
+
+# Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
+_PLAIN: Final = frozenset(map(id, PLAIN))
+_DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
+_ORDERED: Final = id(OrderedDict)
+_LISTS: Final = frozenset(map(id, (list, tuple, deque)))
+_SETS: Final = frozenset(map(id, (set, frozenset)))
+_METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
+# They are what they are called.
+_ATOMS: Final = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+    np.dtype,
+    np.ufunc,
+)
+_FRAMES: Final = ("pandas", "polars")
+_NAME: Final = type.__dict__["__qualname__"]
+_MODULE: Final = type.__dict__["__module__"]
+_MRO: Final = type.__dict__["__mro__"]
+_DICT: Final = type.__dict__["__dict__"]
+_NONE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a data frame: its dtype as text, or None where that cannot be said."""
+
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is in a value.
+
+    Attributes:
+        items: all of it.
+        pairs: how each is written behind the value's name, ``['a']``, ``[0]`` or ``.a``, and what it is; None
+            where there are no names for it: a set, a dict whose keys are objects.
+        shape: the number of items; of a data frame, rows and columns; None for an object with fields.
+        in_order: whether the order of the items is part of the value.
+    """
+
+    items: list[Any]
+    pairs: list[tuple[str, Any]] | None
+    shape: tuple[int, ...] | None
+    in_order: bool = True
+
+
+def is_plain(kind: type) -> bool:
+    """Whether values of this type are numbers or text, that have no parts."""
+    return id(kind) in _PLAIN or issubclass(kind, np.generic)
+
+
+def is_atom(value: Any) -> bool:
+    """Whether it is a class, function, module or the like."""
+    return issubclass(type(value), _ATOMS)
+
+
+def is_frame(kind: type) -> bool:
+    """Whether this is the DataFrame of pandas or of polars itself, and no class derived from it."""
+    library = _module(kind).partition(".")[0]
+    return library in _FRAMES and getattr(sys.modules.get(library), "DataFrame", None) is kind
+
+
+def type_name(kind: type) -> str:
+    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
+
+    Every worker defines its own class, in a module that differs by the worker's number.
+    """
+    name, module = str(_NAME.__get__(kind)), _module(kind)
+    plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
+    return name if plain else f"{module}.{name}"
+
+
+def _module(kind: type) -> str:
+    # Of the class's own dictionary: any object may stand there.
+    module = _MODULE.__get__(kind)
+    return module if type(module) is str else "?"
+
+
+def content_of(value: Any) -> Content | None:
+    """What is in `value`, as it is now; None if that cannot be had without running code of the user's."""
+    try:
+        return _content(value)
+    except RuntimeError:  # a thread of the user's fills it at this moment
+        return None
+
+
+def _content(value: Any) -> Content | None:
+    kind = type(value)
+    if id(kind) in _DICTS or id(kind) == _ORDERED:
+        return _of_dict(value)
+    if id(kind) in _LISTS:
+        return _of_list(list(value))  # a thread of the user's may be filling it; such a copy is one step
+    if id(kind) in _SETS:
+        return Content(list(value), None, (len(value),), in_order=False)
+    if is_frame(kind):
+        return _of_frame(value)
+    if id(type(kind)) not in _METACLASSES:
+        return None
+    return _of_named_tuple(value) if issubclass(kind, tuple) else _of_dataclass(value)
+
+
+def _of_list(items: list[Any]) -> Content:
+    return Content(items, [(f"[{position}]", item) for position, item in enumerate(items)], (len(items),))
+
+
+def _of_dict(value: Any) -> Content:
+    in_order = id(type(value)) == _ORDERED
+    # An OrderedDict would be copied by its own methods, which hash its keys.
+    held = dict.items(value) if in_order else dict(value).items()
+    pairs = list(held)
+    items = [item for _, item in pairs]
+    if not all(is_plain(type(key)) for key, _ in pairs):
+        return Content(items, None, (len(items),), in_order)
+    if in_order:
+        places = {key: place for place, key in enumerate(value)}
+        pairs.sort(key=lambda pair: places.get(pair[0], 0))
+    return Content(items, [(f"[{key!r}]", item) for key, item in pairs], (len(items),), in_order)
+
+
+def _of_named_tuple(value: Any) -> Content | None:
+    fields = _static(type(value), "_fields")
+    items = list(tuple.__iter__(value))
+    if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
+        return None
+    return Content(items, [(f".{name}", item) for name, item in zip(fields, items, strict=True)], None)
+
+
+def _of_dataclass(value: Any) -> Content | None:
+    kind = type(value)
+    fields = _static(kind, "__dataclass_fields__")
+    if type(fields) is not dict or _static(kind, "__getattribute__") is not object.__getattribute__:
+        return None
+    place = _static(kind, "__dict__")
+    own = place.__get__(value) if type(place) is types.GetSetDescriptorType else {}
+    pairs = []
+    for name in fields:
+        item = own[name] if name in own else _inherited(value, name)
+        if item is not _NONE:
+            pairs.append((f".{name}", item))
+    return Content([item for _, item in pairs], pairs, None, in_order=False)
+
+
+def _inherited(value: Any, name: str) -> Any:
+    """What an object has in a slot or from its class; `_NONE` if nothing, or if that is the user's to say."""
+    held = _static(type(value), name, _NONE)
+    if type(held) is types.MemberDescriptorType:
+        try:
+            return held.__get__(value)
+        except AttributeError:
+            return _NONE
+    return held if _static(type(held), "__get__") is None else _NONE
+
+
+def _static(kind: type, name: str, default: Any = None) -> Any:
+    """An attribute of a class, as it stands in its dictionary or in those of its bases."""
+    dictionaries = map(_DICT.__get__, _MRO.__get__(kind))
+    return next((own[name] for own in dictionaries if name in own), default)
+
+
+def _of_frame(frame: Any) -> Content:
+    rows, columns = frame.shape
+    names, dtypes = list(frame.columns), list(frame.dtypes)
+    columns_of = [Column(_dtype(dtype)) for dtype in dtypes]
+    plain = all(is_plain(type(name)) for name in names) and len(set(names)) == len(names)
+    labels = names if plain else range(len(columns_of))
+    return Content(columns_of, list(starmap(_column, zip(labels, columns_of, strict=True))), (rows, columns))
+
+
+def _column(label: object, column: Column) -> tuple[str, Column]:
+    return f"[{label!r}]", column
+
+
+def _dtype(dtype: Any) -> str | None:
+    """The name of a column's dtype, unless it is one of the user's."""
+    kind = type(dtype)  # those of polars are classes as well as instances
+    known = _module(dtype if issubclass(kind, type) else kind).partition(".")[0] in ("numpy", *_FRAMES)
+    return str(dtype) if known else type_name(kind)

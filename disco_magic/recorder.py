@@ -1,0 +1,230 @@
+"""What one worker did and when: its own thread writes, any thread reads.
+
+An ordinary call costs nothing here. A worker that falls asleep notes the *spell* since it woke, if that was
+long enough to be seen, with the times that its stopwatch takes anyway. Cells, copies and calls that go
+through the interpreter are noted one by one, collectives where the worker calls them.
+
+What is kept is small: text of a collective is made when somebody reads it, and no array is kept alive.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.core.messages import Call, Run, full
+from disco_magic.core.recorded import (
+    ASLEEP,
+    LONG,
+    attended,
+    doing_of,
+    end_of,
+    kind_of,
+    spans_of,
+    start_of,
+)
+from disco_magic.core.timeline import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.messages import Command, Message
+    from disco_magic.core.recorded import Done, Facts, Joined, Parted, Place
+
+    Describe = Callable[[Command], str]
+
+KEPT: Final = 4096
+"""Spans per worker; of more the oldest are dropped."""
+SHORT_S: Final = 0.25e-3
+"""Spells, copies and calls that took less are not kept: a picture would not show them."""
+
+
+class Recorder:
+    """The record of one worker.
+
+    Only the worker's own thread calls what writes; whoever gives that thread up goes on with a successor that
+    the thread does not know (`succeed`). Appending to a deque and copying it are atomic in CPython, and so is
+    replacing an attribute: a reader in another thread sees the one state or the other.
+
+    Args:
+        kept: how many spans are kept.
+
+    Attributes:
+        spell: the commands since the worker woke; `ASLEEP` while it sleeps.
+        opened: when the command began that goes through the interpreter; None while none does.
+        joined: the collective that the worker is in.
+        quiet: how many commands executed nothing: a sync, a name bound, a register dropped.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.spell = ASLEEP
+        self.opened: float | None = None
+        self.joined: Joined | None = None
+        self.quiet = 0
+        self._done: deque[Done | Parted] = deque(maxlen=kept)
+        self._total = 0
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._scope = -1
+        self._made: dict[tuple[int, ...], int] = {}
+        self._slept_s = 0.0
+
+    # --- the worker's thread: its life -----------------------------------------------------------------
+
+    def begin(self, seq: int) -> None:
+        """A thread begins, with command `seq` or a later one."""
+        now = perf_counter()
+        if self._began is None:
+            self._began = now
+        self.spell = now, seq, None, self.quiet
+
+    def end(self) -> None:
+        """The worker has ended."""
+        self._ended = perf_counter()
+        self.spell = ASLEEP
+
+    def succeed(self, slept_s: float) -> Recorder:
+        """The same record for another thread; whatever this one still writes is not in it.
+
+        `slept_s` is what the plane says that the worker has spent asleep in all its calls.
+        """
+        heir = Recorder()
+        heir._done = self._done.copy()
+        heir._total, heir._began, heir._slept_s = self._total, self._began, slept_s
+        heir.spell, heir.opened, heir.quiet = self.spell, self.opened, self.quiet
+        return heir
+
+    # --- the worker's thread: commands -----------------------------------------------------------------
+
+    def rests(self, now: float, last: int, describe: Describe) -> None:
+        """The spell is over, command `last` the last one in it."""
+        start, first, function, quiet = self.spell
+        count = last - first + 1 - (self.quiet - quiet)
+        if count < 1 or now - start < SHORT_S:
+            return
+        name = "" if function is None else describe(Call(first, 0, function, ()))[:LONG]
+        if count == 1:
+            self._keep(("call", start, now, name or "call", f"command {last}"))
+        else:
+            detail = f"commands {first} to {last}{name and f', the first: {name}'}"
+            self._keep(("calls", start, now, f"{count:,} calls", detail))
+
+    def passes(self, command: Command, describe: Describe) -> None:
+        """`command` executes nothing; what came before it is noted, for whoever waits for `command`."""
+        start, first, _, quiet = self.spell
+        if command.seq == first:
+            self.spell = start, first + 1, None, quiet
+        elif (now := perf_counter()) - start < SHORT_S:
+            self.quiet += 1
+        else:
+            self.rests(now, command.seq - 1, describe)
+            self.spell = now, command.seq + 1, None, self.quiet
+
+    def opens(self, command: Command, describe: Describe) -> None:
+        """`command` begins, which the interpreter has told how to execute."""
+        start, first, _, _ = self.spell
+        if first == command.seq:
+            self.opened = start  # it has just woken the worker
+        else:
+            self.opened = perf_counter()
+            self.rests(self.opened, command.seq - 1, describe)
+
+    def closes(self, command: Command, describe: Describe) -> None:
+        """It is over; nothing if it was closed before."""
+        start, now = self.opened, perf_counter()
+        if start is None:
+            return
+        if now - start >= SHORT_S or type(command) is Run:
+            self._keep((kind_of(command), start, now, describe(command)[:LONG], f"command {command.seq}"))
+        self.opened = None
+        self.spell = now, command.seq + 1, None, self.quiet
+
+    def fails(self, command: Command, summary: str, describe: Describe) -> None:
+        """`command` has ended with an error; `summary` as in `Failure`."""
+        if self.opened is None:
+            self.rests(perf_counter(), command.seq, describe)
+        self.closes(command, describe)
+        now = perf_counter()
+        self.spell = now, command.seq + 1, None, self.quiet
+        told = summary[:LONG], f"in {describe(command)[:LONG]}"
+        before: Any = self._done[-1] if self._done else ("",)
+        if before[0] == "error" and before[3:] == told:
+            # Thousands of commands that an interrupt has skipped must not push everything else out.
+            self._done[-1] = ("error", before[1], now, *told)
+        else:
+            self._keep(("error", now, now, *told))
+
+    # --- the worker's thread: collectives --------------------------------------------------------------
+
+    def joins(self, facts: Facts, scope: int, members: tuple[int, ...]) -> Joined:
+        """The worker calls a collective; fewer than two `members`: there is nobody to meet."""
+        number = 0
+        if len(members) < 2:
+            members = ()
+        else:
+            if scope != self._scope:
+                self._scope, self._made = scope, {}
+            number = self._made[members] = self._made.get(members, 0) + 1
+        verb, kind, shape, rest, code, offset = facts
+        joined = perf_counter(), verb, kind, shape, rest, code, offset, members, scope, number
+        self.joined = joined
+        return joined
+
+    def parts(self, joined: Joined, slept_s: float, error: str = "", *, refused: bool = False) -> None:
+        """The collective is over.
+
+        Args:
+            joined: from `joins`.
+            slept_s: what the plane says that the worker has spent asleep in all its calls.
+            error: name of the exception that it has raised.
+            refused: it was no call: the worker has joined nobody, and may try again.
+        """
+        asleep_s, self._slept_s = slept_s - self._slept_s, slept_s
+        if error:
+            start, verb, kind, shape, _, code, offset, members, scope, number = joined
+            if refused and members:
+                self._made[members] -= 1
+                members = ()
+            # Without its arguments: what is wrong with it may be an array in the place of another one.
+            joined = start, verb, kind, shape, (), code, offset, members, scope, number
+        self._done.append(joined + (perf_counter(), asleep_s, error))  # noqa: RUF005 - half of the time of stars
+        self._total += 1
+        self.joined = None
+
+    def _keep(self, done: Done | Parted) -> None:
+        self._done.append(done)
+        self._total += 1
+
+    # --- any thread ------------------------------------------------------------------------------------
+
+    def record(
+        self, worker: int, now: Message | None, waiting_s: float | None, *, describe: Describe, place: Place
+    ) -> Record:
+        """What is known of the worker; what goes on is in it, as unfinished.
+
+        Args:
+            worker: its id.
+            now: what it executes.
+            waiting_s: how long it has been asleep in the collective it is in.
+            describe: a command in words.
+            place: the line of the user's code in words, from a code object and where in it.
+        """
+        # What goes on first, what is over second: what ends meanwhile is found twice, not never.
+        opened, spell, joined, total = self.opened, self.spell, self.joined, self._total
+        done = list(self._done)
+        until = perf_counter() if self._ended is None else self._ended
+        began = until if self._began is None else self._began
+        spans = [span for each in done for span in spans_of(worker, each, place)]
+        starts = {start_of(each) for each in done}
+        doing = None
+        if now is not None:
+            command = full(now)
+            doing = doing_of(worker, command, opened, spell, until=until, words=describe(command)[:LONG])
+        if doing is not None and (doing.kind, doing.start_s) not in starts:
+            spans.append(doing)
+        if joined is not None and ("collective", joined[0]) not in starts:
+            spans += attended(worker, joined, until, place, waiting_s=waiting_s)
+        dropped = max(0, total - len(done))
+        whole_from = max(began, end_of(done[0])) if dropped else began
+        return Record(tuple(spans), began, until, whole_from, dropped)

@@ -1,0 +1,87 @@
+"""Stand-ins for arrays of CuPy and PyTorch on a device, for machines that have none of it.
+
+They refuse what real ones refuse, to be read by NumPy without being asked, and say how much was
+copied to the host.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+
+class _Remote:
+    """An array on a device.
+
+    Attributes:
+        shape, dtype, device, nbytes: as its library gives them.
+        fetched: how many elements each copy to the host had.
+    """
+
+    def __init__(self, array: Any, dtype: Any, device: Any, fetched: list[int] | None = None) -> None:
+        self._array = np.asarray(array)
+        self.shape = self._array.shape
+        self.dtype = dtype
+        self.device = device
+        self.nbytes = self._array.nbytes
+        self.fetched: list[int] = [] if fetched is None else fetched
+
+    def __getitem__(self, index: Any) -> Any:
+        return type(self)(self._array[index], self.dtype, self.device, self.fetched)
+
+    def _fetch(self) -> Any:
+        self.fetched.append(self._array.size)
+        return self._array.copy()
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("an array on a device is not converted to one of NumPy by itself")
+
+    __array__ = __iter__ = __len__ = __bool__ = _refuse
+
+
+class _Device(nullcontext[None]):
+    """What `cupy.ndarray.device` is: the current device inside of a ``with``."""
+
+    def __str__(self) -> str:
+        return "<CUDA Device 0>"
+
+
+class _CupyArray(_Remote):
+    def get(self) -> Any:
+        """A copy on the host."""
+        return self._fetch()
+
+
+class _Tensor(_Remote):
+    def detach(self) -> Any:
+        """The same elements without a history."""
+        return type(self)(self._array, self.dtype, self.device, self.fetched)
+
+    def float(self) -> Any:
+        """As float32."""
+        return type(self)(self._array.astype(np.float32), "torch.float32", self.device, self.fetched)
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """A copy on the host, which has to be forced; of one that is there the elements themselves."""
+        if str(self.dtype) in ("torch.bfloat16", "torch.float8_e4m3fn"):
+            raise TypeError(f"NumPy has no {self.dtype}")
+        if self.device == "cpu":
+            return self._array
+        return self._fetch() if force else self._refuse()
+
+
+# What a look goes by is the name of a value's type.
+_CupyArray.__module__, _CupyArray.__name__ = "cupy", "ndarray"
+_Tensor.__module__, _Tensor.__name__ = "torch", "Tensor"
+
+
+def cupy_array(array: Any) -> Any:
+    """Something like ``cupy.asarray(array)``."""
+    return _CupyArray(array, np.asarray(array).dtype, _Device())
+
+
+def tensor(array: Any, dtype: str | None = None, device: str = "cuda:0") -> Any:
+    """Something like ``torch.asarray(array, device=device)``; `dtype` is what it calls its dtype."""
+    return _Tensor(array, dtype or f"torch.{np.asarray(array).dtype.name}", device)

@@ -1,0 +1,79 @@
+"""What the thread that waits for a cell does meanwhile: it looks up, ten times a second."""
+
+from __future__ import annotations
+
+import signal
+from queue import Empty, SimpleQueue
+
+import pytest
+
+from disco_magic.functions.cells import compile_cell
+from disco_magic.session import pump
+from disco_magic.testing.doubles import scripted_session
+
+CELL = compile_cell("x", label="Cell In[7]")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(pump, "LOOK_UP_S", 0.001)
+
+
+@pytest.fixture
+def stage():
+    """A session of two scripted workers with one cell on its way."""
+    session, launcher = scripted_session(2)
+    yield session, launcher, session.run_nowait(CELL)
+    session.shutdown()
+
+
+def after(count, act):
+    """A function for looks that acts at one of them, and the list of its looks."""
+    looks = []
+
+    def look():
+        looks.append(None)
+        if len(looks) == count:
+            act()
+
+    return look, looks
+
+
+def test_whoever_waits_looks_up_until_something_comes():
+    inbox = SimpleQueue()
+    look, looks = after(3, lambda: inbox.put("item"))
+    assert pump.take(inbox, None, look) == "item"
+    assert len(looks) == 3
+
+
+def test_what_is_there_already_is_taken_without_a_look():
+    inbox = SimpleQueue()
+    inbox.put("item")
+    look, looks = after(1, lambda: None)
+    assert pump.take(inbox, 0, look) == "item"
+    assert looks == []
+
+
+def test_looking_does_not_lengthen_a_wait_with_an_end():
+    look, looks = after(1, lambda: None)
+    with pytest.raises(Empty):
+        pump.take(SimpleQueue(), 0.02, look)
+    assert 1 <= len(looks) <= 20
+    with pytest.raises(Empty):
+        pump.take(SimpleQueue(), 0)
+
+
+def test_a_cell_that_ends_during_a_look_is_taken(stage):
+    _, launcher, pending = stage
+    look, looks = after(2, launcher.cell_done)
+    assert sorted(pending.wait(on_look=look).elapsed) == [0, 1]
+    assert len(looks) == 2
+
+
+def test_ctrl_c_during_a_look_stops_the_cell(stage):
+    _, launcher, pending = stage
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done()
+    look, looks = after(2, lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was stopped"):
+        pending.wait(on_look=look)
+    assert len(looks) == 2

@@ -6,6 +6,8 @@ import builtins
 import threading
 from typing import TYPE_CHECKING
 
+from disco_magic.notebook.footer import FOOTER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,7 +25,8 @@ def input_for(worker: int) -> Callable[[object], str]:
         while not _turn.acquire(timeout=_LOOK_UP_S):
             pass
         try:
-            return builtins.input(f"[{worker}] {prompt}")  # the kernel replaces it for the time of a cell
+            with FOOTER.aside():
+                return builtins.input(f"[{worker}] {prompt}")  # the kernel replaces it for the time of a cell
         finally:
             _turn.release()
 

@@ -8,15 +8,19 @@ from IPython.display import display
 
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
+from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.options import OUT, command_parsers, overview
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from disco_magic.core.snapshot import SessionSnapshot
+    from disco_magic.core.snapshot import Row, SessionSnapshot
+    from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.front import Front
+    from disco_magic.notebook.inspector.panel import Inspector
+    from disco_magic.notebook.timeline_view import TimelineView
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -74,8 +78,34 @@ def _status(front: Front, _: Namespace) -> None:
     display(session.doctor())  # type: ignore[no-untyped-call]
 
 
-def _registers(front: Front, _: Namespace) -> SessionSnapshot:
-    return front.sessions.require().registers()
+def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
+    session = front.sessions.require()
+    snapshot = session.registers(numbered=options.numbered)
+    known = [row.name for row in snapshot.rows]
+    if options.name is not None and options.name not in known:
+        raise UnknownName(_unknown(options.name, known))
+    if options.table or not can_show(front.shell):
+        return snapshot if options.name is None else snapshot.row(options.name)
+    workers = parse_workers(options.workers, session.num_workers)
+    from disco_magic.notebook.inspector.panel import Inspector
+
+    inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
+    inspector.look_at(options.name, options.face, workers or ())
+    inspector.set_live(options.live)
+    return inspector
+
+
+def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | None:
+    session = front.sessions.require()
+    if options.save is not None:
+        session.timeline(options.last).save(options.save)
+        front.sessions.say(f"{options.save} has the timeline; https://ui.perfetto.dev opens it")
+        return None
+    if not can_show(front.shell):
+        return session.timeline(options.last)
+    from disco_magic.notebook.timeline_view import TimelineView
+
+    return front.views.open(front.shell, lambda: TimelineView(session.timeline, options.last))
 
 
 def _put(front: Front, options: Namespace) -> None:
@@ -188,8 +218,12 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     if OUT.fullmatch(name):
         return UnknownName(f"{name} holds no result of a %%disco cell; nothing was removed")
     front.sessions.require()
+    return UnknownName(f"{_unknown(name, known)}; nothing was removed")
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
     hint = near_misses(name, known) or f"there are: {', '.join(known) or 'none'}"
-    return UnknownName(f"register {name!r} is not defined on any worker; {hint}; nothing was removed")
+    return f"register {name!r} is not defined on any worker; {hint}"
 
 
 def _sync(front: Front, _: Namespace) -> None:
@@ -207,6 +241,7 @@ COMMANDS: Final[dict[str, Callable[[Front, Namespace], Any]]] = {
     "restart": _restart,
     "status": _status,
     "registers": _registers,
+    "timeline": _timeline,
     "put": _put,
     "get": _get,
     "broadcast": _broadcast,

@@ -10,6 +10,7 @@ from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.options import CHECKS, cell_parser
 from disco_magic.notebook.output import NotebookScope
+from disco_magic.notebook.progress import Progress
 from disco_magic.notebook.results import is_empty, show_only
 from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.session.checking import check_cell
@@ -18,6 +19,7 @@ from disco_magic.session.pump import attentive
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
 
     from disco_magic.notebook.front import Front
     from disco_magic.session.arguments import Limit
@@ -51,7 +53,8 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         scope.handle = handle = CellHandle(front.shell, pending, scope)
         if options.nowait:
             return _sent(front, options, handle)
-        result = _ended(front, options, handle, limit)
+        look = _progress(front, options, session, scope)
+        result = _ended(front, options, handle, limit, look)
     # Out here Ctrl-C ends a wait; up there it is a message to the cell.
     if options.check:
         print(_checked(session, result, options.check, limit))
@@ -66,6 +69,10 @@ def _check(options: Namespace) -> None:
             raise UsageMistake(
                 f"--{name} needs the end of the cell, which --nowait does not wait for; leave one out"
             )
+    if options.nowait and options.progress_after is not None:
+        raise UsageMistake(
+            "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
+        )
     if options.output and options.group_outputs:
         raise UsageMistake("--output and --group-outputs both say how output is shown; leave one out")
 
@@ -94,9 +101,23 @@ def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
     return handle
 
 
-def _ended(front: Front, options: Namespace, handle: CellHandle, limit: Limit) -> CellResult:
+def _progress(
+    front: Front, options: Namespace, session: Session, scope: NotebookScope
+) -> Callable[[], None] | None:
+    """What to call while nothing comes, if the cell has a place for it."""
+    area = scope.page.area
+    if area is None:
+        return None
+    after = front.settings.progress_after if options.progress_after is None else options.progress_after
+    after_s = float("inf") if after is None else after
+    return Progress(scope.page, area, scope.workers, session.doctor, after_s=after_s).look
+
+
+def _ended(
+    front: Front, options: Namespace, handle: CellHandle, limit: Limit, look: Callable[[], None] | None
+) -> CellResult:
     try:
-        result = handle.wait(limit)
+        result = handle.wait(limit, on_look=look)
     except BaseException as error:
         _bind_result(front, options, getattr(error, "result", None))
         raise

@@ -10,8 +10,10 @@ from IPython.core.extensions import ExtensionManager
 from traitlets import TraitError
 from traitlets.config import Config
 
+from disco_magic.functions.sites import add_labeller, remove_labeller
 from disco_magic.notebook.accounts import stats_bundle
 from disco_magic.notebook.checks import report_bundle
+from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completion import make_matcher
 from disco_magic.notebook.console import Console
 from disco_magic.notebook.diagnosis import diagnosis_bundle
@@ -20,6 +22,7 @@ from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.reprs import dref_bundle, row_bundle, snapshot_bundle
 from disco_magic.notebook.results import result_bundle
+from disco_magic.notebook.timeline import timeline_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +37,7 @@ _BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
     ("disco_magic.core.snapshot", "Row"): row_bundle,
     ("disco_magic.core.doctor", "Diagnosis"): diagnosis_bundle,
     ("disco_magic.core.stats", "SessionStats"): stats_bundle,
+    ("disco_magic.core.timeline", "Timeline"): timeline_bundle,
     ("disco_magic.core.report", "CheckReport"): report_bundle,
 }
 
@@ -48,19 +52,26 @@ class Extension:
         self.front.settings = magics
         magics.front = self.front
         self._matcher = make_matcher(self.front)
+        self._cell_namer = cell_namer(shell)
+        add_labeller(self._cell_namer)
         shell.register_magics(magics)
         for (module, name), bundle in _BUNDLES.items():
             shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
         shell.Completer.custom_matchers.append(self._matcher)
         shell.events.register("post_run_cell", self.front.console.settle)
+        shell.events.register("post_run_cell", self.front.refresher.cell_ended)
 
     def remove(self, *, keep_session: bool) -> None:
         """Take everything out again; workers are stopped unless the extension is being reloaded."""
         if not keep_session:
+            self.front.views.close()
+            self.front.refresher.join()
             self.front.sessions.close()
             self.front.console.close()
+        remove_labeller(self._cell_namer)
         shell = self._shell
         shell.events.unregister("post_run_cell", self.front.console.settle)
+        shell.events.unregister("post_run_cell", self.front.refresher.cell_ended)
         shell.Completer.custom_matchers.remove(self._matcher)
         _remove_bundles(shell.display_formatter.mimebundle_formatter)
         _remove_magics(shell, self.front.settings)

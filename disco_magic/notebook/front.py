@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.notebook.inspector.refresher import Refresher
+from disco_magic.notebook.live.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,12 +27,16 @@ class Front:
         console: routes output.
         sessions: finds and starts sessions.
         settings: the magics, which hold what is configured.
+        views: the inspectors and timelines that are open.
+        refresher: keeps the inspectors up to date.
     """
 
     shell: Shell
     console: Console
     sessions: SessionKeeper
     settings: DiscoMagics
+    views: LiveViews = field(default_factory=LiveViews)
+    refresher: Refresher = field(default_factory=Refresher)
 
     def variables(self, names: Iterable[str]) -> dict[str, Any]:
         """Notebook variables by name.

@@ -8,6 +8,8 @@ from disco_magic.errors import DiscoError, WorkerError, grouped
 from disco_magic.notebook.tracebacks import dress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.notebook.output import NotebookScope
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.arguments import Limit
@@ -28,21 +30,27 @@ class CellHandle:
         self._scope = scope
         self._asked = False
 
-    def wait(self, timeout: float | Limit | None = None) -> CellResult:
+    def wait(
+        self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
+    ) -> CellResult:
         """Wait for the cell and return its result.
 
         Args:
             timeout: seconds; a cell that takes longer is stopped. None: as long as it takes.
+            on_look: called ten times a second; None keeps what the cell shows in place up to date.
 
         Raises:
             CellError, SyncTimeout, KeyboardInterrupt: as the cell itself would have, without ``--nowait``.
         """
         self._asked = True
+        page = self._scope.page
         try:
-            return self.pending.wait(timeout)
+            with page.waited_for():
+                return self.pending.wait(timeout, on_look=on_look or page.look)
         except (DiscoError, KeyboardInterrupt) as error:
             shell = self._shell
-            del self  # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
+            # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
+            del self, page, on_look
             raise dress(shell, error)  # noqa: B904 - the same exception, made presentable
 
     def done(self) -> bool:

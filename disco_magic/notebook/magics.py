@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Enum, Int
+from traitlets import Enum, Float, Int
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.commands import perform
@@ -26,6 +26,12 @@ class DiscoMagics(Magics):
     kind = Enum(["threads"], "threads", help="What the workers are.").tag(config=True)
     ccl = Enum(["auto", "threads"], "auto", help="What carries collectives.").tag(config=True)
     output = Enum(MODES, "live", help="How cells show output, as --output does.").tag(config=True)
+    progress_after = Float(
+        1.0,
+        min=0,
+        allow_none=True,
+        help="Seconds without output after which a cell shows where its workers are; None: never.",
+    ).tag(config=True)
 
     front: Front
 

@@ -14,6 +14,7 @@ from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values")
+FACES: Final = ("summary", "heatmap", "histogram", "values", "difference")
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 _NAME_HELP = "names of variables"
 
@@ -79,6 +80,17 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _patience(text: str) -> float:
+    """Seconds, 0 included; ``none`` is for ever."""
+    try:
+        seconds = float("inf" if text == "none" else text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, e.g. 5 or 0.5, or none")
+    return seconds
+
+
 @cache
 def cell_parser() -> OptionParser:
     """Options of ``%%disco``."""
@@ -118,6 +130,12 @@ def cell_parser() -> OptionParser:
         "--group-outputs",
         choices=GROUPINGS,
         help="at the end: by type of output, by engine (= worker), or in turns (order)",
+    )
+    out(
+        "--progress-after",
+        type=_patience,
+        metavar="SECONDS",
+        help="show where the workers are once they have shown nothing for so long; 0: at once, none: never",
     )
     out("--time", action="store_true", help="show how long each worker took")
     parser.add_argument_group("workers that should agree").add_argument(
@@ -166,7 +184,8 @@ def command_parsers() -> dict[str, OptionParser]:
         _command("stop", "End the workers. Registers are gone."),
         _command("restart", "New workers with the same numbers. Registers are gone."),
         _command("status", "Say what there is and what every worker is doing."),
-        _command("registers", "Show what every register holds on every worker."),
+        _registers(),
+        _timeline(),
         _command("sync", "Wait until the workers have executed everything sent so far; raise what failed."),
         interrupt,
         _moving("put", "Copy notebook variables to worker 0; the other workers hold None."),
@@ -177,6 +196,33 @@ def command_parsers() -> dict[str, OptionParser]:
         rm,
     ]
     return {parser.prog.split()[1]: parser for parser in parsers}
+
+
+def _timeline() -> OptionParser:
+    parser = _command("timeline", "Show who did what when, who kept others waiting, and what that cost.")
+    parser.add_argument("--last", type=_seconds, metavar="SECONDS", help="show only the last seconds")
+    parser.add_argument(
+        "--save", metavar="FILE", help="do not show it, write it as a trace for https://ui.perfetto.dev"
+    )
+    return parser
+
+
+def _registers() -> OptionParser:
+    parser = _command("registers", "Show what every register holds on every worker, live in a notebook.")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="look closely at this one")
+    parser.add_argument(
+        "--as",
+        dest="face",
+        choices=FACES,
+        default=FACES[0],
+        help="how NAME is drawn: its statistics, a slice as a picture, the distribution, the elements, or "
+        "one worker minus another",
+    )
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
+    parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")
+    parser.add_argument("--table", action="store_true", help="a table that stays as it is")
+    parser.add_argument("--numbered", action="store_true", help="with registers that only references keep")
+    return parser
 
 
 def _command(name: str, description: str) -> OptionParser:

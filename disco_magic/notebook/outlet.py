@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import ranges
+from disco_magic.notebook.footer import FOOTER
 from disco_magic.notebook.printing import over_the_prompt
 from disco_magic.notebook.streams import unwrapped
 
@@ -18,62 +19,58 @@ _COLOURS: Final = (36, 33, 35, 32, 34)
 
 
 class Outlet:
-    r"""One channel of one cell.
+    """One channel of one cell.
 
     Holds the stream's `write` as it was at submit: IPython replaces it for the time of a cell to record the
     output in its history, so a late line of an asynchronous cell is recorded with that cell, too. Which cell
     shows it is decided by the context that the worker runs in, see `NotebookScope.context`.
 
     Attributes:
-        rich: whether the stream shows colours and understands ``\r``: a notebook or a terminal.
+        notebook: whether the stream is a kernel's.
+        terminal: whether it is a terminal.
+        rich: whether it shows colours, and the user wants them.
     """
 
     def __init__(self, stream: Any) -> None:
         base = unwrapped(stream)
         self._write = stream.write
         self._base = base
-        notebook = hasattr(base, "set_parent")
-        terminal = not notebook and bool(getattr(base, "isatty", bool)())
-        self.rich = (notebook or terminal) and not os.environ.get("NO_COLOR")
-        self._terminal = terminal
-        self._frame = 0
+        self.notebook = hasattr(base, "set_parent")
+        self.terminal = not self.notebook and bool(getattr(base, "isatty", bool)())
+        self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
 
     def write(self, text: str) -> None:
-        """Write `text` in one piece, above the prompt if the user is at it."""
+        """Write whole lines in one piece, above the prompt if the user is at it, and above any live area."""
+        if not self.terminal:
+            self._write(text)
+            return
         current = sys.stdout
-        if self._terminal and over_the_prompt(current):
+        if over_the_prompt(current):
             current.write(text)
         else:
-            self._write(text)
+            FOOTER.above(self._write, text)
+
+    def write_unrecorded(self, text: str) -> None:
+        """Write at once what will not stay, past IPython's record of the output."""
+        type(self._base).write(self._base, text)
+        self._base.flush()
 
     def lines(self, workers: Sequence[int], lines: Sequence[str]) -> None:
         """Write whole lines, each under the workers' prefix."""
         prefix = self.prefix(workers)
-        text = "".join(f"{prefix}{line}\n" for line in lines)
-        self.write(self._wipe() + text)
-
-    def frame(self, worker: int, text: str) -> None:
-        r"""Show an unfinished line in place of the previous one; nothing where ``\r`` means nothing."""
-        if self.rich:
-            wipe = self._wipe()
-            self.write(f"{wipe or chr(13)}{self.prefix((worker,))}{text}")
-            self._frame = len(text) + len(ranges((worker,))) + 1
+        self.write("".join(f"{prefix}{line}\n" for line in lines))
 
     def flush(self) -> None:
         """Bring everything written before what is displayed next."""
-        wipe = self._wipe()
-        if wipe:
-            self.write(wipe)
         self._base.flush()
 
-    def _wipe(self) -> str:
-        """What erases the unfinished line that is shown now. Blanks: not every front end knows ESC[K."""
-        width, self._frame = self._frame, 0
-        return f"\r{' ' * width}\r" if width else ""
+    def colour(self, workers: Sequence[int]) -> int:
+        """ANSI number of the colour of their prefix."""
+        return _COLOURS[workers[0] % len(_COLOURS)]
 
     def prefix(self, workers: Sequence[int]) -> str:
         """``[0] ``, coloured where colours are shown and NO_COLOR is not set."""
         label = ranges(tuple(workers))
         if not self.rich:
             return f"{label} "
-        return f"\x1b[{_COLOURS[workers[0] % len(_COLOURS)]}m{label}\x1b[0m "
+        return f"\x1b[{self.colour(workers)}m{label}\x1b[0m "

@@ -42,7 +42,7 @@ class NotebookScope:
     ) -> None:
         self._formatter = shell.display_formatter
         self.workers = tuple(workers)
-        self.page = _page(self.workers, mode, show)
+        self.page = _page(self.workers, mode, show, shell.display_pub)
         self.handle: CellHandle | None = None
         self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
         self._contexts: dict[int, weakref.ref[Context]] = {}
@@ -110,13 +110,13 @@ class NotebookScope:
         return {worker: sink.text for worker, sink in self._sinks.items()}
 
 
-def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None) -> Page:
+def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any) -> Page:
     shown = workers if show is None else tuple(show)
     if mode in ARRANGEMENTS:
         return KeptPage(workers, shown, ARRANGEMENTS[mode])
     if mode == "worker0":
         shown = tuple(worker for worker in shown if worker == min(workers))
-    return Page(workers, () if mode == "none" else shown)
+    return Page(workers, () if mode == "none" else shown, publisher)
 
 
 def _plain(formatter: Any, value: Any) -> str:

@@ -3,24 +3,31 @@
 ::
 
     worker 0: print -> Sink -- lines -->  Page  -- one write -->  Outlet -> the cell's own stream
-    worker 1: print -> Sink -- lines -->  (one lock)
+    worker 1: print -> Sink -- lines -->  (one lock)   -->  LiveArea: what is unfinished, see there
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.notebook.arrange import Item
+from disco_magic.notebook.bars import BARS
+from disco_magic.notebook.livearea import LiveArea
 from disco_magic.notebook.outlet import Outlet
+from disco_magic.notebook.screens import screen_for
 from disco_magic.notebook.transcript import LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from disco_magic.notebook.arrange import Kept, Shown
+    from disco_magic.notebook.livearea import Row
+    from disco_magic.notebook.sink import Sink
 
 MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 
@@ -31,33 +38,83 @@ class Page:
     Args:
         workers: the workers that run the cell.
         shown: those whose output is shown; the others' is only recorded.
+        publisher: the shell's display publisher, which a live area in a notebook needs.
+
+    Attributes:
+        area: what changes in place; None where nothing can, or if nobody is shown.
 
     What callers may rely on: `lock` is held around everything, so a line, or a label with its display, is
     never torn; `finish` may come more than once per worker.
     """
 
-    def __init__(self, workers: Sequence[int], shown: Iterable[int]) -> None:
+    def __init__(
+        self,
+        workers: Sequence[int],
+        shown: Iterable[int],
+        publisher: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.lock = threading.RLock()
         self._shown = frozenset(shown)
         self._outlets = {"stdout": Outlet(sys.stdout), "stderr": Outlet(sys.stderr)}
+        self._workers = frozenset(workers)
         self._running = set(workers)
         # What the controller shows for this cell comes from a thread that runs another cell by then.
         self._context = copy_context()
+        self.area = self._area(publisher, clock)
+        BARS.enter()
+
+    def _area(self, publisher: Any, clock: Callable[[], float]) -> LiveArea | None:
+        out = self._outlets["stdout"]
+        screen = screen_for(out, publisher) if self._shown else None
+        if screen is None:
+            return None
+        alike = [name for name, each in self._outlets.items() if each.notebook or each.terminal]
+        return LiveArea(screen, alike, self._context, clock)
 
     @property
     def running(self) -> bool:
         """Whether a worker has not finished."""
         return bool(self._running)
 
+    @property
+    def finished(self) -> frozenset[int]:
+        """Workers that have ended the cell; needs no lock."""
+        return self._workers - self._running
+
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
         """Whole lines of one worker."""
         if worker in self._shown:
             self._outlets[channel].lines((worker,), lines)
+            if self.area is not None:
+                self.area.wrote(worker)
 
-    def frame(self, worker: int, channel: str, text: str) -> None:
-        """An unfinished line of one worker; the next frame or line of anybody takes its place."""
-        if worker in self._shown:
-            self._outlets[channel].frame(worker, text)
+    def touch(self, sink: Sink) -> None:
+        """A worker has an unfinished line to show, and it has changed."""
+        BARS.install()
+        if self.area is not None and sink.worker in self._shown:
+            self.area.touch(sink)
+
+    def look(self, status: Sequence[Row] | None = None) -> None:
+        """Bring the live area up to date, unless a worker writes just now: who waits never stands in line."""
+        if self.area is not None and self.lock.acquire(blocking=False):
+            try:
+                self.area.look(status)
+            finally:
+                self.lock.release()
+
+    @contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Somebody waits for the cell within this."""
+        if self.area is None:
+            yield
+            return
+        self.area.wait()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.area.end_wait()
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
@@ -87,7 +144,12 @@ class Page:
 
     def finish(self, worker: int) -> None:
         """`worker` will write no more, except from threads that it left behind."""
+        was_running = self.running
         self._running.discard(worker)
+        if was_running and not self.running:
+            BARS.leave()
+            if self.area is not None:
+                self.area.close()
 
     def note(self, workers: Sequence[int], lines: Sequence[str]) -> None:
         """Add lines of the controller's own about `workers` to the cell's stderr."""
@@ -115,6 +177,7 @@ class KeptPage(Page):
         self, workers: Sequence[int], shown: Iterable[int], arrange: Callable[[Kept], Shown]
     ) -> None:
         super().__init__(workers, shown)
+        self.area = None  # nothing is shown before the end
         self._arrange = arrange
         self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
         self._sizes = dict.fromkeys(workers, 0)
@@ -137,9 +200,6 @@ class KeptPage(Page):
             items[-1].lines.extend(lines)
         else:
             items.append(Item(channel, list(lines)))
-
-    def frame(self, worker: int, channel: str, text: str) -> None:
-        """An unfinished line is not shown: nothing is, before the end."""
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]

@@ -140,8 +140,11 @@ def _where(info: RegisterInfo) -> str:
 
 def _content(info: RegisterInfo) -> str:
     """Statistics of an array (on a sample where it is large), else the value or what it is."""
-    if info.minimum is None or info.mean is None or info.maximum is None:
+    if info.text and info.shape in ((), (1,)):
         return info.text
-    about = " (sample)" if info.sampled else ""
-    statistics = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
-    return info.text if info.shape in ((), (1,)) and info.text else statistics
+    odd = [f"{count:,} {name}" for count, name in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
+    told = info.text
+    if info.minimum is not None and info.mean is not None and info.maximum is not None:
+        about = " (sample)" if info.sampled else ""
+        told = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
+    return " \u00b7 ".join(part for part in (told, *odd) if part)

@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.notebook.bars import BARS
 from disco_magic.notebook.transcript import Transcript
+from disco_magic.notebook.unfinished import Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from disco_magic.notebook.page import Page
-
-FRAME_INTERVAL_S: Final = 0.2
-"""An unfinished line (a progress bar, ``print(end="", flush=True)``) is shown at most this often."""
 
 LINE_LIMIT: Final = 1 << 16
 """Characters of an unfinished line that are kept; a longer one is shown in parts. Every part costs one pass
 over it, so a line written character by character costs as much as its length."""
 
-
-class Unfinished:
-    """The text of one channel since its last newline, in pieces as it came, so that adding costs nothing."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._pieces: list[str] = []
-
-    def add(self, text: str) -> None:
-        """Append `text`."""
-        self._pieces.append(text)
-        self.size += len(text)
-
-    def take(self) -> str:
-        """The whole text, as one string; there is none left."""
-        text = "".join(self._pieces)
-        self._pieces.clear()
-        self.size = 0
-        return text
+_OTHER: Final = {"stdout": "stderr", "stderr": "stdout"}
 
 
 class Sink:
-    r"""Collects a worker's text per channel and hands whole lines to the page.
+    """Collects a worker's text per channel and hands whole lines to the page.
 
-    A ``\r`` replaces the line so far, as on a terminal. Threads: written by the worker's thread and by
-    threads that user code started in the worker's context; every method takes the page's lock, which is
-    an RLock because a ``__del__`` that prints may run while the same thread holds it.
+    Threads: written by the worker's thread and by threads that user code started in the worker's context;
+    every method takes the page's lock, which is an RLock because a ``__del__`` that prints may run while the
+    same thread holds it.
     """
 
-    def __init__(self, worker: int, page: Page, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, worker: int, page: Page) -> None:
         self.worker = worker
         self._page = page
-        self._clock = clock
         self._transcript = Transcript()
         self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
-        self._framed_at = float("-inf")
+        self._rested: set[str] = set()
         self._closed = False
 
     @property
@@ -62,6 +41,9 @@ class Sink:
         """What the worker wrote so far, complete lines only until it has ended."""
         with self._page.lock:
             return self._transcript.text
+
+    def _has_bars(self) -> bool:
+        return BARS.has_any(self)
 
     def writer(self, channel: str) -> Callable[[str], int]:
         """``sys.stdout.write`` (or stderr's) for this worker."""
@@ -80,61 +62,57 @@ class Sink:
             if self._closed or not text:
                 return len(text)
             pending = self._pending[channel]
-            pending.add(text)
-            if "\n" in text:
-                self._lines(channel)
-            if "\r" in text and pending.size:
-                self._frame(channel)
+            if self._rested:
+                self._rested.discard(channel)
+            lines = pending.feed(text, self._has_bars)
+            if lines:
+                self._end_bars(_OTHER[channel])
+                self._hand_over(channel, lines)
+            if pending.visible:
+                self._page.touch(self)
             if pending.size > LINE_LIMIT:
-                self._part(channel)
+                self._part(channel, pending.rest())
         return len(text)
 
-    def _lines(self, channel: str) -> None:
-        """Hand over what ends with a newline, keep the rest."""
-        *lines, rest = self._pending[channel].take().split("\n")
-        self._pending[channel].add(rest)
-        visible = [_visible(line) for line in lines]
-        self._transcript.add("\n".join(visible) + "\n")
-        self._page.lines(self.worker, channel, visible)
+    def _hand_over(self, channel: str, lines: Sequence[str]) -> None:
+        if lines:
+            self._transcript.add("\n".join(lines) + "\n")
+            self._page.lines(self.worker, channel, lines)
 
-    def _frame(self, channel: str) -> None:
-        """Show the line as it stands, if the last time is long enough ago.
+    def _end_bars(self, channel: str) -> None:
+        """Lines follow on the other channel: what was ended on this one comes before them."""
+        if self._pending[channel].resting:
+            self._hand_over(channel, self._pending[channel].rest())
 
-        The clock is asked first: joining the pieces at every flush would cost the square of their number.
-        """
-        now = self._clock()
-        if now - self._framed_at < FRAME_INTERVAL_S:
-            return
-        shown = self._collapse(channel)
-        if shown:
-            self._framed_at = now
-            self._page.frame(self.worker, channel, shown)
-
-    def _part(self, channel: str) -> None:
-        """Hand over an endless line as far as it goes.
-
-        Already when half the limit is left after the collapse: what stays makes room for at least the other
-        half, so that a line is not collapsed at every write.
-        """
-        shown = self._collapse(channel)
-        if len(shown) > LINE_LIMIT // 2:
-            self._pending[channel].take()
-            self._transcript.add(shown)
-            self._page.lines(self.worker, channel, [shown])
-
-    def _collapse(self, channel: str) -> str:
-        r"""What is to be seen of the line; keeps that as one piece and forgets what ``\r`` replaced."""
-        pending = self._pending[channel]
-        text = pending.take()
-        shown = _visible(text)
-        pending.add(shown + "\r" if text.endswith("\r") else shown)
-        return shown
+    def _part(self, channel: str, lines: Sequence[str]) -> None:
+        """Hand over lines of which the last one may go on."""
+        if lines:
+            self._transcript.add("\n".join(lines))
+            self._page.lines(self.worker, channel, lines)
 
     def flush(self, channel: str) -> None:
         """``flush()`` in the worker: show an unfinished line."""
         with self._page.lock:
-            if self._pending[channel].size and not self._closed:
-                self._frame(channel)
+            pending = self._pending[channel]
+            if pending.size and not self._closed:
+                pending.flush()
+                self._page.touch(self)
+
+    def shown(self, channels: Sequence[str]) -> list[str]:
+        """The unfinished lines to show now; the page asks, and holds its lock.
+
+        A bar that was ended when it was last asked, and was not drawn again since, is a line from now on.
+        """
+        rows: list[str] = []
+        for channel in channels:
+            pending = self._pending[channel]
+            if channel in self._rested:
+                self._hand_over(channel, pending.rest())
+                self._rested.discard(channel)
+            elif pending.resting:
+                self._rested.add(channel)
+            rows += pending.shown
+        return rows
 
     def display(self, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]) -> None:
         """A `display` call of the worker, in the order of its lines."""
@@ -148,7 +126,7 @@ class Sink:
         with self._page.lock:
             if not self._closed:
                 for pending in self._pending.values():
-                    pending.take()
+                    pending.rest()
                 self._page.clear(self.worker, clear, wait=wait)
 
     def finish(self) -> None:
@@ -165,12 +143,7 @@ class Sink:
 
     def _finish_lines(self) -> None:
         for channel, pending in self._pending.items():
-            if pending.size:
-                rest = _visible(pending.take())
-                self._transcript.add(rest)
-                self._page.lines(self.worker, channel, [rest])
-
-
-def _visible(line: str) -> str:
-    r"""What a terminal shows of `line` if every ``\r`` starts it anew: the last part that is not empty."""
-    return line if "\r" not in line else line.rstrip("\r").rpartition("\r")[2]
+            if pending.resting:
+                self._hand_over(channel, pending.rest())
+            elif pending.size:
+                self._part(channel, pending.rest())

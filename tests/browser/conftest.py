@@ -50,10 +50,11 @@ OPTIONS = (
     "--expose-app-in-browser",
     "--LabApp.extension_manager=readonly",
     "--LabApp.news_url=",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
 )
 RESTORED = "() => window.jupyterapp.restored.then(() => 1)"
 CONTEXT_READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
-COLLAPSE_LEFT = "() => { window.jupyterapp.shell.collapseLeft(); return 1; }"
+COLLAPSE_LEFT = "() => { window.jupyterapp.shell.collapseLeft?.(); return 1; }"
 RUN_CELL = """index => {
     const app = window.jupyterapp, cells = app.shell.currentWidget.content;
     cells.deselectAll();
@@ -78,18 +79,19 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **places, "PYTHONPATH": path}
 
 
-def _write_settings(folder: Path) -> None:
+def _write_settings(folder: Path, theme: str) -> None:
     """Answer beforehand what JupyterLab would ask in a box over the notebook."""
     settings = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
+    (settings / "themes.jupyterlab-settings").write_text(f'{{"theme": "{theme}"}}')
 
 
 @contextmanager
-def lab_server(folder: Path) -> Iterator[str]:
+def lab_server(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
     """JupyterLab over the notebooks in `folder/notebooks`; gives its address."""
-    (folder / "notebooks").mkdir()
-    _write_settings(folder)
+    (folder / "notebooks").mkdir(parents=True)
+    _write_settings(folder, theme)
     address = f"http://127.0.0.1:{_free_port()}"
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={address.rpartition(':')[2]}"]
     command.append(f"--ServerApp.root_dir={folder / 'notebooks'}")
@@ -127,11 +129,11 @@ def _await_answer(server: subprocess.Popen[bytes], address: str, log: Path) -> N
 
 
 class OpenNotebook:
-    """A notebook that a person has open in JupyterLab."""
+    """A notebook that a person has open in JupyterLab, or in Notebook 7."""
 
-    def __init__(self, page: Page, address: str, name: str) -> None:
+    def __init__(self, page: Page, address: str, name: str, place: str = "lab/tree") -> None:
         self.page = page
-        page.goto(f"{address}/lab/tree/{name}?reset")
+        page.goto(f"{address}/{place}/{name}?reset")
         page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
         page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(timeout=CELL_LIMIT_MS)
         page.evaluate(RESTORED)
@@ -144,12 +146,20 @@ class OpenNotebook:
 
     def run(self, index: int) -> str:
         """Run that code cell, wait until it ended, and give the text of its outputs."""
-        self.page.evaluate(RUN_CELL, index)
+        self.begin(index)
         from playwright.sync_api import expect
 
         prompt = self.cell(index).locator(".jp-InputPrompt")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
         return self.text(index)
+
+    def begin(self, index: int) -> None:
+        """Run that code cell and do not wait for it."""
+        self.page.evaluate(RUN_CELL, index)
+
+    def is_running(self, index: int) -> bool:
+        """Whether that cell was begun and has not ended."""
+        return self.cell(index).locator(".jp-InputPrompt").inner_text() == "[*]:"
 
     def text(self, index: int) -> str:
         """The text of the cell's outputs as it stands on the screen."""
@@ -209,12 +219,20 @@ def page(browser_path: str) -> Iterator[Page]:
 
 
 @pytest.fixture
+def tall(page: Page) -> Iterator[None]:
+    """A window in which a whole inspector has room."""
+    page.set_viewport_size({"width": 1150, "height": 1150})
+    yield
+    page.set_viewport_size({"width": 900, "height": 460})
+
+
+@pytest.fixture
 def open_notebook(lab_folder: Path, lab_address: str, page: Page) -> Callable[[str, list[str]], OpenNotebook]:
     """Give `open_notebook(name, sources)`: a notebook of these code cells, open in JupyterLab."""
 
-    def open_one(name: str, sources: list[str]) -> OpenNotebook:
+    def open_one(name: str, sources: list[str], place: str = "lab/tree") -> OpenNotebook:
         _write(lab_folder / "notebooks" / name, sources)
-        return OpenNotebook(page, lab_address, name)
+        return OpenNotebook(page, lab_address, name, place)
 
     return open_one
 

@@ -10,11 +10,13 @@ import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from disco_magic.notebook.arrange import ARRANGEMENTS
+from disco_magic.notebook.footer import Footer
 from disco_magic.notebook.page import KeptPage, Page
 from disco_magic.notebook.sink import Sink
 
@@ -235,10 +237,30 @@ def four(shell):
 
 
 class Terminal(io.StringIO):
-    """A stream that shows colours and understands carriage returns."""
+    """A stream that shows colours and understands carriage returns and what moves the cursor up."""
 
     def isatty(self):
         return True
+
+    @property
+    def screen(self):
+        """The lines as they are to be seen now."""
+        lines, row, column = [""], 0, 0
+        text = re.sub(r"\x1b\[\d*m", "", self.getvalue())
+        for move, up, wipe, piece in re.findall(r"([\r\n])|\x1b\[(\d*)A|\x1b\[(J)|([^\r\n\x1b]+)", text):
+            if move == "\n":
+                row += 1
+                lines += [""] * (row == len(lines))
+            if move:
+                column = 0
+            elif up:
+                row -= int(up)
+            elif wipe:
+                lines[row:] = [lines[row][:column]]
+            elif piece:
+                lines[row] = lines[row][:column].ljust(column) + piece + lines[row][column + len(piece) :]
+                column += len(piece)
+        return lines
 
 
 @pytest.fixture
@@ -249,7 +271,12 @@ def texts():
 
 @pytest.fixture
 def terminal(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "")
+    """A terminal of 80 columns and 24 lines with a footer of its own."""
+    for name, value in {"NO_COLOR": "", "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    footer = Footer(clock=count().__next__)  # a second between two of its looks
+    monkeypatch.setattr("disco_magic.notebook.outlet.FOOTER", footer)
+    monkeypatch.setattr("disco_magic.notebook.screens.FOOTER", footer)
     return Terminal()
 
 
@@ -266,8 +293,10 @@ def _onto(out, err):
 
 def _live(streams, count=2, shown=None, clock=time.monotonic):
     with _onto(*(streams if isinstance(streams, tuple) else (streams, streams))):
-        page = Page(range(count), range(count) if shown is None else shown)
-    return page, [Sink(worker, page, clock) for worker in range(count)]
+        page = Page(range(count), range(count) if shown is None else shown, clock=clock)
+    if page.area is not None:
+        page.area.wait()
+    return page, [Sink(worker, page) for worker in range(count)]
 
 
 def _kept(streams, mode, count=3):

@@ -131,6 +131,19 @@ def test_marked_registers_that_a_cell_changed_in_place_are_compared_too(four):
     four.run("%%disco --check\nw[0] = worker_id")
 
 
+def test_a_mark_that_only_some_workers_made_fails_a_check_of_values(four):
+    four.run("%%disco\nw = np.zeros(3)\nif worker_id != 3: w = worker.replicated(w)")
+    error = four.fail("%%disco --check values\nother = 1", Divergence)
+    assert "'w' is marked replicated on workers [0-2] only" in str(error)
+    four.run("%%disco --check\nw = w + 1")
+
+
+def test_the_line_says_what_was_not_looked_into(four):
+    four.run("%%disco\nclass Net: pass")
+    four.run("%%disco --check\nnet = Net()")
+    assert four.lines == ["check [0-3] same type and shape: net; not compared: net (what is in Net)"]
+
+
 @pytest.mark.parametrize("forget", ["%%disco\ndel w", "%disco rm w"])
 def test_del_and_rm_drop_a_mark(four, forget):
     four.run("%%disco\nw = worker.replicated(np.zeros(3))")
@@ -212,6 +225,7 @@ def test_the_stop_button_ends_a_check(four, held):
     striker = threading.Thread(target=strike, daemon=True)
     striker.start()
     error = four.fail("%%disco --check\nx = 1\nworker_id", KeyboardInterrupt)
+    assert str(error).startswith("Cell In[3]: the check was interrupted")
     striker.join()
     held.open()
     assert error.result.values == [0, 1, 2, 3]

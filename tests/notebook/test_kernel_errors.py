@@ -42,8 +42,8 @@ def test_a_syntax_error_shows_its_line_and_sends_nothing(fresh):
     assert (ran.status, ran.error["ename"]) == ("error", "SyntaxError")
     assert "line 3" in ran.traceback
     assert ".py" not in ran.traceback
-    assert "registers" in fresh.ok("%disco registers").value
-    assert "sent" not in fresh.ok("%disco registers").value
+    assert "registers" in fresh.ok("%disco registers --table").value
+    assert "sent" not in fresh.ok("%disco registers --table").value
 
 
 def test_debug_lands_in_the_frame_of_the_first_failing_worker(fresh):

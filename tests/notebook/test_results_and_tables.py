@@ -98,6 +98,29 @@ def test_statistics_of_a_sample_say_so_and_a_single_element_shows_its_value():
 
 
 @pytest.mark.parametrize(
+    ("changes", "content"),
+    [
+        ({"nans": 0, "infs": 0}, "min 0 mean 1.5 max 3"),
+        ({"nans": 3, "infs": 0}, "min 0 mean 1.5 max 3 \u00b7 3 NaN"),
+        (
+            {"nans": 3, "infs": 1200, "sampled": True},
+            "min 0 mean 1.5 max 3 (sample) \u00b7 3 NaN \u00b7 1,200 Inf",
+        ),
+        ({"minimum": None, "mean": None, "maximum": None, "nans": 6, "infs": 0}, "6 NaN"),
+        (
+            {"minimum": None, "mean": None, "maximum": None, "nans": 1, "infs": 1, "text": "[nan inf]"},
+            "[nan inf] \u00b7 1 NaN \u00b7 1 Inf",
+        ),
+        ({"minimum": None, "mean": None, "maximum": None, "nans": 1, "shape": (), "text": "nan"}, "nan"),
+    ],
+)
+def test_what_is_not_finite_is_counted(changes, content):
+    bundle = row_bundle(Row("x", (array(**changes),)))
+    assert bundle["text/plain"].endswith(f" \u00b7 {content}")
+    assert Cells(bundle["text/html"]).rows[1][1].endswith(f" | {content}")
+
+
+@pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (1 << 50, "1,024 TiB")],
 )

@@ -1,0 +1,90 @@
+r"""The last lines of the terminal, below everything that is printed, while somebody waits for a cell.
+
+::
+
+    [0] a line            <- printed above: wipe the footer, print, draw it again
+    [1]  40%|####    |    <- the footer; the cursor stays behind its last character
+    [2]  60%|######  |
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+REDRAW_S: Final = 0.05
+"""Who prints more often than this prints without the footer; it comes back with the next look."""
+
+
+class Footer:
+    """One per terminal, whoever prints: the lines of another cell must not land in it either."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.RLock()  # as a page's: a finalizer may print while it is held
+        self._clock = clock
+        self._out: Callable[[str], None] | None = None
+        self._lines: Sequence[str] = ()
+        self._height = 0  # lines that are on the screen now
+        self._drawn_at = float("-inf")
+        self._asking = 0
+
+    @property
+    def covered(self) -> bool:
+        """Whether there are lines that are not on the screen now."""
+        return bool(self._lines) and not self._height
+
+    def show(self, out: Callable[[str], None], lines: Sequence[str]) -> None:
+        """Show `lines` in place of the present ones; each must be shorter than the terminal is wide.
+
+        Args:
+            out: writes to the terminal, at once.
+            lines: none wipe the footer.
+        """
+        with self._lock:
+            wipe = self._wipe()
+            self._out, self._lines = out, tuple(lines)
+            text = wipe + self._draw()
+            if text:
+                out(text)
+
+    def above(self, write: Callable[[str], object], text: str) -> None:
+        """``write(text)`` where the footer is, which goes down; `text` ends with a newline."""
+        with self._lock:
+            if self._height and self._out is not None:
+                self._out(self._wipe())
+            write(text)
+            if self.covered and self._out is not None and self._clock() - self._drawn_at >= REDRAW_S:
+                self._out(self._draw())
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Keep the footer away while a user answers a question, which is the last line by then."""
+        with self._lock:
+            self._asking += 1
+            if self._height and self._out is not None:
+                self._out(self._wipe())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
+
+    def _wipe(self) -> str:
+        """To its first column, up to its first line, and clear from there."""
+        height, self._height = self._height, 0
+        return f"\r\x1b[{height - 1}A\x1b[J" if height > 1 else "\r\x1b[J" * height
+
+    def _draw(self) -> str:
+        if self._asking:
+            return ""
+        self._height = len(self._lines)
+        self._drawn_at = self._clock()
+        return "\n".join(self._lines)
+
+
+FOOTER: Final = Footer()

@@ -1,0 +1,149 @@
+"""The row of buttons below an inspector: what can be done with the register that is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import ipywidgets as widgets
+
+from disco_magic.notebook.inspector.acts import Acts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.inspector.watch import Watch
+    from disco_magic.session.session import Session
+
+    # What a button says is done to the session's register of that name; gives a sentence.
+    Act = Callable[[Session, str], str]
+
+_EVERYBODY: Final = -1
+_DELETE: Final = "Delete"
+
+
+class ActionBar:
+    """Buttons.
+
+    Args:
+        front: the notebook's side.
+        perform: carries an act out, shows what it gives or what went wrong, and draws again.
+        watch: which registers are watched.
+
+    Attributes:
+        of_register: what is about the register that is looked at.
+        of_workers: what is about the workers.
+        pinned: names that stay on top of the table.
+    """
+
+    def __init__(self, front: Front, perform: Callable[[Act], None], watch: Watch) -> None:
+        self._acts = Acts(front)
+        self._perform = perform
+        self._watch = watch
+        self._name = ""
+        self._workers = 0
+        self.pinned: set[str] = set()
+        self._source = _list("value of", [("worker 0", 0)])
+        self._text = widgets.Text(placeholder="new name", layout=widgets.Layout(width="10em"))
+        self._notebook = self._button("To notebook", "copy it into the notebook variable named on the left")
+        self._worker_0 = self._button("To worker 0", "copy it into this register on worker 0")
+        self._broadcast = self._button("To all workers", "copy it into this register on every worker")
+        self._rename = self._button("Rename", "give the register the name on the left")
+        self._delete = self._button(_DELETE, "unbind the name on every worker")
+        self._pin = self._button("Pin", "keep it on top of the table, whatever is searched for")
+        self._watched = self._button("Watch", "note its statistics after every cell: see Over cells")
+        self._victims = _list("", [("all workers", _EVERYBODY)])
+        self._stop = self._button("Stop", "interrupt what they execute", "danger")
+        self._connect()
+        wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
+        self.of_register = widgets.HBox(
+            [
+                self._source,
+                self._text,
+                self._notebook,
+                self._rename,
+                self._worker_0,
+                self._broadcast,
+                self._delete,
+                self._pin,
+                self._watched,
+            ],
+            layout=wrapped,
+        )
+        self.of_workers = (self._victims, self._stop)
+        self.offer("", 0)
+
+    def offer(self, name: str, num_workers: int) -> None:
+        """What is looked at, and how many workers there are."""
+        if num_workers not in (0, self._workers):
+            self._workers = num_workers
+            each = [(f"worker {worker}", worker) for worker in range(num_workers)]
+            self._source.options, self._source.value = each, 0
+            self._victims.options = [("all workers", _EVERYBODY), *each]
+            self._victims.value = _EVERYBODY
+        if name != self._name:
+            self._name = name
+            self._text.value = "" if name.startswith("#") else name
+            self._delete.description = _DELETE
+        self.of_register.layout.display = None if name else "none"
+        self._pin.description = "Unpin" if name in self.pinned else "Pin"
+        self._watched.description = "Unwatch" if name in self._watch.names else "Watch"
+
+    def _connect(self) -> None:
+        acts = self._acts
+        table: dict[widgets.Button, Act] = {
+            self._notebook: lambda session, name: acts.to_notebook(
+                session, name, self._source.value, self._text.value.strip()
+            ),
+            self._worker_0: lambda session, name: acts.to_worker_0(session, name, self._source.value),
+            self._broadcast: lambda session, name: acts.broadcast(session, name, self._source.value),
+            self._rename: lambda session, name: acts.rename(session, name, self._text.value.strip()),
+            self._delete: self._on_delete,
+            self._pin: self._on_pin,
+            self._watched: self._on_watch,
+            self._stop: lambda session, _: acts.interrupt(session, self._chosen()),
+        }
+        for button, act in table.items():
+            button.on_click(lambda _, act=act: self._perform(act))
+
+    def _chosen(self) -> tuple[int, ...] | None:
+        return None if self._victims.value == _EVERYBODY else (self._victims.value,)
+
+    def _on_delete(self, session: Session, name: str) -> str:
+        """Only the second click deletes: a register cannot be had back."""
+        sure = f"Really delete {name}?"
+        if self._delete.description != sure:
+            self._delete.description = sure
+            return f"click again to delete {name} on every worker"
+        self._delete.description = _DELETE
+        return self._acts.delete(session, name)
+
+    def _on_pin(self, _: Session, name: str) -> str:
+        self.pinned ^= {name}
+        return f"{name} stays on top" if name in self.pinned else f"{name} is not pinned any more"
+
+    def _on_watch(self, _: Session, name: str) -> str:
+        if name in self._watch.names:
+            self._watch.remove(name)
+            return f"{name} is not watched any more"
+        self._watch.add(name)
+        return f"the statistics of {name} are noted after every cell from now on: see Over cells"
+
+    @staticmethod
+    def _button(description: str, tooltip: str, style: str = "") -> widgets.Button:
+        return widgets.Button(
+            description=description,
+            tooltip=tooltip,
+            button_style=style,
+            layout=widgets.Layout(width="auto"),
+        )
+
+
+def _list(description: str, options: list[Any]) -> widgets.Dropdown:
+    return widgets.Dropdown(
+        options=options,
+        value=options[0][1],
+        description=description,
+        style={"description_width": "initial"},
+        layout=widgets.Layout(width="auto"),
+    )

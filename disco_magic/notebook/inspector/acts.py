@@ -1,0 +1,118 @@
+"""What an inspector does to a register. Nothing here waits for a worker.
+
+A value is copied by the calling thread, also out of a worker that is busy; what changes registers is sent as
+commands, which take effect when the workers come to them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake, ranges
+from disco_magic.functions.copies import copy_of
+from disco_magic.notebook.inspector.holders import reference_of
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.front import Front
+    from disco_magic.session.dref import DRef
+    from disco_magic.session.session import Session
+
+
+class Acts:
+    """Acts on the registers of one notebook's session; each gives a sentence that says what was done.
+
+    Args:
+        front: the notebook's side.
+    """
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._bound: dict[str, Any] = {}
+
+    def to_notebook(self, session: Session, label: str, worker: int, name: str) -> str:
+        """Bind the notebook variable `name` to a copy of the value on `worker`.
+
+        Raises:
+            UsageMistake: `name` is no variable name, or a variable that was not made here.
+        """
+        if not name.isidentifier():
+            raise UsageMistake(f"{name!r} is not a variable name")
+        existing = self._front.shell.user_ns
+        if name in existing and existing[name] is not self._bound.get(name):
+            raise UsageMistake(f"the notebook has a variable {name!r} already; write another name")
+        value = copied(session, label, worker)
+        self._front.bind({name: value})
+        self._bound[name] = value
+        return f"notebook variable {name} is a copy of {label} on {ranges((worker,))}"
+
+    def to_worker_0(self, session: Session, label: str, worker: int) -> str:
+        """Put a copy of the value on `worker` into the same register of worker 0."""
+        value, reference = copied(session, label, worker), self._reference(session, label)
+        reference.set(0, value)
+        if not label.startswith("#"):
+            session[label] = reference
+        return f"{label} on [0] becomes a copy of {label} on {ranges((worker,))}"
+
+    def broadcast(self, session: Session, label: str, worker: int) -> str:
+        """Put a copy of the value on `worker` into the same register of every worker."""
+        value = copied(session, label, worker)
+        if label.startswith("#"):
+            reference = self._reference(session, label)
+            for each in range(session.num_workers):
+                reference.set(each, value)
+        else:
+            _known(session, label)
+            session.put(label, value)
+        return f"{label} becomes a copy of {label} on {ranges((worker,))} everywhere"
+
+    def rename(self, session: Session, label: str, name: str) -> str:
+        """Give a register another name; a numbered one gets a name besides its number.
+
+        Raises:
+            UsageMistake: `name` is no variable name, or a register of that name exists.
+        """
+        if name in session.names():
+            raise UsageMistake(f"there is a register {name!r} already; write another name")
+        session[name] = self._reference(session, label)
+        if label.startswith("#"):
+            return f"{label} is named {name}"
+        del session[label]
+        return f"{label} is called {name} now"
+
+    def delete(self, session: Session, label: str) -> str:
+        """Unbind a name on every worker.
+
+        Raises:
+            UsageMistake: a numbered register: it lives as long as a reference.
+        """
+        if label.startswith("#"):
+            raise UsageMistake(
+                f"{label} lives as long as something in the notebook refers to it; delete that"
+            )
+        _known(session, label)
+        del session[label]
+        return f"{label} is deleted on every worker"
+
+    def interrupt(self, session: Session, workers: tuple[int, ...] | None) -> str:
+        """Stop what `workers` execute; None: all of them."""
+        session.interrupt(workers)
+        return f"stopped {ranges(workers or range(session.num_workers))}"
+
+    @staticmethod
+    def _reference(session: Session, label: str) -> DRef:
+        if label.startswith("#"):
+            return reference_of(session, label)
+        _known(session, label)
+        return session[label]
+
+
+def copied(session: Session, label: str, worker: int) -> Any:
+    """A copy of the value of a register on `worker`, made now, also while the worker is busy."""
+    (value,) = session.examine(label, copy_of, workers=(worker,))
+    return value
+
+
+def _known(session: Session, label: str) -> None:
+    """Asking for a name that only a running cell knows would wait for that cell."""
+    if label not in session.names():
+        raise UsageMistake(f"{label} was bound by a cell that still runs, or is gone; try again after it")

@@ -1,0 +1,259 @@
+"""The lower half of an inspector: one register, looked at closely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import ipywidgets as widgets
+
+from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
+from disco_magic.notebook.inspector.longlook import LongLook
+from disco_magic.notebook.inspector.slices import SlicePicker
+from disco_magic.notebook.inspector.view import largest
+from disco_magic.notebook.inspector.watch import MEASURES
+from disco_magic.notebook.options import FACES as OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.snapshot import Row
+    from disco_magic.notebook.inspector.watch import Watch
+    from disco_magic.session.session import Session
+
+AT_ONCE: Final = 16 << 20
+"""Bytes on a worker whose elements are all read while the user waits, in some 40 ms; more, in a thread."""
+
+_ALL: Final = -1
+_SCALES: Final = {"automatic": None, "min to max": False, "symmetric around 0": True}
+# What each face can be asked; the others' controls are hidden.
+_ASKS: Final = {
+    "Summary": ("exact",),
+    "Heat map": ("worker", "scale", "slice"),
+    "Histogram": (),
+    "Values": ("one", "slice"),
+    "Difference": ("one", "other", "slice"),
+    "Over cells": ("measure",),
+}
+
+
+_BY_OPTION: Final = dict(zip(OPTIONS, FACES, strict=False))
+
+
+class Detail:
+    """Chooses a register and how it is drawn.
+
+    Args:
+        changed: called when the user has changed something.
+        watch: what was seen of watched registers.
+
+    Attributes:
+        box: all of it.
+        register: the list of registers.
+        face: how it is drawn.
+    """
+
+    def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
+        self._changed = changed
+        self._watch = watch
+        self._filling = False
+        self._workers = 0
+        self._drawn = ""
+        self._given = False  # the workers to compare were named with the register
+        self.register = widgets.Dropdown(
+            options=[("choose a register", "")], value="", description="Look at", style=_STYLE, layout=_wide()
+        )
+        self.face = widgets.ToggleButtons(
+            options=list(FACES), value="Summary", style={"button_width": "auto"}, tooltips=_TOOLTIPS
+        )
+        self._worker = _list("on", [("all workers", _ALL)])
+        self._one = _list("take", [("worker 0", 0)])
+        self._other = _list("minus", [("worker 0", 0)])
+        self._scale = _list("scale", list(_SCALES.items()))
+        self._measure = _list("of", [(name, name) for name in MEASURES])
+        self._slices = SlicePicker(self._on_change)
+        self._picture = widgets.HTML()
+        self._long = LongLook(self._show)
+        self._exact = widgets.Button(
+            description="Exact",
+            tooltip="statistics of all elements, not of a sample",
+            layout=widgets.Layout(width="auto"),
+        )
+        self._exact.on_click(lambda _: self._start_exact())
+        self._looked_at: tuple[Session, Row] | None = None
+        self._long_key: object = None
+        self._controls = {
+            "exact": self._exact,
+            "worker": self._worker,
+            "one": self._one,
+            "other": self._other,
+            "scale": self._scale,
+            "measure": self._measure,
+            "slice": self._slices.box,
+        }
+        for control in (self.register, self.face, *self._controls.values()):
+            if control not in (self._exact, self._slices.box):
+                control.observe(self._on_change, "value")
+        wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
+        lists = [control for name, control in self._controls.items() if name != "slice"]
+        self._below = widgets.VBox(
+            [
+                widgets.HBox([self.face, *lists], layout=wrapped),
+                self._slices.box,
+                self._long.box,
+                self._picture,
+            ]
+        )
+        self.box = widgets.VBox([self.register, self._below])
+        self._arrange()
+
+    @property
+    def name(self) -> str:
+        """The chosen register; empty if none is."""
+        return self.register.value or ""
+
+    def offer(self, rows: Sequence[Row], num_workers: int) -> None:
+        """Offer these registers and so many workers; what is chosen stays as long as it exists."""
+        names = [("choose a register", ""), *((row.name, row.name) for row in rows)]
+        self._filling = True
+        try:
+            if tuple(names) != tuple(self.register.options):
+                chosen = self.name if any(row.name == self.name for row in rows) else ""
+                self.register.options = names
+                self.register.value = chosen
+            if num_workers not in (0, self._workers):
+                self._workers = num_workers
+                each = [(f"worker {worker}", worker) for worker in range(num_workers)]
+                self._worker.options = [("all workers", _ALL), *each]
+                self._worker.value = _ALL
+                for control, value in ((self._one, min(1, num_workers - 1)), (self._other, 0)):
+                    control.options = each
+                    control.value = value
+        finally:
+            self._filling = False
+
+    def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
+        """Look at `name`, one of those offered, in that way; see `Inspector.look_at`."""
+        self._filling = True
+        try:
+            self.register.value = name
+            self.face.value = _BY_OPTION[face]
+            self._given = bool(workers)
+            if workers:
+                self._worker.value = self._one.value = workers[0]
+                self._other.value = workers[-1]
+        finally:
+            self._filling = False
+        self._on_change()
+
+    @property
+    def html(self) -> str:
+        """What is drawn now."""
+        return str(self._picture.value)
+
+    def clear(self) -> None:
+        """Draw nothing."""
+        self._long.stop()
+        self._arrange()
+        self._show("")
+
+    def draw(self, session: Session, row: Row | None, *, asked: bool) -> None:
+        """Show the chosen register as it is now.
+
+        Args:
+            session: whose register.
+            row: its picture; None if it is gone, or none is chosen.
+            asked: a person wants to see it: only then all elements of large arrays are read again.
+        """
+        self._arrange()
+        self._looked_at = None if row is None else (session, row)
+        if row is None:
+            self.clear()
+            return
+        shape = next((info.shape for info in row.cells if info is not None and info.shape is not None), ())
+        self._slices.fit(shape)
+        if row.name != self._drawn:
+            self._suggest(row)
+        choice = self._choice()
+        key = (row.name, self.face.value, choice)
+        if not asked and key == self._long_key:
+            return
+        self._long.stop()
+        self._long_key = None
+        if self.face.value == "Difference" and largest(row) > AT_ONCE:
+            self._long_key = key
+            self._long.start(lambda share: difference(session, row, choice, self._watch, share))
+        else:
+            self._show(FACES[self.face.value](session, row, choice, self._watch))
+
+    def close(self) -> None:
+        """End what is being read."""
+        self._long.stop()
+
+    def _start_exact(self) -> None:
+        if self._looked_at is not None:
+            session, row = self._looked_at
+            self._long_key = (row.name, self.face.value, self._choice())
+            self._long.start(lambda share: exact(session, row, share))
+
+    def _show(self, html: str) -> None:
+        self._picture.value = html
+
+    def _choice(self) -> Choice:
+        return Choice(
+            worker=None if self._worker.value == _ALL else self._worker.value,
+            one=self._one.value or 0,
+            other=self._other.value or 0,
+            symmetric=self._scale.value,
+            measure=self._measure.value,
+            window=self._slices.window(),
+        )
+
+    def _suggest(self, row: Row) -> None:
+        """Compare the first worker that differs from the others with the first that does not."""
+        self._drawn = row.name
+        odd = row.odd()
+        if self._given:
+            self._given = False
+        elif len(odd) > 1:
+            usual = odd.index(False)
+            self._filling = True
+            try:
+                self._one.value = odd.index(True) if True in odd else (usual + 1) % len(odd)
+                self._other.value = usual
+            finally:
+                self._filling = False
+
+    def _arrange(self) -> None:
+        self._below.layout.display = None if self.name else "none"
+        asked = _ASKS[self.face.value]
+        for name, control in self._controls.items():
+            control.layout.display = None if name in asked else "none"
+
+    def _on_change(self, _: dict[str, Any] | None = None) -> None:
+        if not self._filling:
+            self._changed()
+
+
+_STYLE: Final = {"description_width": "initial"}
+_TOOLTIPS: Final = (
+    "type, shape, device and statistics per worker",
+    "a two-dimensional part as a picture, per worker",
+    "how the values are distributed, per worker",
+    "the elements themselves",
+    "where two workers differ, and by how much",
+    "statistics after each cell; watch the register first",
+)
+
+
+def _wide() -> widgets.Layout:
+    return widgets.Layout(width="22em")
+
+
+def _list(description: str, options: list[Any]) -> widgets.Dropdown:
+    return widgets.Dropdown(
+        options=options,
+        value=options[0][1],
+        description=description,
+        style=_STYLE,
+        layout=widgets.Layout(width="auto"),
+    )

@@ -1,0 +1,256 @@
+"""The ways in which an inspector shows one register: each makes HTML from values that it only looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.words import human_bytes
+from disco_magic.errors import ranges
+from disco_magic.functions.describe import describe
+from disco_magic.functions.peek import (
+    NoPicture,
+    Window,
+    block_of,
+    difference_of,
+    histogram_of,
+    picture_of,
+    statistics_of,
+)
+from disco_magic.notebook.inspector.table import kind
+from disco_magic.notebook.pictures.blocks import block_html
+from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark
+from disco_magic.notebook.pictures.differences import difference_html
+from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
+from disco_magic.notebook.pictures.scales import common_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from disco_magic.core.snapshot import RegisterInfo, Row
+    from disco_magic.functions.peek import Picture
+    from disco_magic.notebook.inspector.longlook import Share
+    from disco_magic.notebook.inspector.watch import Watch
+    from disco_magic.session.session import Session
+
+_STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
+_LARGE: Final = 460
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the controls of the lower half are set to.
+
+    Attributes:
+        worker: the only one to be shown, or None for all of them side by side.
+        one, other: the two workers that are compared; `one` also is the one whose elements are shown.
+        symmetric: the scale reaches as far below 0 as above; None: if the values do so, roughly.
+        measure: what is drawn over the cells, one of `watch.MEASURES`.
+        window: the part of the array.
+    """
+
+    worker: int | None
+    one: int
+    other: int
+    symmetric: bool | None
+    measure: str
+    window: Window
+
+
+def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
+    """A line per worker: type, place, statistics on 65,536 elements."""
+    infos = session.examine(row.name, describe)
+    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    heads = (
+        "worker",
+        "type",
+        "device",
+        "bytes",
+        "min",
+        "mean",
+        "max",
+        "NaN",
+        "Inf",
+        "from min to max",
+        "value",
+    )
+    body = "".join(_line(worker, info, odd=odd[worker]) for worker, info in enumerate(infos))
+    sampled = any(info is not None and info.sampled for info in infos)
+    note = "statistics of a sample of 65,536 elements" if sampled else "statistics of all elements"
+    return _table(f"{row.name}: {note}", heads, body)
+
+
+def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
+    label = f"{ranges((worker,))}{f' <span class=mark>{MARK}</span>' if odd else ''}"
+    if info is None:
+        return f'<tr><th scope="row">{label}</th><td colspan="10" class="dim">no value</td></tr>'
+    numbers = [
+        _number(info.minimum),
+        _number(info.mean),
+        _number(info.maximum),
+        _count(info.nans),
+        _count(info.infs),
+    ]
+    cells = [escape(kind(info)), escape(info.device or ""), human_bytes(info.nbytes) if info.nbytes else ""]
+    plain = "".join(f"<td>{cell}</td>" for cell in cells)
+    right = "".join(f'<td class="n">{number}</td>' for number in numbers)
+    text = f"<td>{spark(info.histogram)}</td><td>{escape(info.text)}</td>"
+    return f'<tr><th scope="row">{label}</th>{plain}{right}{text}</tr>'
+
+
+def _number(number: float | None) -> str:
+    return "" if number is None else f"{number:.6g}"
+
+
+def _count(count: int | None) -> str:
+    return "" if count is None else f"{count:,}"
+
+
+def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
+    """A two-dimensional part as pictures: all workers' side by side in one scale, or one worker's, larger."""
+    workers = None if choice.worker is None else (choice.worker,)
+    pictures = session.examine(row.name, _picture, choice.window, workers=workers)
+    if choice.worker is None:
+        shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
+        drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
+        return multiples_html(shown, symmetric=_symmetric(choice, drawn), title=row.name)
+    picture = _present(pictures[0])
+    if isinstance(picture, str):
+        return _sentence(f"{row.name} on {ranges((choice.worker,))}: {picture}")
+    title = f"{row.name} on {ranges((choice.worker,))}"
+    return heatmap_html(picture, symmetric=_symmetric(choice, [picture]), title=title, width=_LARGE)
+
+
+def _symmetric(choice: Choice, pictures: Sequence[Picture]) -> bool:
+    if choice.symmetric is not None:
+        return choice.symmetric
+    limits = common_limits(pictures)
+    if limits is None:
+        return False
+    low, high = limits
+    return min(-low, high) > max(-low, high) / 4
+
+
+def _picture(value: Any, window: Window) -> Any:
+    """A picture, or why there is none."""
+    try:
+        return picture_of(value, window)
+    except NoPicture as reason:
+        return str(reason)
+
+
+def _present(picture: Any) -> Any:
+    return "no value" if picture is None else picture
+
+
+def histogram(session: Session, row: Row, _: Choice, __: Watch) -> str:
+    """How the values are distributed, per worker."""
+    found = session.examine(row.name, _histogram)
+    return histograms_html({worker: _present(each) for worker, each in enumerate(found)}, title=row.name)
+
+
+def _histogram(value: Any) -> Any:
+    try:
+        return histogram_of(value)
+    except NoPicture as reason:
+        return str(reason)
+
+
+def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:
+    """The elements of a block, from the corner that the sliders choose."""
+    (block,) = session.examine(row.name, _block, choice.window, workers=(choice.one,))
+    where = f"{row.name} on {ranges((choice.one,))}"
+    if block is None or isinstance(block, str):
+        return _sentence(f"{where}: {_present(block)}")
+    return block_html(block, title=where)
+
+
+def _block(value: Any, window: Window) -> Any:
+    try:
+        return block_of(value, window)
+    except NoPicture as reason:
+        return str(reason)
+
+
+def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Share | None = None) -> str:
+    """Where two workers' values differ, and by how much; reads all elements, and reports how far it is."""
+    labels = f"{row.name} {ranges((choice.one,))}", f"{row.name} {ranges((choice.other,))}"
+    if choice.one == choice.other:
+        return _sentence("choose two different workers")
+    pair = (choice.one, choice.other)
+    found = session.examine_pair(row.name, _difference, choice.window, share, workers=pair)
+    if found is None or isinstance(found, str):
+        return _sentence(found or "no value on one of them")
+    return difference_html(found, *labels)
+
+
+def _difference(one: Any, other: Any, window: Window, share: Share | None) -> Any:
+    try:
+        return difference_of(one, other, window, progress=None if share is None else _shares(share, 0, 1))
+    except NoPicture as reason:
+        return str(reason)
+
+
+def _shares(share: Share, before: int, parts: int) -> Callable[[int, int], bool]:
+    """Elements done of one of several parts, as a share of all of them."""
+    return lambda done, total: share((before + done / max(total, 1)) / parts)
+
+
+def exact(session: Session, row: Row, share: Share) -> str:
+    """A line per worker: statistics of all elements."""
+    heads = ("worker", "min", "mean", "std", "max", "NaN", "Inf", "zeros", "elements")
+    count = len(row.cells)
+    lines = []
+    for worker in range(count):
+        progress = _shares(share, worker, count)
+        (found,) = session.examine(row.name, _statistics, progress, workers=(worker,))
+        label = f'<th scope="row">{ranges((worker,))}</th>'
+        if found is None or isinstance(found, str):
+            lines.append(f'<tr>{label}<td colspan="8">{escape(_present(found))}</td></tr>')
+            continue
+        numbers = [_number(each) for each in (found.minimum, found.mean, found.std, found.maximum)]
+        counts = [_count(each) for each in (found.nans, found.infs, found.zeros, found.size)]
+        cells = "".join(f'<td class="n">{text}</td>' for text in (*numbers, *counts))
+        lines.append(f"<tr>{label}{cells}</tr>")
+    return _table(f"{row.name}: statistics of all elements, as they were just now", heads, "".join(lines))
+
+
+def _table(caption: str, heads: Sequence[str], body: str) -> str:
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    return (
+        f'{_STYLE}<table class="disco-summary"><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _statistics(value: Any, progress: Callable[[int, int], bool]) -> Any:
+    try:
+        return statistics_of(value, progress)
+    except NoPicture as reason:
+        return str(reason)
+
+
+def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:
+    """Statistics after every cell since the register is watched."""
+    if row.name not in watch.names:
+        return _sentence(f"{row.name} is not watched; Watch, below, notes its statistics after every cell")
+    lines = watch.lines(row.name, choice.measure)
+    if not any(lines.values()):
+        return _sentence(f"{row.name} is watched; run a cell to see the first point")
+    return lines_svg(lines, title=f"{choice.measure} of {row.name} after each cell")
+
+
+def _sentence(text: str) -> str:
+    return f"<div>{escape(text)}</div>"
+
+
+FACES: Final[Mapping[str, Callable[[Session, Row, Choice, Watch], str]]] = {
+    "Summary": summary,
+    "Heat map": heat_map,
+    "Histogram": histogram,
+    "Values": values,
+    "Difference": difference,
+    "Over cells": over_cells,
+}

@@ -1,0 +1,74 @@
+"""Who keeps a numbered register: the notebook's variables and results that refer to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UnknownName
+from disco_magic.session.dref import DPackedFunc, DRef
+from disco_magic.session.results import CellResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from disco_magic.session.session import Session
+
+
+def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
+    """``"#5"`` -> who keeps it, in words, for every numbered register that a reference keeps.
+
+    Args:
+        session: whose registers.
+        names: the notebook's variables, with IPython's ``Out`` and ``_oh`` among them.
+
+    Looks at variables, items of lists, tuples and dicts among them, and results; runs no code of theirs.
+    """
+    found: dict[str, list[str]] = {}
+    for who, reference in _references(dict(names)):
+        if reference.session is session and reference.life is session.life:
+            found.setdefault(f"#{reference.register}", []).append(who)
+    said = {label: ", ".join(dict.fromkeys(who)) for label, who in found.items()}
+    for register, drop in list(session.drops.items()):
+        kept = drop()
+        if kept is not None and kept.life is session.life:
+            said.setdefault(f"#{register}", _unnamed(kept))
+    return said
+
+
+def reference_of(session: Session, label: str) -> DRef:
+    """The reference that keeps the numbered register `label`, ``"#5"``.
+
+    Raises:
+        UnknownName: nothing refers to it any more.
+    """
+    drop = session.drops.get(int(label[1:]))
+    reference = None if drop is None else drop()
+    if reference is None or reference.life is not session.life:
+        raise UnknownName(f"nothing in the notebook refers to register {label} any more")
+    return reference
+
+
+def _unnamed(reference: DRef) -> str:
+    return f"function {reference.name}" if isinstance(reference, DPackedFunc) else "a reference without name"
+
+
+def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:
+    for number, value in dict(names.get("_oh", ())).items():
+        yield from _inside(f"Out[{number}]", value)
+    for name, value in names.items():
+        if not name.startswith("_") and name not in ("Out", "In"):
+            yield from _inside(name, value)
+
+
+def _inside(who: str, value: Any) -> Iterator[tuple[str, DRef]]:
+    kind = type(value)
+    items = list(value.items()) if kind is dict else list(enumerate(value)) if kind in (list, tuple) else []
+    for place, each in [("", value), *((f"[{key!r}]", item) for key, item in items[:100] if _plain(key))]:
+        if isinstance(each, CellResult):
+            each = each.reference  # noqa: PLW2901 - what the result keeps
+        if issubclass(type(each), DRef):
+            yield who + place, each
+
+
+def _plain(key: Any) -> bool:
+    return type(key) in (int, str)

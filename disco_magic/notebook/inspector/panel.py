@@ -1,0 +1,259 @@
+"""``%disco registers``: the inspector as one widget, kept up to date."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import ipywidgets as widgets
+
+from disco_magic.core.doctor import Diagnosis
+from disco_magic.core.snapshot import SessionSnapshot
+from disco_magic.errors import DiscoError
+from disco_magic.functions.describe import describe
+from disco_magic.notebook.diagnosis import diagnosis_bundle
+from disco_magic.notebook.inspector.actions import ActionBar
+from disco_magic.notebook.inspector.detail import Detail
+from disco_magic.notebook.inspector.holders import holders
+from disco_magic.notebook.inspector.table import status, table_html
+from disco_magic.notebook.inspector.toolbar import Toolbar
+from disco_magic.notebook.inspector.view import dtypes
+from disco_magic.notebook.inspector.watch import Watch
+from disco_magic.notebook.live.comms import answer_while_busy, everything_in
+from disco_magic.notebook.live.stills import PANEL, Still, publish
+from disco_magic.notebook.reprs import row_bundle, snapshot_bundle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from disco_magic.core.snapshot import Row
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.inspector.actions import Act
+    from disco_magic.notebook.inspector.refresher import Refresher
+    from disco_magic.session.session import Session
+
+LEAST: Final = 1_024
+MOST: Final = 65_536
+BUDGET: Final = 3 << 20
+"""Elements that one look reads: of each value so many that all together stay within this, but no fewer than
+the least and no more than the most."""
+
+
+class Inspector:
+    """A table of registers that stays up to date, and one register looked at closely.
+
+    Args:
+        front: the notebook's side; the inspector shows whatever session is the current one.
+        refresher: keeps it up to date until `close`.
+
+    Attributes:
+        widget: what is displayed.
+        snapshot: the registers as they were last looked at.
+        live: whether it looks again every second.
+
+    Threads: clicks arrive in the kernel's own, refreshes in the refresher's; a lock lets one at a time change
+    the widgets. Whatever goes wrong is shown in the inspector, never raised into a user's cell.
+    Cost of a refresh: 10 us per register and worker, and 6 ns per element that is read (see `BUDGET`).
+    """
+
+    def __init__(self, front: Front, refresher: Refresher) -> None:
+        self._front = front
+        self._refresher = refresher
+        self._lock = threading.RLock()
+        self._closed = False
+        self._said = ""
+        self._still = Still()
+        self._watch = Watch()
+        self._noted = -1
+        self.live = False
+        self._held: dict[str, str] = {}
+        self._diagnosis = Diagnosis(0, ())
+        self.snapshot = SessionSnapshot(0, 0, ())
+        self._toolbar = Toolbar(self._redraw)
+        self._detail = Detail(self._redraw, self._watch)
+        self._actions = ActionBar(front, self._act, self._watch)
+        self._head, self._doctor, self._table = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._message = widgets.HTML()
+        self._toolbar.refresh.on_click(lambda _: self._refresh(asked=True))
+        self._toolbar.live.observe(self._on_live, "value")
+        self.widget = widgets.VBox(
+            [
+                self._head,
+                self._doctor,
+                widgets.HBox([*self._toolbar.controls, *self._actions.of_workers], layout=_WRAPPED),
+                self._table,
+                self._detail.box,
+                self._actions.of_register,
+                self._message,
+                widgets.HTML(self._still.hiding),
+            ]
+        )
+        self.widget.add_class(PANEL).add_class("disco-inspector-panel")
+        answer_while_busy(everything_in(self.widget))
+        self.refresh()
+        refresher.add(self)
+
+    def refresh(self) -> None:
+        """Look at the session and show what is there now."""
+        self._refresh(asked=False)
+
+    def cell_ended(self) -> None:
+        """Note the statistics of watched registers, before the next cell changes them."""
+        with self._complaining():
+            session = self._front.sessions.find()
+            if session is None or not self._watch.names:
+                return
+            if session.ledger.seq == self._noted:
+                return  # nothing was sent: a plain cell, or a click that IPython takes for one
+            self._noted = session.ledger.seq
+            label = f"[{self._front.shell.execution_count - 1}]"
+            for name in tuple(self._watch.names):
+                self._watch.note(name, label, session.examine(name, describe))
+
+    def look_at(self, name: str | None, face: str, workers: Sequence[int] = ()) -> None:
+        """Choose a register and how it is drawn.
+
+        Args:
+            name: a register, None: none.
+            face: as in ``%disco registers --as``.
+            workers: the one that is drawn, or the two that are compared; none: the usual ones.
+        """
+        with self._lock:
+            self._detail.choose(name or "", face, workers)
+
+    def set_live(self, live: bool) -> None:  # noqa: FBT001 - what the switch says
+        """Look again every second, or only after cells."""
+        self._toolbar.live.value = live
+
+    def close(self) -> None:
+        """End it: no comm and no thread of it is left. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._refresher.remove(self)
+            self._detail.close()
+            for widget in reversed(everything_in(self.widget)):
+                widget.close()
+
+    def _ipython_display_(self) -> None:
+        publish(self.bundles())
+
+    def bundles(self) -> list[dict[str, Any]]:
+        """What is displayed, in two outputs: a still, and the widget, which hides it (`stills.py`)."""
+        row = _row(self.snapshot, self._detail.name)
+        bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
+        bundle["text/html"] += self._detail.html
+        return self._still.bundles(bundle, None if self._closed else self.widget)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self.snapshot.rows)} registers"
+        return f"<Inspector of Disco session {self.snapshot.session_id}: {state}>"
+
+    # --- drawing ---------------------------------------------------------------------------------------
+
+    def _refresh(self, *, asked: bool) -> None:
+        with self._lock, self._complaining():
+            if not self._closed:
+                self._look()
+                self._draw(asked=asked)
+
+    def _look(self) -> None:
+        session = self._front.sessions.find()
+        if session is None:
+            self.snapshot = SessionSnapshot(0, 0, ())
+        else:
+            self._diagnosis = session.doctor()  # before anything is sent to the workers: that would show
+            self._held = holders(session, self._front.shell.user_ns)
+            values = max(1, len(self.snapshot.rows) * self.snapshot.num_workers)  # as far as it is known
+            sample = min(MOST, max(LEAST, BUDGET // values))
+            snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
+            # What nothing refers to any more is gone as soon as the workers have come that far.
+            rows = [row for row in snapshot.rows if row.name in self._held or not row.name.startswith("#")]
+            self.snapshot = replace(snapshot, rows=tuple(rows))
+
+    def _draw(self, *, asked: bool) -> None:
+        session = self._front.sessions.find()
+        if session is None:
+            self._head.value = "<i>no session is running; %disco start makes one</i>"
+            self._doctor.value = self._table.value = ""
+            self._detail.offer((), 0)
+            self._detail.clear()
+            return
+        snapshot = self.snapshot
+        rows = self._toolbar.view(frozenset(self._actions.pinned)).rows(snapshot)
+        self._toolbar.offer(dtypes(snapshot.rows))
+        self._detail.offer(snapshot.rows, snapshot.num_workers)
+        self._actions.offer(self._detail.name, snapshot.num_workers)
+        self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)
+        self._doctor.value = _doctor(self._diagnosis)
+        self._table.value = table_html(
+            rows,
+            snapshot.num_workers,
+            snapshot.nbytes,
+            selected=self._detail.name,
+            pinned=frozenset(self._actions.pinned),
+            held=self._held,
+        )
+        self._detail.draw(session, _row(snapshot, self._detail.name), asked=asked)
+
+    def _redraw(self) -> None:
+        """The user has changed a control: draw again, of what was looked at last."""
+        with self._lock, self._complaining():
+            if not self._closed:
+                self._draw(asked=True)
+
+    def _act(self, act: Act) -> None:
+        """Carry out what a button says, and look again."""
+        with self._lock:
+            try:
+                self._said = act(self._front.sessions.require(), self._detail.name)
+            except Exception as error:  # noqa: BLE001 - as in _complaining
+                self._said = _in_words(error)
+        self._refresh(asked=True)
+        self._refresher.soon()  # when the workers have come to it
+
+    def _on_live(self, change: dict[str, Any]) -> None:
+        self.live = bool(change["new"])
+        self._refresher.changed()
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """Show what goes wrong instead of raising it, until it goes well.
+
+        Nobody would see a traceback: this runs in a click's thread, or in the refresher's, which must go on.
+        """
+        complaint = ""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - a bug of ours, too, is shown and ends nothing
+            complaint = _in_words(error)
+        said = [f"<div>{escape(text)}</div>" for text in (self._said, complaint) if text]
+        self._message.value = f'<div role="status">{"".join(said)}</div>' if said else ""
+
+
+def _in_words(error: Exception) -> str:
+    said = str(error) if isinstance(error, DiscoError) else f"{type(error).__name__}: {error}"
+    return f"\u26a0 {said}"
+
+
+_WRAPPED: Final = {"flex_flow": "row wrap"}
+
+
+def _row(snapshot: SessionSnapshot, name: str) -> Row | None:
+    return next((row for row in snapshot.rows if row.name == name), None)
+
+
+def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:
+    names = [row.name for row in snapshot.rows]
+    differing = sum(row.differs for row in snapshot.rows)
+    said = status(snapshot.num_workers, names, shown, differing)
+    return f"<b>{escape(repr(session))}</b> \u00b7 {escape(said)} \u00b7 {escape(sentence)}"
+
+
+def _doctor(diagnosis: Diagnosis) -> str:
+    """Who is where; nothing if nobody is anywhere."""
+    if all(position.state == "idle" for position in diagnosis.positions):
+        return ""
+    return diagnosis_bundle(diagnosis)["text/html"]

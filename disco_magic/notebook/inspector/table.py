@@ -1,0 +1,173 @@
+"""The inspector's table: registers x workers, compact enough to be sent every second.
+
+A worker's cell has no tag that it does not need: of 200 registers on 8 workers there are 1,600.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.words import human_bytes
+from disco_magic.errors import ranges
+from disco_magic.notebook.pictures.charts import spark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.core.snapshot import RegisterInfo, Row
+
+NAME: Final = "disco-inspector"
+MOST_ROWS: Final = 300
+PIN: Final = "\u2022"
+_BINS: Final = 8
+_STYLE: Final = table_style(
+    NAME,
+    # Separate borders: collapsed ones scroll away from a head that stays.
+    "{}{border-collapse:separate;border-spacing:0;width:100%}",
+    "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:1.35}",
+    "{} thead th{position:sticky;top:0;z-index:2;border-top-width:1px}",
+    "{} tfoot td,{} tfoot th{position:sticky;bottom:0;z-index:2;background:var(--jp-layout-color2,#eee)}",
+    "{} tr>:first-child{position:sticky;left:0;z-index:1;border-left-width:1px}",
+    "{} thead tr>:first-child,{} tfoot tr>:first-child{z-index:3}",
+    "{} tr.sel>*{background:var(--jp-layout-color3,rgba(128,128,128,.3))}",
+    "{} .o{outline:2px dashed var(--jp-warn-color0,#b35900);outline-offset:-3px}",
+    "{} b{color:var(--jp-error-color0,#c62828)}",
+    "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
+)
+_SCROLL: Final = "max-height:340px;overflow:auto"
+
+
+def table_html(
+    rows: Sequence[Row],
+    num_workers: int,
+    totals: Sequence[int],
+    *,
+    selected: str = "",
+    pinned: frozenset[str] = frozenset(),
+    held: Mapping[str, str] | None = None,
+) -> str:
+    """The table.
+
+    Args:
+        rows: what to show; of more than 300 the first 300, and how many there are more.
+        num_workers: columns of values.
+        totals: bytes per worker, of all registers.
+        selected: name of the row that is looked at closely.
+        pinned: names of the rows that stay on top.
+        held: name -> who keeps it, for numbered registers.
+    """
+    workers = "".join(f'<th scope="col">worker {worker}</th>' for worker in range(num_workers))
+    body = "".join(
+        _row(
+            row,
+            is_selected=row.name == selected,
+            is_pinned=row.name in pinned,
+            held=(held or {}).get(row.name),
+        )
+        for row in rows[:MOST_ROWS]
+    )
+    rest = len(rows) - MOST_ROWS
+    if rest > 0:
+        body += (
+            f'<tr><th scope="row" colspan="{num_workers + 3}">and {rest:,} more; search for a name</th></tr>'
+        )
+    if not rows:
+        body = f'<tr><th scope="row" colspan="{num_workers + 3}">no register to show</th></tr>'
+    sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
+    return (
+        f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="registers">'
+        f'<table class="{NAME}"><thead><tr><th scope="col">register</th><th scope="col">type</th>'
+        f'<th scope="col">bytes</th>{workers}</tr></thead><tbody>{body}</tbody>'
+        f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot></table></div>'
+    )
+
+
+def _row(row: Row, *, is_selected: bool, is_pinned: bool, held: str | None) -> str:
+    name = f"<code>{escape(row.name)}</code>"
+    name += f' <span title="pinned">{PIN}</span>' if is_pinned else ""
+    name += f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
+    name += f"<br><i>{escape(held)}</i>" if held else ""
+    opening = '<tr class="sel" aria-selected="true">' if is_selected else "<tr>"
+    kinds = {kind(info) for info in row.cells if info is not None}
+    common = kinds.pop() if len(kinds) == 1 else ""
+    sizes = [info.nbytes for info in row.cells if info is not None]
+    return (
+        f'{opening}<th scope="row">{name}</th><td>{escape(common) or "<i>differs</i>"}{_device(row)}</td>'
+        f"<td>{_bytes(sizes)}</td>{_cells(row, with_kind=not common)}</tr>"
+    )
+
+
+def _device(row: Row) -> str:
+    devices = {info.device for info in row.cells if info is not None and info.device not in (None, "cpu")}
+    return f"<br><i>{escape(', '.join(sorted(map(str, devices))))}</i>" if devices else ""
+
+
+def _bytes(sizes: Sequence[int]) -> str:
+    if not any(sizes):
+        return ""
+    least, most = human_bytes(min(sizes)), human_bytes(max(sizes))
+    return least if least == most else f"{least} to {most}"
+
+
+def _cells(row: Row, *, with_kind: bool) -> str:
+    if not row.differs and len(row.cells) > 1 and row.cells[0] is not None:
+        about = "the same on all" if row.compared else "of this type on all"
+        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'
+    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    cells = []
+    for info, strange in zip(row.cells, odd, strict=True):
+        first = f"{escape(kind(info))}<br>" if with_kind and info is not None else ""
+        opening, mark = ('<td class="o">', f"{MARK} ") if strange else ("<td>", "")
+        cells.append(f"{opening}{mark}{first}{_cell(info)}</td>")
+    return "".join(cells)
+
+
+def _cell(info: RegisterInfo | None) -> str:
+    if info is None:
+        return "<i>no value</i>"
+    if info.minimum is None or info.mean is None or info.maximum is None:
+        return escape(info.text) + _bad(info)
+    if info.shape in ((), (1,)) and info.text:
+        return escape(info.text)
+    about = "\u2248" if info.sampled else ""
+    if info.minimum == info.maximum:
+        bad = _bad(info)
+        return f"{about}{_short(info.mean)} except{bad}" if bad else f"all {about}{_short(info.mean)}"
+    first = f"{spark(_coarse(info.histogram))} {about}{_short(info.mean)}{_bad(info)}"
+    return f"{first}<br><i>{_short(info.minimum)} \u2026 {_short(info.maximum)}</i>"
+
+
+def _bad(info: RegisterInfo) -> str:
+    """How many elements are no numbers; the sample's count, where it is one."""
+    about = "\u2248" if info.sampled else ""
+    said = [f"{about}{count:,} {what}" for count, what in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
+    return f" <b>{', '.join(said)}</b>" if said else ""
+
+
+def kind(info: RegisterInfo | None) -> str:
+    """``float32 (2, 3)`` for arrays, else the type's name; nothing if there is no value."""
+    if info is None:
+        return ""
+    if info.dtype is None or info.shape is None:
+        return info.type
+    shape = "\u00d7".join(map(str, info.shape)) if info.shape else "0-d"
+    return f"{info.dtype} {shape}" if info.type == "ndarray" else f"{info.type} {info.dtype} {shape}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}"
+
+
+def _coarse(counts: Sequence[int]) -> list[int]:
+    """A histogram in eight bins, for the width of a cell."""
+    step = len(counts) // _BINS or 1
+    return [sum(counts[start : start + step]) for start in range(0, len(counts), step)]
+
+
+def status(num_workers: int, names: Sequence[str], shown: int, differing: int) -> str:
+    """What stands above the table."""
+    said = f"{len(names):,} registers on {ranges(range(num_workers))}"
+    said += f", {shown:,} shown" if shown != len(names) else ""
+    return said + (f", {differing:,} differ {MARK}" if differing else "")

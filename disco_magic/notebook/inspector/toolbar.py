@@ -1,0 +1,99 @@
+"""The controls above an inspector's table: what to show, in which order, and when to look again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from disco_magic.notebook.inspector.view import ANY, KINDS, ORDERS, SIZES, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Toolbar:
+    """Text, lists and switches.
+
+    Args:
+        changed: called when a control was changed by the user.
+
+    Attributes:
+        controls: all of them, in order.
+        refresh: the button.
+        live: the switch for looking every second.
+        numbered: whether registers that only references keep are shown.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._filling = False
+        self._search = widgets.Text(
+            placeholder="name, w_*, dtype, 64\u00d764 \u2026",
+            description="Search",
+            continuous_update=True,
+            layout=_layout("16em"),
+            style=_STYLE,
+        )
+        self._kind = _choice("Show", list(KINDS), "19em")
+        self._dtype = _choice("dtype", [("any", ANY)], "11em")
+        self._size = _choice("Size", list(SIZES), "13em")
+        self._order = _choice("Sort", list(ORDERS), "13em")
+        self.numbered = widgets.Checkbox(
+            value=True, description="references (#n)", indent=False, layout=_layout("auto")
+        )
+        self.refresh = widgets.Button(
+            description="Refresh", icon="refresh", tooltip="look again", layout=_layout("auto")
+        )
+        self.live = widgets.ToggleButton(
+            value=False,
+            description="Live",
+            icon="clock-o",
+            tooltip="look again every second, also while a cell runs",
+            layout=_layout("auto"),
+        )
+        chosen = (self._search, self._kind, self._dtype, self._size, self._order, self.numbered)
+        for control in chosen:
+            control.observe(self._on_change, "value")
+        self.controls = (*chosen, self.refresh, self.live)
+
+    def view(self, pinned: frozenset[str]) -> View:
+        """What the controls are set to."""
+        return View(
+            self._search.value,
+            self._kind.value,
+            self._dtype.value or ANY,
+            self._size.value,
+            self._order.value,
+            pinned,
+        )
+
+    def offer(self, dtypes: Sequence[str]) -> None:
+        """Offer these element types; the chosen one stays, also when no register has it any more."""
+        chosen = self._dtype.value or ANY
+        options = [("any", ANY), *((each, each) for each in sorted({*dtypes, *([chosen] if chosen else [])}))]
+        if tuple(options) != tuple(self._dtype.options):
+            self._filling = True
+            try:
+                self._dtype.options = options
+                self._dtype.value = chosen
+            finally:
+                self._filling = False
+
+    def _on_change(self, _: dict[str, Any]) -> None:
+        if not self._filling:
+            self._changed()
+
+
+_STYLE = {"description_width": "initial"}
+
+
+def _layout(width: str) -> widgets.Layout:
+    return widgets.Layout(width=width)
+
+
+def _choice(description: str, options: list[Any], width: str) -> widgets.Dropdown:
+    first = options[0][1] if isinstance(options[0], tuple) else options[0]
+    return widgets.Dropdown(
+        options=options, value=first, description=description, layout=_layout(width), style=_STYLE
+    )

@@ -1,0 +1,98 @@
+"""Which registers an inspector shows, and in which order: plain data, no widget, no session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+
+ANY: Final = ""
+
+KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
+    "everything": lambda _: True,
+    "differs between workers": lambda row: row.differs,
+    "has NaN or Inf": lambda row: any(info.nans or info.infs for info in _present(row)),
+    "arrays": lambda row: any(info.shape is not None for info in _present(row)),
+    "failed": lambda row: any(info.type == "failed" for info in _present(row)),
+}
+SIZES: Final[Mapping[str, int]] = {
+    "any size": 0,
+    "1 KiB or more": 1 << 10,
+    "1 MiB or more": 1 << 20,
+    "64 MiB or more": 1 << 26,
+}
+ORDERS: Final[Mapping[str, Callable[[Row], tuple[object, ...]]]] = {
+    "as bound": lambda _: (),
+    "name": lambda row: (row.name.lower(),),
+    "largest first": lambda row: (-largest(row),),
+    "differing first": lambda row: (not row.differs,),
+    "dtype": lambda row: min(((info.dtype or "~", info.type) for info in _present(row)), default=("~", "")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the controls above a table are set to.
+
+    Attributes:
+        search: words; a register is shown if every one of them is part of its name, type, dtype or shape, or
+            matches its name as a pattern (``w_*``). Case does not matter.
+        kind: a key of `KINDS`.
+        dtype: this element type only, on any worker; `ANY` for all.
+        size: a key of `SIZES`: bytes on the worker that has most.
+        order: a key of `ORDERS`; equal ones stay in the order they were bound in.
+        pinned: names that are shown first, whatever else is asked for.
+    """
+
+    search: str = ""
+    kind: str = "everything"
+    dtype: str = ANY
+    size: str = "any size"
+    order: str = "as bound"
+    pinned: frozenset[str] = frozenset()
+
+    def rows(self, snapshot: SessionSnapshot) -> list[Row]:
+        """The rows to show, in order."""
+        chosen = [row for row in snapshot.rows if row.name not in self.pinned and self.shows(row)]
+        pinned = [row for row in snapshot.rows if row.name in self.pinned]
+        order = ORDERS[self.order]
+        return sorted(pinned, key=order) + sorted(chosen, key=order)
+
+    def shows(self, row: Row) -> bool:
+        """Whether `row` fulfils everything that is asked for."""
+        return (
+            KINDS[self.kind](row)
+            and largest(row) >= SIZES[self.size]
+            and (self.dtype == ANY or any(info.dtype == self.dtype for info in _present(row)))
+            and all(_found(word, row) for word in self.search.lower().split())
+        )
+
+
+def largest(row: Row) -> int:
+    """Bytes on the worker that has most of it."""
+    return max((info.nbytes for info in _present(row)), default=0)
+
+
+def dtypes(rows: Iterable[Row]) -> list[str]:
+    """The element types that occur, sorted."""
+    return sorted({info.dtype for row in rows for info in _present(row) if info.dtype})
+
+
+def _present(row: Row) -> list[RegisterInfo]:
+    return [info for info in row.cells if info is not None]
+
+
+def _found(word: str, row: Row) -> bool:
+    name = row.name.lower()
+    return word in name or fnmatchcase(name, word) or any(word in _text(info) for info in _present(row))
+
+
+def _text(info: RegisterInfo) -> str:
+    shape = "" if info.shape is None else "\u00d7".join(map(str, info.shape))
+    plain = "" if info.shape is None else "x".join(map(str, info.shape))
+    return f"{info.type} {info.dtype or ''} {shape} {plain}".lower()

@@ -1,0 +1,72 @@
+"""Watched registers: their statistics after every cell, a line per worker."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.core.snapshot import RegisterInfo
+
+KEPT: Final = 200
+"""Points per register and worker; the oldest go first."""
+
+MEASURES: Final = ("mean", "minimum", "maximum", "NaN count")
+
+
+@dataclass
+class Watch:
+    """What was seen of the watched registers.
+
+    Attributes:
+        names: the registers that are watched.
+        points: register -> ``(label of the cell, one picture per worker)``, oldest first.
+    """
+
+    names: set[str] = field(default_factory=set)
+    points: dict[str, deque[tuple[str, tuple[RegisterInfo | None, ...]]]] = field(default_factory=dict)
+
+    def add(self, name: str) -> None:
+        """Watch `name` from now on; what was seen of it before is kept."""
+        self.names.add(name)
+        self.points.setdefault(name, deque(maxlen=KEPT))
+
+    def remove(self, name: str) -> None:
+        """Watch `name` no longer, and forget what was seen."""
+        self.names.discard(name)
+        self.points.pop(name, None)
+
+    def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:
+        """A picture of `name` after the cell `label`; nothing if it is not watched any more."""
+        seen = self.points.get(name)
+        if seen is not None:
+            seen.append((label, tuple(cells)))
+
+    def lines(self, name: str, measure: str) -> dict[int, list[tuple[str, float | None]]]:
+        """Worker -> points ``(label, number)``; None where there was no value or no statistics.
+
+        Args:
+            name: a watched register.
+            measure: one of `MEASURES`.
+        """
+        seen = list(self.points.get(name, ()))
+        count = max((len(cells) for _, cells in seen), default=0)
+        return {
+            worker: [
+                (label, _number(cells[worker] if worker < len(cells) else None, measure))
+                for label, cells in seen
+            ]
+            for worker in range(count)
+        }
+
+
+def _number(info: RegisterInfo | None, measure: str) -> float | None:
+    if info is None:
+        return None
+    if measure == "NaN count":
+        return None if info.nans is None else float(info.nans)
+    number: float | None = getattr(info, measure)
+    return number

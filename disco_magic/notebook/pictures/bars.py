@@ -1,0 +1,143 @@
+"""Where the bars of a histogram are on a drawing, the axes around them, and what they say in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from disco_magic.notebook.pictures.axes import number, number_ticks, width_of
+from disco_magic.notebook.pictures.colours import MINUS_SIGN, NAN_SIGN, PLUS_SIGN
+from disco_magic.notebook.pictures.frames import plural
+
+if TYPE_CHECKING:
+    from disco_magic.functions.pictures import Floats, Histogram, Indices
+
+_MOST: Final = 50  # more bins are drawn in groups: a bar needs a few pixels to be pointed at
+_TOP, _BOTTOM = 8, 18  # pixels: air above the bars, numbers below them
+
+
+def grouped(histogram: Histogram) -> tuple[Floats, Indices]:
+    """Edges and counts of at most 50 bars."""
+    edges = np.asarray(histogram.edges, np.float64)
+    counts = np.asarray(histogram.counts, np.int64)[: max(0, len(edges) - 1)]
+    if len(counts) <= _MOST:
+        return edges, counts
+    starts = np.arange(0, len(counts), math.ceil(len(counts) / _MOST))
+    return np.append(edges[starts], edges[-1]), np.add.reduceat(counts, starts)
+
+
+def in_words(histogram: Histogram) -> str:
+    """How many elements there are, whether that is all of them, and how many are in no bar."""
+    return ", ".join(filter(None, (amount(histogram), missing(histogram))))
+
+
+def amount(histogram: Histogram) -> str:
+    """``65,536 elements``, ``sample of 65,536 of 1,000,000 elements``."""
+    whole = plural(histogram.size, "element") if histogram.size else "no elements"
+    counted = int(np.sum(histogram.counts)) + histogram.nans + histogram.infs
+    return f"sample of {counted:,} of {whole}" if histogram.sampled else whole
+
+
+def missing(histogram: Histogram) -> str:
+    """``3 NaN, 1 infinite``, with the signs that heat maps have for them; "" if all are finite."""
+    words = [f"{NAN_SIGN} {histogram.nans:,} NaN"] if histogram.nans else []
+    words += [f"{PLUS_SIGN}{MINUS_SIGN} {histogram.infs:,} infinite"] if histogram.infs else []
+    return ", ".join(words)
+
+
+class Bars:
+    """The bars of one histogram in `width` x `height` pixels; one of full height has a count of `most`."""
+
+    def __init__(self, histogram: Histogram, width: int, height: int, most: int | None) -> None:
+        self._edges, self._counts = grouped(histogram)
+        self._most = max(1, int(self._counts.max(initial=0)) if most is None else most)
+        self._ticks = [(round(count), f"{round(count):,}") for count in _whole_ticks(self._most)]
+        self._left = width_of([text for _, text in self._ticks]) + 8
+        self._width = width - self._left - 12
+        self._bottom = height - _BOTTOM
+        self._ends = [self._x(float(edge)) for edge in self._edges]
+
+    def _x(self, value: float) -> float:
+        # Halves: the distance of two doubles may be more than a double.
+        low, high = float(self._edges[0]) / 2, float(self._edges[-1]) / 2
+        part = (value / 2 - low) / (high - low) if high > low else 0.5
+        return round(self._left + part * self._width, 1)
+
+    def _y(self, count: int) -> int:
+        # A pixel at least: one element among a million is seen.
+        return self._bottom - (max(round((self._bottom - _TOP) * count / self._most), 1) if count else 0)
+
+    def axes(self) -> str:
+        """Counts at the left, values below."""
+        right, bottom = self._left + self._width, self._bottom
+        grid = "".join(f"M{self._left} {self._y(count)}H{right}" for count, _ in self._ticks)
+        texts = [
+            f'<text x="{self._left - 5}" y="{self._y(count) + 3.5:g}" text-anchor="end">{text}</text> '
+            for count, text in self._ticks
+        ]
+        marks = ""
+        for value, text in self._values():
+            x = self._x(value)
+            marks += f"M{x:g} {bottom}v4"
+            texts.append(f'<text x="{x:g}" y="{bottom + 15}" text-anchor="middle">{text}</text> ')
+        return (
+            f'<path d="{grid}" stroke="currentColor" opacity=".2"/>'
+            f'<path d="M{self._left} {bottom}H{right}{marks}" stroke="currentColor" fill="none"/>'
+            f"{''.join(texts)}"
+        )
+
+    def _values(self) -> list[tuple[float, str]]:
+        """As many round values as there is room for."""
+        if not len(self._edges):
+            return []
+        low, high = float(self._edges[0]), float(self._edges[-1])
+        for most in range(7, 1, -1):
+            ticks = number_ticks(low, high, most)
+            if len(ticks) * (width_of([text for _, text in ticks]) + 12) <= self._width:
+                break
+        return ticks
+
+    def outline(self) -> str:
+        """All bars as one path."""
+        return "".join(
+            f"M{left:g} {self._bottom}V{self._y(count)}H{max(right - 1, left + 1):g}V{self._bottom}z"
+            for left, right, count, _ in self._columns()
+            if count
+        )
+
+    def targets(self) -> str:
+        """A line per bar over the full height, so that low ones can be pointed at: its range and count."""
+        columns = self._columns()
+        width = min((right - left for left, right, _, _ in columns), default=0)
+        lines = (
+            f'<path d="M{(left + right) / 2:.1f} {_TOP}V{self._bottom}"><title>{said}</title></path>'
+            for left, right, _, said in columns
+        )
+        return f'<g stroke="transparent" stroke-width="{width:.1f}">{"".join(lines)}</g>'
+
+    def _columns(self) -> list[tuple[float, float, int, str]]:
+        """Left and right end, count and words of every bar."""
+        columns = []
+        for i, count in enumerate(self._counts.tolist()):
+            bin_text = _bin_text(float(self._edges[i]), float(self._edges[i + 1]))
+            left, right = self._ends[i], self._ends[i + 1]
+            if left == right:  # a bin without width: all elements are equal
+                left, right = left - self._width / 20, right + self._width / 20
+            columns.append((left, right, count, f"{bin_text}: {count:,}"))
+        return columns
+
+
+def _whole_ticks(most: int) -> list[float]:
+    return [count for count, _ in number_ticks(0, most, 3) if count == round(count) and count > 0]
+
+
+def _bin_text(low: float, high: float) -> str:
+    """``0.25 to 0.5``: with one digit more than tells the ends apart."""
+    halves = high / 2 - low / 2  # the distance of two doubles may be more than a double
+    if halves <= 0:
+        return number(low)
+    digits = math.floor(math.log10(max(abs(low), abs(high)))) - math.floor(math.log10(halves)) + 2
+    ends = (0.0 if abs(end) < halves * 1e-6 else end for end in (low, high))
+    return " to ".join(f"{end:.{min(digits, 15)}g}" for end in ends)

@@ -1,0 +1,110 @@
+"""How far two arrays are apart: where, by how much, in one sentence and as a heat map."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from disco_magic.notebook.pictures.axes import number
+from disco_magic.notebook.pictures.colours import PLUS_SIGN
+from disco_magic.notebook.pictures.frames import figure
+from disco_magic.notebook.pictures.images import (
+    colour_bar,
+    gutter,
+    image_html,
+    image_size,
+    part,
+    subject,
+)
+from disco_magic.notebook.pictures.scales import Scale, common_limits
+
+if TYPE_CHECKING:
+    from disco_magic.functions.differences import Difference
+    from disco_magic.functions.pictures import Picture
+
+
+def difference_html(
+    difference: Difference, a_label: str, b_label: str, *, title: str = "", width: int = 320
+) -> str:
+    """A figure of the distances between two arrays.
+
+    Equal elements are transparent, the faintest difference is a visible step away from that; a ring is around
+    the largest one. The colours go up to the largest distance of all elements, also of those not shown.
+
+    Args:
+        difference: what was found out about a and b.
+        a_label: what a is called, ``"[0]"``; any text.
+        b_label: what b is called.
+        title: above the picture; any text.
+        width: pixels the image may take.
+
+    Cost: as `heatmap_html`.
+    """
+    between = f"{title}: {a_label} and {b_label}" if title else f"{a_label} and {b_label}"
+    told = f'<div class="told">{escape(sentence(difference))}</div>'
+    picture = difference.picture
+    if picture is None or not picture.values.size or not difference.differing:
+        return figure(between, told, [difference.note])
+    scale = Scale.of_differences(_largest(difference, picture))
+    alt = f"Heat map of |{a_label} - {b_label}|: {sentence(difference)}"
+    body = image_html(picture, scale, alt=alt, width=width, ring=_ring(difference.where))
+    body += colour_bar(scale, [picture], image_size(picture, width)[0], indent=gutter(picture))
+    shown = _tiles(picture) if picture.thinned else part(picture)
+    captions = [f"|a-b| of {subject(picture)}", shown, _alone(picture), difference.note]
+    return figure(between, told + body, captions)
+
+
+def sentence(difference: Difference) -> str:
+    """``max |a-b| 3.2e-05 at (12, 7): 0.123 vs 0.124 (max rel 0.001); 17 of 4,096 elements differ``."""
+    told = [difference.reason] if difference.reason else []
+    if difference.differing and difference.max_abs is not None:
+        told.append(_furthest(difference))
+        s = "s" if difference.differing == 1 else ""
+        told.append(f"{difference.differing:,} of {difference.size:,} elements differ{s}")
+    elif difference.differing and difference.where is not None:
+        told.append(f"the first{_place(difference)}")
+    elif not told:
+        told.append(f"equal: all {difference.size:,} elements" if difference.size else "equal: no elements")
+    return "; ".join(told)
+
+
+def _furthest(difference: Difference) -> str:
+    relative = "" if difference.max_rel is None else f" (max rel {number(difference.max_rel)})"
+    return f"max |a-b| {number(difference.max_abs or 0.0)}{_place(difference)}{relative}"
+
+
+def _place(difference: Difference) -> str:
+    """Where, and what is there."""
+    where = "" if difference.where is None else f" at {difference.where}"
+    return where if difference.values is None else f"{where}: {' vs '.join(difference.values)}"
+
+
+def _largest(difference: Difference, picture: Picture) -> float:
+    """The end of the scale: the largest distance, unless that is infinite."""
+    if difference.max_abs is not None and np.isfinite(difference.max_abs):
+        return difference.max_abs
+    return (common_limits([picture]) or (0.0, 0.0))[1]
+
+
+def _ring(where: tuple[int, ...] | None) -> tuple[int, int] | None:
+    """Row and column of the largest difference, if it is certain to be in the picture's plane."""
+    # Along further axes the picture is one slice of several, and the largest may be in another.
+    if not where or len(where) > 2:
+        return None
+    return (where[0] if len(where) == 2 else 0), where[-1]
+
+
+def _alone(picture: Picture) -> str:
+    count = int(np.isinf(picture.values).sum())
+    return f"{PLUS_SIGN} {count:,} where one alone is NaN or infinite" if count else ""
+
+
+def _tiles(picture: Picture) -> str:
+    """What a pixel stands for where there are fewer of them than elements."""
+    height, width = (
+        round((lines[-1] - lines[0]) / (len(lines) - 1)) if len(lines) > 1 else 1
+        for lines in (picture.rows, picture.columns)
+    )
+    return f"each pixel the largest of about {height}\u00d7{width} elements"

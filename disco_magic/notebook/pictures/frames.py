@@ -1,0 +1,66 @@
+"""What is around a picture: one style for all figures, in light and dark themes; titles, captions, tiles."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Important: JupyterLab sets margins of figures and widths of images by selectors more specific than these.
+_RULES: Final = (
+    (
+        "{}{display:inline-block;vertical-align:top;margin:0 16px 8px 0!important;"
+        "font:12px/1.4 var(--jp-ui-font-family,sans-serif);color:var(--jp-ui-font-color1,inherit)}"
+    ),
+    "{} .told{max-width:34em}",
+    "{} figcaption{max-width:34em;margin:0;padding:0;text-align:left}",
+    "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
+    "{} .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}",
+    "{} .stage{position:relative;overflow:visible}",
+    "{} .stage>*{position:absolute;margin:0!important;max-width:none!important}",
+    (
+        "{} img{box-sizing:content-box!important;image-rendering:pixelated;"
+        "border:1px solid var(--jp-border-color0,rgba(128,128,128,.6))}"
+    ),
+    "{} svg{overflow:visible;font-size:10px}",
+    "{} svg text{fill:currentColor}",
+    "{} .bar{box-sizing:border-box;height:9px;border:1px solid var(--jp-border-color0,rgba(128,128,128,.6))}",
+    "{} .ends{display:flex;justify-content:space-between;font-size:10px}",
+    "{} .tiles{margin:4px 0}",
+    (
+        "{} .note{display:flex;align-items:center;justify-content:center;text-align:center;"
+        "box-sizing:border-box;padding:4px;border:1px dashed var(--jp-border-color0,rgba(128,128,128,.6))}"
+    ),
+)
+_STYLE: Final = f"<style>{''.join(rule.replace('{}', '.disco-picture') for rule in _RULES)}</style>"
+
+
+def figure(title: str, body: str, captions: Iterable[str] = ()) -> str:
+    """A figure of HTML `body`, which is trusted; title and captions are escaped, empty ones left out."""
+    head = f"<div><b>{escape(title)}</b></div>" if title else ""
+    lines = "<br/>".join(escape(line) for line in captions if line)
+    foot = f'<figcaption class="dim">{lines}</figcaption>' if lines else ""
+    return f'{_STYLE}<figure class="disco-picture">{head}{body}{foot}</figure>'
+
+
+def note(text: str, width: int, height: int, top: int = 0) -> str:
+    """A box with words where a picture could have been."""
+    style = f"width:{width}px;min-height:{height}px;margin-top:{top}px"
+    return f'<div class="note dim" style="{style}">{escape(text)}</div>'
+
+
+def dim(text: str) -> str:
+    """A line beside the point; "" stays empty."""
+    return f'<div class="dim">{escape(text)}</div>' if text else ""
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 row``, ``4,096 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """As in the table of registers: ``2x3`` with a multiplication sign, ``0-d``."""
+    return "\u00d7".join(map(str, shape)) if shape else "0-d"

@@ -1,0 +1,205 @@
+"""The parts of a heat map: the image with indices along its sides, the colour bar, what it shows in words."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from disco_magic.notebook.pictures.axes import extents, index_ticks, number, numbers, shown, width_of
+from disco_magic.notebook.pictures.colours import (
+    LEVELS,
+    MINUS_SIGN,
+    NAN_SIGN,
+    PLUS_SIGN,
+    css,
+    css_colour,
+)
+from disco_magic.notebook.pictures.frames import plural, shape_text
+from disco_magic.notebook.pictures.patterns import PALETTE, patterns
+from disco_magic.notebook.pictures.png import data_uri, png
+from disco_magic.notebook.pictures.scales import common_limits
+
+if TYPE_CHECKING:
+    from disco_magic.functions.pictures import Indices, Picture
+    from disco_magic.notebook.pictures.scales import Scale
+
+_CELL: Final = 24  # pixels: the largest side of an element
+_THIN: Final = 40  # pixels: a picture of few lines is stretched until it is as wide as that
+_BAR: Final = 140  # pixels: the least width of a colour bar, for three numbers
+TOP: Final = 16  # pixels above the image: the columns' indices
+
+
+def captions(picture: Picture, scale: Scale) -> list[str]:
+    """What is under a heat map: which array, which part of it, what has no colour."""
+    return [subject(picture), part(picture), oddities(picture), _clipped(picture, scale)]
+
+
+def subject(picture: Picture) -> str:
+    """``float32 4096x4096``."""
+    return f"{picture.what} {shape_text(picture.shape)}"
+
+
+def part(picture: Picture) -> str:
+    """``every 8th row and every 4th column shown``; "" if all are."""
+    rows, columns = extents(picture.shape)
+    parts = [shown(picture.rows, rows, "row"), shown(picture.columns, columns, "column")]
+    text = " and ".join(filter(None, parts))
+    return f"{text} shown" if text else ""
+
+
+def oddities(picture: Picture) -> str:
+    """``3 NaN, 1 +Inf``, each with the sign that looks like its pixels; "" if all values are finite."""
+    values = picture.values
+    counts = (
+        (NAN_SIGN, int(np.isnan(values).sum()), "NaN"),
+        (PLUS_SIGN, int(np.isposinf(values).sum()), "+Inf"),
+        (MINUS_SIGN, int(np.isneginf(values).sum()), "-Inf"),
+    )
+    text = ", ".join(f"{sign} {count:,} {name}" for sign, count, name in counts if count)
+    return f"{text} of {plural(values.size, 'value')}" if text else ""
+
+
+def _clipped(picture: Picture, scale: Scale) -> str:
+    beyond = scale.beyond(picture.values)
+    return f"{plural(beyond, 'value')} beyond the scale" if beyond else ""
+
+
+def description(picture: Picture, name: str) -> str:
+    """The picture in words, for screen readers."""
+    limits = common_limits([picture])
+    values = f"values from {' to '.join(numbers(*limits))}" if limits else "no finite value"
+    words = [f"Heat map of {name}" if name else "Heat map", subject(picture), values]
+    return ", ".join([*words, *filter(None, (oddities(picture), part(picture)))])
+
+
+# --- the image -------------------------------------------------------------------------------------
+
+
+def image_html(
+    picture: Picture,
+    scale: Scale,
+    *,
+    alt: str,
+    width: int,
+    ring: tuple[int, int] | None = None,
+    most: int = 6,
+) -> str:
+    """The image with indices along its sides.
+
+    Args:
+        picture: not empty.
+        scale: the colours.
+        alt: the picture in words; any text.
+        width: pixels the image may take.
+        ring: an element, (row, column) of the whole array, to be marked by a ring. Where lines were left out
+            the one before it stands for it.
+        most: how many indices to write along each side at most.
+    """
+    across, down = image_size(picture, width)
+    left = gutter(picture)
+    marks = _indices(picture, left, across, down, most)
+    if ring is not None and _within(picture.rows, ring[0]) and _within(picture.columns, ring[1]):
+        y, x = _line_of(picture.rows, ring[0]), _line_of(picture.columns, ring[1])
+        marks += _ring(left + _middle_of(x, picture.columns, across), TOP + _middle_of(y, picture.rows, down))
+    place = (
+        f'width="{across}" height="{down}" style="left:{left - 1}px;top:{TOP - 1}px;'
+        f'width:{across}px;height:{down}px!important"'
+    )
+    source = data_uri(png(scale.pixels(picture.values), scale.palette))
+    images = f'<img class="disco-heat" src="{source}" alt="{escape(alt)}" {place}/>'
+    over = patterns(picture.values)
+    if over is not None:
+        images += f'<img src="{data_uri(png(over, PALETTE))}" alt="" {place}/>'
+    return (
+        f'<div class="stage" style="width:{left + across + 8}px;height:{TOP + down + 6}px">{images}'
+        f'<svg aria-hidden="true" style="left:0;top:0" width="{left + across}" height="{TOP + down}">'
+        f"{marks}</svg></div>"
+    )
+
+
+def image_size(picture: Picture, width: int) -> tuple[int, int]:
+    """Pixels of the image to the right and downwards, of at most about `width` each.
+
+    Elements are squares of a whole number of pixels, unless the picture were a thin line then.
+    """
+    rows, columns = picture.values.shape
+    side = max(1, min(_CELL, width // max(rows, columns)))
+    across = side if columns * side >= _THIN else min(_CELL, _THIN // columns)
+    down = side if rows * side >= _THIN else min(_CELL, _THIN // rows)
+    return columns * across, rows * down
+
+
+def gutter(picture: Picture) -> int:
+    """Pixels left of the image: the rows' indices."""
+    return width_of([str(picture.rows[-1])]) + 8
+
+
+def _within(indices: Indices, index: int) -> bool:
+    """Whether an index lies between those shown, or behind the last one by less than their distance."""
+    first, last = int(indices[0]), int(indices[-1])
+    step = last - int(indices[-2]) if len(indices) > 1 else 1
+    return first <= index < last + step
+
+
+def _line_of(indices: Indices, index: int) -> int:
+    return int(np.searchsorted(indices, index, side="right")) - 1
+
+
+def _middle_of(line: int, lines: Indices, pixels: int) -> float:
+    return (line + 0.5) * pixels / len(lines)
+
+
+def _indices(picture: Picture, left: int, across: int, down: int, most: int) -> str:
+    """Ticks at the left and above."""
+    marks, texts = "", ""
+    for line, index in index_ticks(picture.rows, min(most, max(2, down // 14))):
+        y = TOP + _middle_of(line, picture.rows, down)
+        marks += f"M{left - 4} {y:g}h3"
+        texts += f'<text x="{left - 6}" y="{y + 3.5:g}" text-anchor="end">{index}</text> '
+    widest = width_of([str(picture.columns[-1])])
+    for line, index in index_ticks(picture.columns, min(most, max(2, across // (widest + 10)))):
+        x = left + _middle_of(line, picture.columns, across)
+        marks += f"M{x:g} {TOP - 4}v3"
+        texts += f'<text x="{x:g}" y="{TOP - 6}" text-anchor="middle">{index}</text> '
+    return f'<path d="{marks}" stroke="currentColor"/>{texts}'
+
+
+def _ring(x: float, y: float) -> str:
+    return f'<circle cx="{x:g}" cy="{y:g}" r="7" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+
+
+# --- the colour bar --------------------------------------------------------------------------------
+
+
+def colour_bar(scale: Scale, pictures: list[Picture], width: int, *, indent: int = 0) -> str:
+    """The colours from left to right with the values at the ends and in the middle, at least `width` wide."""
+    together = np.concatenate([each.values.ravel() for each in pictures])
+    finite = together[np.isfinite(together)]
+    if not finite.size:
+        return ""
+    booleans = all(each.what == "bool" for each in pictures)
+    if scale.low == scale.high:
+        value = str(bool(scale.low)) if booleans else number(scale.low)
+        which = "values" if finite.size == together.size else "finite values"
+        return f'<div style="margin-left:{indent}px">all {which} shown are {value}</div>'
+    if booleans:
+        off, on = (css_colour(colour) for colour in scale.palette[[0, LEVELS - 1]])
+        paint, labels = f"linear-gradient(90deg,{off} 50%,{on} 50%)", ["False", "True"]
+    else:
+        below = "\u2264 " if finite.min() < scale.low else ""
+        above = "\u2265 " if finite.max() > scale.high else ""
+        low, middle, high = numbers(scale.low, _middle(scale), scale.high)
+        labels = [below + low, middle, above + high]
+        paint = css(scale.palette)
+    spans = " ".join(f"<span>{label}</span>" for label in labels)
+    return (
+        f'<div style="margin-left:{indent}px;width:{max(width, _BAR) + 2}px">'
+        f'<div class="bar" style="background:{paint}"></div><div class="ends">{spans}</div></div>'
+    )
+
+
+def _middle(scale: Scale) -> float:
+    """The middle, but 0 where it is what rounding left of that."""
+    return scale.middle if abs(scale.middle) > (scale.high / 2 - scale.low / 2) * 1e-3 else 0.0

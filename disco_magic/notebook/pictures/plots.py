@@ -1,0 +1,160 @@
+"""Where the points of lines are on a drawing, and the axes around them."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.notebook.pictures.axes import number, number_ticks, width_of
+from disco_magic.notebook.pictures.colours import LINES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.notebook.pictures.series import Cell
+
+_DASHES: Final = ("", "7 3", "2 2", "8 3 2 3", "12 4", "4 2 1 2 1 2")
+_TOP, _BOTTOM = 22, 18  # pixels: the title above, the cells' labels below
+_LINE: Final = 11  # pixels from one name to the next
+_MOST_DOTS: Final = 64  # up to so many cells each point gets a dot, with a text on hover
+_CROSS, _UP, _DOWN = "\u00d7", "\u25b2", "\u25bc"
+
+
+class Plot:
+    """Axes for `cells` from left to right and for the numbers `usable` upwards; lines are added one by one.
+
+    Args:
+        cells: in the order of time.
+        usable: the finite numbers of all lines; all positive if `log`.
+        names: of the lines, written at their ends.
+        width: pixels of the whole drawing.
+        height: pixels of the whole drawing.
+        log: logarithmic numbers.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        usable: Sequence[float],
+        names: Sequence[str],
+        width: int,
+        height: int,
+        *,
+        log: bool,
+    ) -> None:
+        self._cells = {cell: index for index, cell in enumerate(cells)}
+        self._log = log
+        low, high = (min(usable), max(usable)) if usable else (1.0, 1.0)
+        ticks = _decades(low, high) if log else number_ticks(low, high, 4)
+        self._ticks = ticks if usable else []
+        self._low, self._high = self._scaled(low), self._scaled(high)
+        self._left = width_of([text for _, text in self._ticks]) + 8
+        self._right = width - width_of(names) - 10
+        self._bottom = height - _BOTTOM
+        self._ends: list[tuple[float, str, str]] = []
+
+    def _scaled(self, y: float) -> float:
+        # Halves: the distance of two doubles may be more than a double.
+        return math.log10(y) if self._log else y / 2
+
+    def _x(self, place: int) -> float:
+        last = len(self._cells) - 1
+        part = place / last if last else 0.5
+        return round(self._left + 6 + part * (self._right - self._left - 12), 1)
+
+    def _y(self, y: float) -> float:
+        span = self._high - self._low
+        part = (self._scaled(y) - self._low) / span if span else 0.5
+        return round(self._bottom - 6 - part * (self._bottom - _TOP - 10), 1)
+
+    # --- axes ---
+
+    def axes(self) -> str:
+        """The numbers at the left, the cells' labels below."""
+        grid = "".join(f"M{self._left} {self._y(y):g}H{self._right}" for y, _ in self._ticks)
+        texts = [
+            f'<text x="{self._left - 5}" y="{self._y(y) + 3.5:g}" text-anchor="end">{text}</text> '
+            for y, text in self._ticks
+        ]
+        labels = [label for label, _ in self._cells]
+        room = max(1, (self._right - self._left) // (width_of(labels) + 10))
+        marks = ""
+        for place in range(0, len(labels), max(1, -(-len(labels) // room))):
+            x = self._x(place)
+            marks += f"M{x:g} {self._bottom}v4"
+            text = escape(labels[place])
+            texts.append(f'<text x="{x:g}" y="{self._bottom + 15}" text-anchor="middle">{text}</text> ')
+        return (
+            f'<path d="{grid}" stroke="currentColor" opacity=".2"/>'
+            f'<path d="M{self._left} {self._bottom}H{self._right}{marks}" stroke="currentColor" fill="none"/>'
+            f"{''.join(texts)}"
+        )
+
+    # --- lines ---
+
+    def line(self, index: int, name: str, points: Mapping[Cell, float | None]) -> str:
+        """Line number `index`: its colour and dashes, dots where there is room, signs for NaN and Inf."""
+        colour = LINES[index % len(LINES)]
+        # Another round of colours begins with other dashes: 36 lines are told apart.
+        dash = _DASHES[(index + index // len(LINES)) % len(_DASHES)]
+        path, marks, joined = "", "", False
+        for cell, place in self._cells.items():
+            y = points.get(cell)
+            usable = y is not None and self._usable(y)
+            if y is not None and usable:
+                x, height = self._x(place), self._y(y)
+                path += f"{'L' if joined else 'M'}{x:g} {height:g}"
+                marks += self._dot(x, height, f"{name} {cell[0]}: {number(y)}")
+            elif y is not None:
+                marks += self._edge(place, y, f"{name} {cell[0]}: {number(y)}")
+            joined = usable
+        if path:
+            self._ends.append((height, name, colour))
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        return (
+            f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.6"{dashes}/>'
+            f'<g fill="{colour}">{marks}</g>'
+        )
+
+    def _usable(self, y: float) -> bool:
+        return math.isfinite(y) and (y > 0 or not self._log)
+
+    def _dot(self, x: float, y: float, said: str) -> str:
+        if len(self._cells) > _MOST_DOTS:
+            return ""
+        return f'<circle cx="{x:g}" cy="{y:g}" r="2.2"><title>{escape(said)}</title></circle>'
+
+    def _edge(self, place: int, y: float, said: str) -> str:
+        """A sign for what is no number, or has no logarithm, at the edge where it belongs."""
+        sign = _CROSS if math.isnan(y) else _UP if y > 0 else _DOWN
+        height = _TOP + 4 if sign == _UP else self._bottom - 1
+        return (
+            f'<text x="{self._x(place):g}" y="{height}" text-anchor="middle" font-size="12"'
+            f' font-weight="bold">{sign}<title>{escape(said)}</title></text> '
+        )
+
+    def names(self) -> str:
+        """The names at the ends of the lines drawn so far, moved apart where lines end at the same height."""
+        self._ends.sort()
+        heights = [y for y, _, _ in self._ends]
+        for i in range(1, len(heights)):
+            heights[i] = max(heights[i], heights[i - 1] + _LINE)
+        lowest = float(self._bottom - 4)
+        for i in reversed(range(len(heights))):  # back up, from below the axis
+            heights[i] = min(heights[i], lowest)
+            lowest = heights[i] - _LINE
+        return "".join(
+            f'<text x="{self._right + 4}" y="{height + 3.5:g}" fill="{colour}">{name}</text> '
+            for height, (_, name, colour) in zip(heights, self._ends, strict=True)
+        )
+
+
+def _decades(low: float, high: float) -> list[tuple[float, str]]:
+    """At most six powers of ten; the ends where there are fewer than two."""
+    first, last = math.ceil(math.log10(low)), math.floor(math.log10(high))
+    step = max(1, -(-(last - first + 1) // 6))
+    powers = [float(f"1e{power}") for power in range(first, last + 1, step)]
+    if len(powers) < 2:
+        powers = list(dict.fromkeys((low, high)))
+    return [(power, number(power)) for power in powers]

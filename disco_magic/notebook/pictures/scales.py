@@ -1,0 +1,105 @@
+"""From numbers to palette entries: what the ends of a colour bar mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook.pictures.colours import (
+    DIFFERENCE,
+    DIVERGING,
+    LEVELS,
+    PAINT,
+    SEQUENTIAL,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.functions.pictures import Floats, Picture
+    from disco_magic.notebook.pictures.png import Bytes
+
+Limits: TypeAlias = tuple[float, float]
+
+
+def common_limits(pictures: Iterable[Picture], *, symmetric: bool = False) -> Limits | None:
+    """The smallest and the largest finite value of all pictures; None if there is none.
+
+    Args:
+        pictures: those that are to be compared by colour.
+        symmetric: as far below zero as above, for the diverging map.
+    """
+    finite = [each.values[np.isfinite(each.values)] for each in pictures]
+    together = np.concatenate([np.empty(0), *finite])
+    if not together.size:
+        return None
+    low, high = float(together.min()), float(together.max())
+    return _around_zero(low, high) if symmetric else (low, high)
+
+
+def _around_zero(low: float, high: float) -> Limits:
+    furthest = max(abs(low), abs(high))
+    return -furthest, furthest
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values between `low` and `high` as entries of `palette`, what is beyond them as the ends.
+
+    With `zero_apart` the first entry is for exact zeros only: the smallest difference is seen as one.
+    """
+
+    low: float
+    high: float
+    palette: Bytes
+    zero_apart: bool = False
+
+    @classmethod
+    def of(cls, limits: Limits | None, *, symmetric: bool = False) -> Scale:
+        """The scale between `limits`; around zero, in two colours, if it is symmetric.
+
+        Raises:
+            UsageMistake: a limit is not finite.
+        """
+        if limits is not None and not np.isfinite(limits).all():
+            raise UsageMistake(f"the limits of the colours are {limits}, expected two finite numbers")
+        low, high = sorted(map(float, limits)) if limits is not None else (0.0, 0.0)
+        if symmetric:
+            low, high = _around_zero(low, high)
+        return cls(low, high, DIVERGING if symmetric else SEQUENTIAL)
+
+    @classmethod
+    def of_differences(cls, largest: float) -> Scale:
+        """The scale of distances between 0 and `largest`."""
+        return cls(0.0, largest, DIFFERENCE, zero_apart=True)
+
+    @property
+    def middle(self) -> float:
+        """Half-way; never overflows."""
+        return self.low / 2 + self.high / 2
+
+    def levels(self, values: Floats) -> Bytes:
+        """Entries of the map, of the shape of `values`; the middle one where all are equal. NaN gives any."""
+        # Halves: the distance of two doubles may be more than a double.
+        low, span = self.low / 2, self.high / 2 - self.low / 2
+        if not span:  # also of values so small that their halves are equal
+            levels = np.full(values.shape, LEVELS // 2, np.uint8)
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                part = np.clip(np.nan_to_num((values / 2 - low) / span), 0, 1)
+            levels = np.rint(part * (LEVELS - 1)).astype(np.uint8)
+        return np.where(values == 0, 0, np.maximum(levels, 1)).astype(np.uint8) if self.zero_apart else levels
+
+    def pixels(self, values: Floats) -> Bytes:
+        """Entries of the palette, of the shape of `values`; one beside the map for what is not finite."""
+        pixels = self.levels(values)
+        pixels[~np.isfinite(values)] = PAINT
+        return pixels
+
+    def beyond(self, values: Floats) -> int:
+        """How many finite values are below `low` or above `high`."""
+        outside = (values < self.low) | (values > self.high)
+        return int(np.count_nonzero(outside & np.isfinite(values)))

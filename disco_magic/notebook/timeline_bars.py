@@ -1,0 +1,116 @@
+"""What a timeline's picture draws as one bar, and how spans of a kind look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.core.timeline import COMMANDS
+from disco_magic.core.words import human_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from disco_magic.core.timeline import Span
+
+TIMES: Final = "\u00d7"
+
+
+class Look(NamedTuple):
+    """How spans of one kind look: colour, what fills them (a pattern's name, or an opacity), in words."""
+
+    colour: str
+    fill: str | float
+    said: str
+
+
+LOOKS: Final[dict[str, Look]] = {
+    "cell": Look("#2e8b57", 0.30, "cell"),
+    "call": Look("#2e8b57", "bars", "call"),
+    "calls": Look("#2e8b57", "bars", "calls"),
+    "copy": Look("#8a5cc2", "dots", "copy"),
+    "collective": Look("#3b7dd8", 0.75, "collective, working"),
+    "waiting": Look("#d08a2c", "hatch", "waiting for others"),
+    "error": Look("#d0452c", 1.0, "error"),
+}
+
+
+@dataclass(slots=True)
+class Bar:
+    """What is drawn as one: a span, or neighbours that are too narrow to be told apart.
+
+    Attributes:
+        first: the first of them.
+        start_s, end_s: from the first one's beginning to the last one's end.
+        sum_s: what they took, without the gaps between them.
+        count: how many they are.
+    """
+
+    first: Span
+    start_s: float
+    end_s: float
+    sum_s: float
+    count: int = 1
+
+    @property
+    def title(self) -> str:
+        """The tooltip."""
+        took = human_seconds(self.end_s - self.start_s)
+        when = f"{took} from {self.start_s:.4f} s"
+        if self.count > 1:
+            many = (
+                f"{self.count:,} {TIMES} {LOOKS[self.first.kind].said}, {human_seconds(self.sum_s)} in {when}"
+            )
+            return f"{many}\nthe first: {self.first}"
+        span = self.first
+        if span.kind == "error":
+            return f"{span} (at {span.start_s:.4f} s)"
+        return f"{LOOKS[span.kind].said}: {span}\n{when}"
+
+
+def lane_bars(spans: Sequence[Span], narrow_s: float) -> list[Bar]:
+    """Commands first and errors last: what comes later is drawn on top."""
+    levels = (
+        [span for span in spans if span.kind in COMMANDS],
+        list(_working(spans)),
+        [span for span in spans if span.kind == "waiting"],
+        [span for span in spans if span.kind == "error"],
+    )
+    return [bar for level in levels for bar in merged(level, narrow_s)]
+
+
+def _working(spans: Sequence[Span]) -> Iterator[Span]:
+    """The collectives without the waiting in them, which is at their beginning, or at the end until now."""
+    waiting = {
+        (span.end_s if span.unfinished else span.start_s): span for span in spans if span.kind == "waiting"
+    }
+    for span in spans:
+        if span.kind == "collective":
+            wait = waiting.get(span.end_s if span.unfinished else span.start_s)
+            if wait is None:
+                yield span
+            elif span.unfinished:
+                yield replace(span, end_s=wait.start_s)
+            elif wait.end_s < span.end_s:
+                yield replace(span, start_s=wait.end_s)
+
+
+def merged(spans: Iterable[Span], narrow_s: float) -> list[Bar]:
+    """A bar per span, but one for neighbours of one kind that are narrower than `narrow_s`, as is the gap."""
+    bars: list[Bar] = []
+    for span in spans:
+        last = bars[-1] if bars else None
+        is_narrow = span.seconds < narrow_s
+        if (
+            last is not None
+            and is_narrow
+            and last.first.kind == span.kind
+            and (last.count > 1 or last.first.seconds < narrow_s)
+            and span.start_s - last.end_s < narrow_s
+        ):
+            last.end_s = max(last.end_s, span.end_s)
+            last.sum_s += span.seconds
+            last.count += 1
+        else:
+            bars.append(Bar(span, span.start_s, span.end_s, span.seconds))
+    return bars

@@ -1,0 +1,185 @@
+"""A person looks for a mistake with the register inspector, in JupyterLab and in Notebook 7."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="the browser tests need playwright")
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook, _write, lab_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import Locator, Page
+
+START = "%load_ext disco_magic\n%disco start -n 4"
+REGISTERS = """%%disco
+rng = np.random.default_rng(0)
+weight = np.sin(np.arange(64) / 3)[:, None] * np.linspace(0.2, 1, 64) + rng.normal(0, 0.05, (64, 64))
+if worker_id == 2:
+    weight = weight.T.copy()
+bias = np.zeros(64, dtype="float32")
+bias[5] = np.nan if worker_id == 3 else 0
+step = 17"""
+# A module that the workers share with the notebook: its event is never set, the cell is stopped.
+GATE = """import sys, threading, types
+gate = sys.modules["gate"] = types.ModuleType("gate")
+gate.go = threading.Event()"""
+BUSY = "%%disco\nimport gate\nbound_meanwhile = np.ones(3)\nwhile not gate.go.wait(0.05):\n    pass"
+OPEN = "%disco registers"
+
+
+class Inspector:
+    """What a person sees and clicks of one."""
+
+    def __init__(self, lab: OpenNotebook, cell: int) -> None:
+        self.box = lab.cell(cell).locator(".disco-inspector-panel")
+        self.box.wait_for(timeout=CELL_LIMIT_MS)
+        self.table = self.box.locator("table.disco-inspector")
+
+    def press(self, name: str) -> None:
+        """Click the button that says `name`."""
+        self.box.locator("button", has_text=re.compile(rf"^\s*{name}\s*$")).click()
+
+    def choose(self, label: str, value: str) -> None:
+        """Choose from the list called `label`; lists that are of no use now are hidden."""
+        self.box.get_by_label(label, exact=True).locator("visible=true").select_option(value)
+
+    def row(self, name: str) -> Locator:
+        """The table's row of a register."""
+        return self.table.locator("tr").filter(has=self.box.page.get_by_text(name, exact=True))
+
+
+@pytest.mark.usefixtures("tall")
+@pytest.mark.parametrize("place", ["lab/tree", "notebooks"])
+def test_a_transposed_shard_is_found_by_looking(
+    open_notebook: Callable[..., Any], pictures: Path, place: str
+) -> None:
+    app = place.split("/", maxsplit=1)[0]
+    lab = open_notebook(f"inspector_{app}.ipynb", [START, REGISTERS, OPEN], place)
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    expect(inspector.table).to_contain_text("float64 64\u00d764")
+    expect(inspector.row("bias")).to_contain_text("1 NaN")
+
+    inspector.choose("Show", "differs between workers")
+    expect(inspector.table).not_to_contain_text("step")
+    inspector.box.get_by_label("Search").fill("weig")
+    expect(inspector.table).not_to_contain_text("bias")
+    expect(inspector.row("weight").locator("td.o")).to_have_count(1)
+
+    inspector.choose("Look at", "weight")
+    inspector.press("Heat map")
+    expect(inspector.box.locator("figure img").first).to_be_visible()
+    expect(inspector.box).to_contain_text("same as [0]")
+    lab.picture(pictures / f"inspector_{app}.png")
+
+    inspector.press("Difference")
+    expect(inspector.box).to_contain_text("weight [2] and weight [0]")
+    expect(inspector.box).to_contain_text("elements differ")
+    lab.picture(pictures / f"difference_{app}.png")
+
+
+@pytest.mark.usefixtures("tall")
+def test_clicks_are_answered_while_a_cell_runs(open_notebook: Callable[..., Any], pictures: Path) -> None:
+    lab = open_notebook("busy.ipynb", [START, GATE, OPEN, BUSY])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    lab.begin(3)
+    inspector.press("Refresh")
+    expect(inspector.table).to_contain_text("bound_meanwhile", timeout=CELL_LIMIT_MS)
+    expect(inspector.box.locator("table.disco-doctor")).to_contain_text("executing Cell In[4]")
+    assert lab.is_running(3)
+    lab.picture(pictures / "inspector_busy.png")
+
+    inspector.press("Stop")  # all workers: the cell ends with an error, as by the stop button
+    expect(lab.cell(3).locator(".jp-OutputArea")).to_contain_text("WorkerInterrupt", timeout=CELL_LIMIT_MS)
+    expect(inspector.box).to_contain_text("all workers are idle", timeout=CELL_LIMIT_MS)
+
+
+@pytest.mark.usefixtures("tall")
+def test_a_live_inspector_follows_a_cell_without_a_click(open_notebook: Callable[..., Any]) -> None:
+    lab = open_notebook("live.ipynb", [START, GATE, f"{OPEN} --live", BUSY])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    lab.begin(3)
+    expect(inspector.table).to_contain_text("bound_meanwhile", timeout=CELL_LIMIT_MS)
+    assert lab.is_running(3)
+    inspector.press("Stop")
+    expect(lab.cell(3).locator(".jp-OutputArea")).to_contain_text("WorkerInterrupt", timeout=CELL_LIMIT_MS)
+
+
+@pytest.mark.usefixtures("tall")
+def test_a_saved_notebook_shows_a_still_when_its_kernel_is_gone(
+    open_notebook: Callable[..., Any], page: Page, lab_address: str, pictures: Path
+) -> None:
+    lab = open_notebook("saved.ipynb", [START, REGISTERS, f"{OPEN} weight --as heatmap"])
+    for cell in range(3):
+        lab.run(cell)
+    inspector = Inspector(lab, 2)
+    still = lab.cell(2).locator("table.disco-registers")
+    expect(inspector.box.locator("figure img").first).to_be_visible()
+    expect(still).to_be_hidden()  # while the widget is there
+    page.evaluate(SAVE_AND_LEAVE)
+
+    lab = OpenNotebook(page, lab_address, "saved.ipynb")
+    still = lab.cell(2).locator("table.disco-registers")
+    expect(still).to_be_visible(timeout=CELL_LIMIT_MS)
+    expect(lab.cell(2).locator("figure img").first).to_be_visible()
+    expect(lab.cell(2).get_by_text("Error displaying widget")).to_be_hidden()
+    lab.picture(pictures / "inspector_saved.png")
+
+
+SAVE_AND_LEAVE = """() => {
+    const app = window.jupyterapp, session = app.shell.currentWidget.context.sessionContext;
+    return app.commands.execute('docmanager:save').then(() => session.shutdown()).then(() => 1);
+}"""
+
+
+@pytest.mark.usefixtures("tall")
+def test_a_dark_theme_is_readable(page: Page, lab_folder: Path, pictures: Path) -> None:
+    folder = lab_folder / "dark"
+    with lab_server(folder, "JupyterLab Dark") as address:
+        _write(folder / "notebooks" / "dark.ipynb", [START, REGISTERS, f"{OPEN} weight --as heatmap"])
+        lab = OpenNotebook(page, address, "dark.ipynb")
+        for cell in range(3):
+            lab.run(cell)
+        inspector = Inspector(lab, 2)
+        expect(inspector.box.locator("figure img").first).to_be_visible()
+        lab.picture(pictures / "inspector_dark.png")
+        for part in (inspector.row("step").locator("td").first, inspector.box.locator("figure").first):
+            text, ground = part.evaluate(COLOURS)
+            assert _contrast(text, ground) >= 4.5
+
+
+COLOURS = """element => {
+    const numbers = css => css.match(/[\\d.]+/g).map(Number);
+    let ground = [255, 255, 255, 1];
+    for (let at = element; at; at = at.parentElement) {
+        const found = numbers(getComputedStyle(at).backgroundColor);
+        if (found.length == 3 || found[3] > 0) { ground = found; break; }
+    }
+    return [numbers(getComputedStyle(element).color), ground];
+}"""
+
+
+def _contrast(one: list[float], other: list[float]) -> float:
+    """WCAG's ratio of two colours; 4.5 is what it asks of text."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: list[float]) -> float:
+    parts = [value / 255 for value in colour[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -1,0 +1,108 @@
+"""Looks that take a while: they report, can be stopped, and end with what they belong to."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+
+import pytest
+
+pytest.importorskip("ipywidgets")
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.elements import Stopped
+from disco_magic.notebook.inspector.longlook import LongLook
+
+PATIENCE_S = 30
+READING = "<div>reading all elements \u2026</div>"
+
+
+@pytest.fixture
+def shown():
+    return SimpleQueue()
+
+
+@pytest.fixture
+def look(shown):
+    made = LongLook(shown.put)
+    yield made
+    made.stop()
+
+
+def step(share, done):
+    if not share(done):
+        raise Stopped("enough")
+
+
+def test_it_says_how_far_it_is_and_shows_what_was_made(look, shown):
+    bars = []
+
+    def make(share):
+        step(share, 0.5)
+        bars.append((look._bar.value, look.box.layout.display))
+        return "made"
+
+    look.start(make)
+    assert [shown.get(timeout=PATIENCE_S) for _ in range(2)] == [READING, "made"]
+    assert bars == [(50, None)]
+    assert look.box.layout.display == "none"
+
+
+def test_the_button_ends_it(look, shown):
+    inside = threading.Event()
+
+    def make(share):
+        inside.set()
+        while True:
+            step(share, 0.1)
+
+    look.start(make)
+    inside.wait(PATIENCE_S)
+    look.box.children[1].click()
+    assert shown.get(timeout=PATIENCE_S) == READING
+    assert shown.get(timeout=PATIENCE_S) == "<div>stopped before all elements were read</div>"
+
+
+def test_the_next_one_replaces_it(look, shown):
+    inside = threading.Event()
+
+    def endless(share):
+        inside.set()
+        while True:
+            step(share, 0.1)
+
+    look.start(endless)
+    inside.wait(PATIENCE_S)
+    look.start(lambda share: "second")
+    assert [shown.get(timeout=PATIENCE_S) for _ in range(3)] == [READING, READING, "second"]
+    assert shown.empty()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (UsageMistake("no <numbers>"), "<div>no &lt;numbers&gt;</div>"),
+        (KeyError("k"), "<div>\u26a0 KeyError: &#x27;k&#x27;</div>"),
+    ],
+)
+def test_what_goes_wrong_is_shown(look, shown, error, said):
+    def make(share):
+        raise error
+
+    look.start(make)
+    shown.get(timeout=PATIENCE_S)
+    assert shown.get(timeout=PATIENCE_S) == said
+
+
+def test_stopping_waits_for_its_thread(look):
+    inside = threading.Event()
+
+    def make(share):
+        inside.set()
+        while True:
+            step(share, 0.1)
+
+    look.start(make)
+    inside.wait(PATIENCE_S)
+    look.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "disco-long-look"]

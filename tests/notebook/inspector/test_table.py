@@ -1,0 +1,157 @@
+"""The inspector's table: what stands in it, and how much of it is sent."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from disco_magic.core.snapshot import RegisterInfo, Row
+from disco_magic.notebook.inspector.table import MOST_ROWS, kind, table_html
+
+COUNTS = (1, 0, 2, 3, 9, 14, 20, 30, 28, 22, 11, 6, 3, 1, 0, 1)
+
+
+def array(mark=b"a", **changes):
+    given = {"minimum": -2.5, "mean": 0.125, "maximum": 3.25, "nans": 0, "infs": 0, "histogram": COUNTS}
+    return RegisterInfo(
+        "ndarray", (64, 64), "float32", "cpu", 16384, fingerprint=mark, **{**given, **changes}
+    )
+
+
+class Table(HTMLParser):
+    """Rows of texts; `columns` counts a cell as often as it is wide."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.columns, self.odd, self._inside = [], [], 0, False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "tr":
+            self.rows.append([])
+            self.columns.append(0)
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.columns[-1] += int(attrs.get("colspan", 1))
+            self.odd += attrs.get("class") == "o"
+        self._inside = self._inside or tag == "table"
+
+    def handle_data(self, data):
+        if self._inside and self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def table(rows, workers=2, **options):
+    return Table(table_html(rows, workers, [0] * workers, **options))
+
+
+def test_every_row_is_as_wide_as_the_head():
+    rows = [
+        Row("same", (array(), array())),
+        Row("other", (array(), array(b"b"))),
+        Row("none", (None, array())),
+        Row("shapes", (array(), RegisterInfo("list", text="3 items"))),
+    ]
+    assert set(table(rows).columns) == {5}
+    assert set(table([]).columns) == {5}
+
+
+def test_a_register_that_is_the_same_everywhere_has_one_wide_cell():
+    (_, row, _) = table([Row("x", (array(), array()))]).rows
+    assert row[:3] == ["x", "float32 64\u00d764", "16 KiB"]
+    assert row[3].endswith("0.125-2.5 \u2026 3.25 \u00b7 the same on all")
+    assert len(row) == 4
+
+
+def test_what_was_compared_by_type_only_says_so():
+    (_, row, _) = table([Row("x", (RegisterInfo("list", text="3 items"),) * 2)]).rows
+    assert row[3] == "3 items \u00b7 of this type on all"
+
+
+def test_a_worker_that_differs_is_marked_by_a_sign():
+    found = table([Row("x", (array(), array(), array(b"b")))], 3)
+    assert found.odd == 1
+    assert [cell.startswith("\u2260") for cell in found.rows[1][3:]] == [False, False, True]
+
+
+def test_kinds_that_differ_stand_in_the_cells():
+    found = table([Row("x", (array(), RegisterInfo("float", text="0.5", fingerprint=b"c")))])
+    assert found.rows[1][1] == "differs"
+    assert found.rows[1][3].startswith("float32 64\u00d764")
+    assert "float0.5" in found.rows[1][4]
+
+
+def test_nan_and_inf_are_counted():
+    rows = [Row("x", (array(nans=1234, infs=2), array(b"b")))]
+    cells = table(rows).rows[1]
+    assert "1,234 NaN, 2 Inf" in cells[3]
+    assert "NaN" not in cells[4]
+
+
+def test_of_equal_elements_there_is_no_distribution_to_show():
+    rows = [Row("x", (array(minimum=1.0, mean=1.0, maximum=1.0),))]
+    assert table(rows, 1).rows[1][3] == "all 1"
+    rows = [Row("x", (array(minimum=1.0, mean=1.0, maximum=1.0, nans=2),))]
+    assert table(rows, 1).rows[1][3] == "1 except 2 NaN"
+
+
+def test_numbers_of_a_sample_say_that_they_are_about():
+    rows = [Row("x", (array(nans=5, sampled=True), array(b"b")))]
+    assert "\u22480.125" in table(rows).rows[1][3]
+    assert "\u22485 NaN" in table(rows).rows[1][3]
+
+
+def test_who_keeps_a_register_stands_under_its_number():
+    assert table([Row("#5", (array(), array()))], held={"#5": "Out[3], y"}).rows[1][0] == "#5Out[3], y"
+
+
+def test_the_selected_row_and_pinned_rows_are_marked():
+    html = table_html(
+        [Row("x", (array(),)), Row("y", (array(),))], 1, [0], selected="x", pinned=frozenset("y")
+    )
+    assert re.search(r'aria-selected="true"><th scope="row"><code>x<', html)
+    assert re.search(r'<code>y</code> <span title="pinned">', html)
+
+
+def test_names_and_values_are_escaped():
+    html = table_html([Row("<b>", (RegisterInfo("str", text="'<i>'"),) * 2)], 2, [0, 0], held={"<b>": "<u>"})
+    assert "&lt;b&gt;" in html
+    assert "'<i>'" not in html
+    assert "<u>" not in html
+
+
+def test_devices_other_than_the_processor_are_named():
+    gpu = RegisterInfo("ndarray", (2,), "float32", "cuda:0", 8)
+    assert table([Row("x", (gpu, gpu))]).rows[1][1] == "ndarray".replace("ndarray", "float32 2") + "cuda:0"
+
+
+def test_more_rows_than_fit_are_counted_not_sent():
+    rows = [Row(f"x{i}", (array(),)) for i in range(MOST_ROWS + 7)]
+    found = table(rows, 1)
+    assert len(found.rows) == MOST_ROWS + 3
+    assert found.rows[-2][0] == "and 7 more; search for a name"
+
+
+def test_two_hundred_registers_on_eight_workers_are_sent_in_less_than_two_hundred_kilobytes():
+    rows = [
+        Row(
+            f"layers.{i}.attention",
+            tuple(array(bytes([worker]), minimum=-0.123456 * i, nans=i % 3) for worker in range(8)),
+        )
+        for i in range(200)
+    ]
+    assert len(table_html(rows, 8, [1 << 30] * 8).encode()) <= 200_000
+
+
+def test_a_histogram_of_sixteen_bins_is_eight_blocks():
+    counts = (0, 0, 1, 0) + (0,) * 10 + (700, 700)
+    html = table_html([Row("x", (array(histogram=counts),))], 1, [0])
+    assert "<td>\u2581\u2582\u2581\u2581\u2581\u2581\u2581\u2588 " in html
+
+
+def test_a_kind_is_what_an_array_is_made_of_or_the_type():
+    assert kind(array()) == "float32 64\u00d764"
+    assert kind(RegisterInfo("Tensor", (), "half")) == "Tensor half 0-d"
+    assert kind(RegisterInfo("list")) == "list"
+    assert kind(None) == ""

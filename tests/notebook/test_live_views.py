@@ -1,0 +1,114 @@
+"""Opening inspectors by ``%disco registers``: in a terminal, in a kernel, from the same cell again."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+
+from disco_magic.errors import UnknownName
+from disco_magic.notebook.live.views import LiveViews, can_show
+
+
+class Views:
+    """Opens views that note when they are closed."""
+
+    def __init__(self):
+        self.closed = []
+        self.views = LiveViews()
+
+    def open(self, shell, name):
+        view = types.SimpleNamespace(close=lambda: self.closed.append(name))
+        assert self.views.open(shell, lambda: view) is view
+
+
+def a_cell(cell, number):
+    return types.SimpleNamespace(get_parent=lambda: {"metadata": {"cellId": cell}}, execution_count=number)
+
+
+def test_a_cell_that_runs_again_replaces_its_views():
+    made = Views()
+    made.open(a_cell("a", 1), "first")
+    made.open(a_cell("a", 1), "beside it")
+    made.open(a_cell("b", 2), "elsewhere")
+    assert made.closed == []
+    made.open(a_cell("a", 3), "again")
+    assert made.closed == ["first", "beside it"]
+    made.views.close()
+    assert sorted(made.closed[2:]) == ["again", "elsewhere"]
+    made.views.close()
+    assert len(made.closed) == 4
+
+
+def test_front_ends_that_do_not_name_cells_keep_all_views():
+    made = Views()
+    made.open(types.SimpleNamespace(execution_count=1), "first")
+    made.open(types.SimpleNamespace(execution_count=2), "second")
+    assert made.closed == []
+
+
+def test_a_terminal_gets_a_table(shell):
+    shell.run("%disco start -n 2")
+    shell.run("%%disco\nx = 1.5\ny = np.ones(3)")
+    assert not can_show(shell.ip)
+    snapshot = shell.run("%disco registers")
+    assert [row.name for row in snapshot.rows] == ["x", "y"]
+    assert shell.run("%disco registers y").name == "y"
+    with pytest.raises(UnknownName, match="register 'yy' is not defined on any worker; did you mean 'y'"):
+        shell.run("%disco registers yy")
+
+
+COUNT = """
+import json, threading
+from ipywidgets.widgets.widget import _instances
+print(json.dumps({
+    "comms": len(get_ipython().kernel.comm_manager.comms),
+    "widgets": len(_instances),
+    "threads": sorted(t.name for t in threading.enumerate() if t.name.startswith("disco")),
+}))
+"""
+
+
+def counted(kernel):
+    return json.loads(kernel.ok(COUNT).text())
+
+
+def test_a_kernel_shows_a_still_and_a_widget_and_nothing_is_left_after_unloading(kernel):
+    kernel.ok("%load_ext disco_magic")
+    kernel.ok("%%disco\nx = np.arange(6.0).reshape(2, 3) + worker_id")
+    before = counted(kernel)
+    shown = kernel.ok("%disco registers x --as heatmap").displays
+    still, widget = [display["data"] for display in shown]
+    assert "<img" in still["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in widget
+    during = counted(kernel)
+    assert during["widgets"] > before["widgets"]
+    assert "disco-inspector" in during["threads"]
+    assert len(kernel.ok("%disco timeline").displays) == 2
+    kernel.ok("%unload_ext disco_magic")
+    after = counted(kernel)
+    assert after == {"comms": before["comms"], "widgets": before["widgets"], "threads": []}
+
+
+def test_a_closed_inspector_leaves_nothing_while_the_session_goes_on(kernel):
+    kernel.ok("%load_ext disco_magic")
+    kernel.ok("%%disco\nx = 1")
+    before = counted(kernel)
+    kernel.ok("inspector = get_ipython().run_line_magic('disco', 'registers')")
+    kernel.ok("inspector.close()")
+    assert counted(kernel) == before
+
+
+def test_every_cell_is_followed_by_a_message_to_the_widget(kernel):
+    kernel.ok("%load_ext disco_magic")
+    kernel.ok("%%disco\nx = 1")
+    kernel.ok("%disco registers")
+    kernel.ok("%%disco\nlater = 2")
+
+    def shows_it(message):
+        data = message["content"].get("data", {}) if message["msg_type"] == "comm_msg" else {}
+        return "later" in str(data.get("state", {}).get("value", ""))
+
+    kernel.until(shows_it)
+    kernel.ok("%unload_ext disco_magic")

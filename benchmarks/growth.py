@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from functools import partial
 from statistics import linear_regression, median
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.clock import Effort, batches
 from benchmarks.control import call, session
@@ -16,6 +18,8 @@ from benchmarks.row import Bound, Row
 from benchmarks.side import Figures, Side, serve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disco_magic import ThreadedSession
 
 WORKERS = (1, 2, 4, 8, 16, 32)
@@ -79,11 +83,24 @@ ROWS = (
     ),
     Row(
         f"snapshot, {SNAPSHOT_REGISTERS} registers on {SNAPSHOT_WORKERS} workers",
-        "`session.registers()`, named arrays of 1000 float32 on every worker, all idle: what an inspector "
-        "reads at each refresh.",
+        "`session.registers()`, named arrays of 64 x 64 float32, different on every worker, all idle.",
         "ms",
         "snapshot",
         bounds=(Bound(0.1),),
+    ),
+    Row(
+        f"inspector, refresh of {SNAPSHOT_REGISTERS} registers on {SNAPSHOT_WORKERS} workers",
+        "`Inspector.refresh()` over the same: look, with 1,966 elements of each array, and make the table.",
+        "ms",
+        "inspector",
+        bounds=(Bound(0.1),),
+    ),
+    Row(
+        "the same, what is sent",
+        "Bytes of the HTML that such a refresh changes.",
+        "kB",
+        "inspector.bytes",
+        bounds=(Bound(200_000),),
     ),
 )
 
@@ -132,9 +149,43 @@ def snapshot(effort: Effort) -> list[float]:
         return batches(here.registers, effort.count(10), effort.repeat)
 
 
+def inspector(effort: Effort) -> list[float]:
+    """A refresh of the live table."""
+    with inspected() as panel:
+        return batches(panel.refresh, effort.count(10), effort.repeat)
+
+
+def inspector_bytes(_: Effort) -> list[float]:
+    """How much such a refresh sends."""
+    import ipywidgets
+
+    with inspected() as panel:
+        parts = [each for each in panel.widget.children if isinstance(each, ipywidgets.HTML)]
+        return [float(sum(len(part.value.encode()) for part in parts))]
+
+
+@contextmanager
+def inspected() -> Iterator[Any]:
+    """An inspector over the named registers, without a notebook around it."""
+    from disco_magic import ThreadedSession
+    from disco_magic.notebook.inspector.panel import Inspector
+    from disco_magic.notebook.inspector.refresher import Refresher
+
+    with ThreadedSession(SNAPSHOT_WORKERS) as here:
+        fill(here)
+        shell = SimpleNamespace(user_ns={}, execution_count=1)
+        front: Any = SimpleNamespace(shell=shell, sessions=SimpleNamespace(find=lambda: here))
+        panel = Inspector(front, Refresher())
+        try:
+            yield panel
+        finally:
+            panel.close()
+
+
 def fill(here: ThreadedSession) -> None:
     """Name the registers, and check that the picture has them."""
-    here.run(f"for i in range({SNAPSHOT_REGISTERS}): globals()[f'a{{i}}'] = np.ones(1000, 'float32')\ndel i")
+    values = "np.random.default_rng(worker_id).normal(size=(64, 64)).astype('float32')"
+    here.run(f"for i in range({SNAPSHOT_REGISTERS}): globals()[f'a{{i}}'] = {values}\ndel i")
     rows = here.registers().rows
     if len(rows) < SNAPSHOT_REGISTERS:
         raise RuntimeError(f"expected {SNAPSHOT_REGISTERS} rows in the snapshot, got {len(rows)}")
@@ -147,5 +198,7 @@ if __name__ == "__main__":
             **{f"registers.{live}": partial(registers, live=live) for live in LIVE},
             **{f"get.{live}": partial(get, live=live) for live in LIVE},
             "snapshot": snapshot,
+            "inspector": inspector,
+            "inspector.bytes": inspector_bytes,
         }
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from benchmarks.side import Figures
 
-UNITS = {"us": (1e6, "µs"), "ms": (1e3, "ms"), "x": (1.0, "x"), "": (1.0, "")}
+UNITS = {"kB": (1e-3, "kB"), "us": (1e6, "µs"), "ms": (1e3, "ms"), "x": (1.0, "x"), "": (1.0, "")}
 DASH = "\N{EN DASH}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from write import client_of, write_back
 
 NOTEBOOK = Path(__file__).with_name("01_quickstart.ipynb")
-CELL_LIMIT_S = 120
 LEAST_ACCURACY = 0.95
 LARGEST_DIFFERENCE = 1e-5
 
@@ -129,17 +127,8 @@ def execute(notebook: Any, paint: Paint) -> Results:
     progress = Progress(notebook.cells, paint)
     question = nbformat.v4.new_code_cell(ASK)
     notebook.cells.append(question)
-    client = NotebookClient(
-        notebook,
-        timeout=CELL_LIMIT_S,
-        store_widget_state=False,
-        record_timing=False,
-        coalesce_streams=True,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not its warning that loopback TCP is unencrypted
-        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
-        on_cell_start=progress.started,
-        on_cell_executed=progress.ended,
-    )
+    hooks = {"on_cell_start": progress.started, "on_cell_executed": progress.ended}
+    client = client_of(notebook, NOTEBOOK.parent, **hooks)
     began = time.perf_counter()
     try:
         client.execute()
@@ -151,16 +140,6 @@ def execute(notebook: Any, paint: Paint) -> Results:
         training_s=sum(progress.seconds[index] for index in training),
         whole_s=time.perf_counter() - began,
     )
-
-
-def write_back(notebook: Any) -> None:
-    """Save the outputs without what is the writer's own: the language's version, the kernel's file names."""
-    notebook.metadata["language_info"] = {"name": "python"}
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if output.output_type == "error":
-                output["evalue"] = re.sub(r'"[^"]*ipykernel_\d+[^"]*\.py"', '"<cell>"', output["evalue"])
-    nbformat.write(notebook, NOTEBOOK)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -185,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(paint("Results", "1"))
     results.show(paint)
     if options.write:
-        write_back(notebook)
+        write_back(notebook, NOTEBOOK)
     else:
         print(f"See it yourself: {paint('make lab', '1')}")
     return 0 if results.accurate and results.equal else 1

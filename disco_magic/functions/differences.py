@@ -193,7 +193,7 @@ def _picture(one: Elements, other: Elements, cut: Cut, limit: int, walk: Walk) -
         walk.passed(first.size)
     what = f"|{one.name}|" if is_complex else one.name
     thinned = len(rows) < len(cut.rows) or len(columns) < len(cut.columns)
-    return Picture(values, rows, columns, one.shape, what, thinned)
+    return Picture(values, rows, columns, one.shape, cut.extents, what, thinned)
 
 
 def _tiles(span: range, limit: int) -> Indices:

@@ -31,6 +31,7 @@ class Picture:
         values: float64 `(r, c)`; NaN and infinite ones are kept. Of complex numbers the magnitude.
         rows, columns: int64 `(r,)` and `(c,)`, ascending: which index of the array a line shows.
         shape: of the whole array.
+        extents: how many rows and columns there are along the two axes.
         what: the element type, ``"float32"``; ``"|complex64|"`` where magnitudes are shown.
         thinned: whether lines were left out.
     """
@@ -39,6 +40,7 @@ class Picture:
     rows: Indices
     columns: Indices
     shape: Shape
+    extents: tuple[int, int]
     what: str
     thinned: bool
 
@@ -51,12 +53,14 @@ class Block:
         cells: rows of text.
         rows, columns: which indices of the array they show.
         shape: of the whole array.
+        extents: how many rows and columns there are along the two axes.
     """
 
     cells: tuple[tuple[str, ...], ...]
     rows: range
     columns: range
     shape: Shape
+    extents: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
     values = as_numbers(part, elements.name)
     what = f"|{elements.name}|" if part.dtype.kind == "c" else elements.name
     thinned = some_rows is not None or some_columns is not None
-    return Picture(values, rows, columns, elements.shape, what, thinned)
+    return Picture(values, rows, columns, elements.shape, cut.extents, what, thinned)
 
 
 def _spread(span: range, limit: int) -> tuple[Indices, list[int] | None]:
@@ -135,7 +139,7 @@ def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> B
     rows, columns = cut.rows[:height], cut.columns[:width]
     part = plane_of(elements, cut, rows, columns)
     cells = tuple(tuple(text_of(element, part.dtype) for element in row) for row in part)
-    return Block(cells, rows, columns, elements.shape)
+    return Block(cells, rows, columns, elements.shape, cut.extents)
 
 
 def text_of(element: Any, dtype: np.dtype[Any]) -> str:

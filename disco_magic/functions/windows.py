@@ -38,6 +38,12 @@ class Cut(NamedTuple):
     columns: range
     fixed: tuple[int, ...]
 
+    @property
+    def extents(self) -> tuple[int, int]:
+        """How many rows and columns there are to choose from; 1 where there is no such axis."""
+        axes, shape = self.axes, self.shape
+        return shape[axes[0]] if len(axes) == 2 else 1, shape[axes[-1]] if axes else 1
+
     def in_order(self, for_rows: T, for_columns: T) -> list[T]:
         """What belongs to rows and columns in the order of the array's axes, of which it may have fewer."""
         given = (for_rows, for_columns)[2 - len(self.axes) :]

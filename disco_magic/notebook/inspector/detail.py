@@ -8,6 +8,7 @@ import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
+from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
 from disco_magic.notebook.inspector.watch import MEASURES
@@ -68,7 +69,7 @@ class Detail:
         self._worker = _list("on", [("all workers", _ALL)])
         self._one = _list("take", [("worker 0", 0)])
         self._other = _list("minus", [("worker 0", 0)])
-        self._scale = _list("scale", list(_SCALES.items()))
+        self._scale = _list("scale", [(name, name) for name in _SCALES])
         self._measure = _list("of", [(name, name) for name in MEASURES])
         self._slices = SlicePicker(self._on_change)
         self._picture = widgets.HTML()
@@ -179,7 +180,11 @@ class Detail:
             return
         self._long.stop()
         self._long_key = None
-        if self.face.value == "Difference" and largest(row) > AT_ONCE:
+        one = row.cells[choice.one] if choice.one < len(row.cells) else None
+        if self.face.value == "Values" and one is not None and one.shape is None:
+            self._long_key = key  # code of the value's own: it may take any time, and is not run unasked
+            self._long.start(lambda _: represented(session, row, choice.one))
+        elif self.face.value == "Difference" and largest(row) > AT_ONCE:
             self._long_key = key
             self._long.start(lambda share: difference(session, row, choice, self._watch, share))
         else:
@@ -203,7 +208,7 @@ class Detail:
             worker=None if self._worker.value == _ALL else self._worker.value,
             one=self._one.value or 0,
             other=self._other.value or 0,
-            symmetric=self._scale.value,
+            symmetric=_SCALES[self._scale.value],
             measure=self._measure.value,
             window=self._slices.window(),
         )

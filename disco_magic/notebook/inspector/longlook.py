@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     # Called with the share that is done, 0 to 1; says whether to go on.
     Share = Callable[[float], bool]
 
+PATIENCE_S: Final = 1.0
+"""A part of an array takes some 10 ms; a value's own ``__repr__`` may never end, and is left to itself."""
+
 _STEPS: Final = 100
 
 
@@ -50,18 +53,19 @@ class LongLook:
         self._ending = ending = threading.Event()
         self._bar.value = 0
         self.box.layout.display = None
-        self._show("<div>reading all elements \u2026</div>")
+        self._show("<div>reading \u2026</div>")
         self._thread = threading.Thread(
             target=self._run, args=(make, ending), name="disco-long-look", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
-        """Give up what is being made: nothing of it is shown. Waits until a part has been read."""
+        """Give up what is being made: nothing of it is shown. Waits a moment, in which a part is read."""
         thread, self._thread = self._thread, None
         self._ending.set()
+        self.box.layout.display = "none"
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(PATIENCE_S)
 
     def _run(self, make: Callable[[Share], str], ending: threading.Event) -> None:
         def share(done: float) -> bool:
@@ -78,6 +82,6 @@ class LongLook:
             html = f"<div>{escape(str(error))}</div>"
         except Exception as error:  # noqa: BLE001 - nobody else would see a bug of ours in this thread
             html = f"<div>\u26a0 {escape(type(error).__name__)}: {escape(str(error))}</div>"
-        self.box.layout.display = "none"
         if self._thread is threading.current_thread():
+            self.box.layout.display = "none"
             self._show(html)

@@ -1,7 +1,8 @@
-"""Controls that choose a part of an array: rows, columns, and where along all further axes."""
+"""Controls that choose a part of an array: which axes, which part of them, and where along all others."""
 
 from __future__ import annotations
 
+from itertools import permutations, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
@@ -11,30 +12,37 @@ from disco_magic.functions.peek import Window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FURTHER: Final = 4
+FURTHER: Final = 6
 """Sliders for axes beyond the two of the picture; those of arrays with more axes stay at 0."""
 
 
 class SlicePicker:
-    """Sliders for one array shape at a time.
+    """Controls for one array shape at a time.
 
     Args:
         changed: called when the user has moved one.
 
     Attributes:
         box: all of it.
+        axes: which axis runs down, which one across.
+        rows, columns: the chosen part of them.
+        further: a slider for each other axis; those that have no use are hidden.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._filling = False
         self._shape: tuple[int, ...] = ()
-        self._rows, self._columns = _range("rows"), _range("columns")
-        self._further = [_slider() for _ in range(FURTHER)]
-        for control in (self._rows, self._columns, *self._further):
+        self.axes = widgets.Dropdown(
+            options=[("", ())], value=(), description="axes", layout=_width("9em"), style=_STYLE
+        )
+        self.rows, self.columns = _range("rows"), _range("columns")
+        self.further = [_slider() for _ in range(FURTHER)]
+        self.axes.observe(self._on_axes, "value")
+        for control in (self.rows, self.columns, *self.further):
             control.observe(self._on_change, "value")
         self.box = widgets.HBox(
-            [*self._further, self._rows, self._columns], layout=widgets.Layout(flex_flow="row wrap")
+            [self.axes, *self.further, self.rows, self.columns], layout=widgets.Layout(flex_flow="row wrap")
         )
 
     def fit(self, shape: tuple[int, ...]) -> None:
@@ -42,29 +50,62 @@ class SlicePicker:
         if shape == self._shape:
             return
         self._shape = shape
+        pairs = list(permutations(range(len(shape)), 2))
         self._filling = True
         try:
-            _span(self._rows, shape[-2] if len(shape) > 1 else 1)
-            _span(self._columns, shape[-1] if shape else 1)
-            for axis, slider in enumerate(self._further):
-                length = shape[axis] if axis < len(shape) - 2 else 1
-                slider.value, slider.max = 0, max(length - 1, 0)
-                slider.description = f"axis {axis}"
-                slider.layout.display = None if length > 1 else "none"
+            self.axes.options = [(f"{down} \u00d7 {across}", (down, across)) for down, across in pairs] or [
+                ("", ())
+            ]
+            self.axes.value = Window.of(shape).axes if pairs else ()
+            self.axes.layout.display = None if pairs else "none"
+            self._spread()
         finally:
             self._filling = False
 
     def window(self) -> Window:
         """The chosen part."""
-        further = max(len(self._shape) - 2, 0)
-        fixed = [slider.value for slider in self._further[:further]]
-        fixed += [0] * (further - len(fixed))
-        window = Window.of(self._shape)
-        return Window(self._rows.value, self._columns.value, window.axes, tuple(fixed))
+        others = self._others()
+        fixed = [slider.value for slider in self.further[: len(others)]]
+        fixed += [0] * (len(others) - len(fixed))
+        return Window(self.rows.value, self.columns.value, self._shown(), tuple(fixed))
+
+    def _shown(self) -> tuple[int, ...]:
+        return self.axes.value or tuple(range(len(self._shape)))
+
+    def _others(self) -> list[int]:
+        return [axis for axis in range(len(self._shape)) if axis not in self._shown()]
+
+    def _spread(self) -> None:
+        """Give the sliders the lengths of the axes that they move along."""
+        shape, shown, others = self._shape, self._shown(), self._others()
+        _span(self.rows, shape[shown[0]] if len(shown) > 1 else 1)
+        _span(self.columns, shape[shown[-1]] if shown else 1)
+        for slider, axis in zip_longest(self.further, others[:FURTHER]):
+            length = 1 if axis is None else shape[axis]
+            slider.value, slider.max = 0, max(length - 1, 0)
+            slider.description = f"axis {axis}"
+            slider.layout.display = None if length > 1 else "none"
+
+    def _on_axes(self, _: dict[str, Any]) -> None:
+        if self._filling:
+            return
+        self._filling = True
+        try:
+            self._spread()
+        finally:
+            self._filling = False
+        self._changed()
 
     def _on_change(self, _: dict[str, Any]) -> None:
         if not self._filling:
             self._changed()
+
+
+_STYLE: Final = {"description_width": "initial"}
+
+
+def _width(width: str, display: str | None = None) -> widgets.Layout:
+    return widgets.Layout(width=width, display=display)
 
 
 def _range(description: str) -> widgets.IntRangeSlider:
@@ -74,8 +115,8 @@ def _range(description: str) -> widgets.IntRangeSlider:
         max=1,
         description=description,
         continuous_update=False,
-        layout=widgets.Layout(width="22em"),
-        style={"description_width": "initial"},
+        layout=_width("22em"),
+        style=_STYLE,
     )
 
 
@@ -85,8 +126,8 @@ def _slider() -> widgets.IntSlider:
         min=0,
         max=0,
         continuous_update=False,
-        layout=widgets.Layout(width="16em", display="none"),
-        style={"description_width": "initial"},
+        layout=_width("16em", "none"),
+        style=_STYLE,
     )
 
 

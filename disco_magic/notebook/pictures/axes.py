@@ -124,8 +124,3 @@ def ordinal(count: int) -> str:
     """``2nd``, ``3rd``, ``11th``, ``21st``."""
     ending = "th" if count // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
     return f"{count:,}{ending}"
-
-
-def extents(shape: tuple[int, ...]) -> tuple[int, int]:
-    """How many rows and columns there are to choose from: the last two axes, 1 for those that are missing."""
-    return (shape[-2] if len(shape) > 1 else 1), (shape[-1] if shape else 1)

@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import table_style
-from disco_magic.notebook.pictures.axes import extents
 from disco_magic.notebook.pictures.frames import shape_text
 
 if TYPE_CHECKING:
@@ -26,12 +25,12 @@ def block_html(block: Block, *, title: str = "") -> str:
     """A table of the elements; rows and columns of dots where the array goes on.
 
     Args:
-        block: text of the elements at `rows` x `columns` of the last two axes of an array of `shape`.
+        block: text of the elements at `rows` x `columns` of an array of `shape`.
         title: in the caption; any text.
 
     Cost: about 1 us per element.
     """
-    all_rows, all_columns = extents(block.shape)
+    all_rows, all_columns = block.extents
     before, after = block.columns.start > 0, block.columns.stop < all_columns
     heads = _edges([f'<th scope="col">{column}</th>' for column in block.columns], "th", before, after)
     lines = [
@@ -61,7 +60,7 @@ def _line(head: str, cells: list[str]) -> str:
 
 
 def _caption(block: Block, title: str) -> str:
-    rows, columns = extents(block.shape)
+    rows, columns = block.extents
     parts = []
     if len(block.rows) < rows:
         parts.append(f"rows {_span(block.rows)}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from disco_magic.notebook.pictures.axes import extents, index_ticks, number, numbers, shown, width_of
+from disco_magic.notebook.pictures.axes import index_ticks, number, numbers, shown, width_of
 from disco_magic.notebook.pictures.colours import (
     LEVELS,
     MINUS_SIGN,
@@ -43,7 +43,7 @@ def subject(picture: Picture) -> str:
 
 def part(picture: Picture) -> str:
     """``every 8th row and every 4th column shown``; "" if all are."""
-    rows, columns = extents(picture.shape)
+    rows, columns = picture.extents
     parts = [shown(picture.rows, rows, "row"), shown(picture.columns, columns, "column")]
     text = " and ".join(filter(None, parts))
     return f"{text} shown" if text else ""

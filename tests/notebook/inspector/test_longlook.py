@@ -14,7 +14,7 @@ from disco_magic.functions.elements import Stopped
 from disco_magic.notebook.inspector.longlook import LongLook
 
 PATIENCE_S = 30
-READING = "<div>reading all elements \u2026</div>"
+READING = "<div>reading \u2026</div>"
 
 
 @pytest.fixture
@@ -92,6 +92,25 @@ def test_what_goes_wrong_is_shown(look, shown, error, said):
     look.start(make)
     shown.get(timeout=PATIENCE_S)
     assert shown.get(timeout=PATIENCE_S) == said
+
+
+def test_what_cannot_be_stopped_is_left_to_itself_and_shows_nothing(look, shown, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.inspector.longlook.PATIENCE_S", 0.01)
+    gate, inside = threading.Event(), threading.Event()
+
+    def stuck(share):
+        inside.set()
+        gate.wait(PATIENCE_S)
+        return "too late"
+
+    look.start(stuck)
+    inside.wait(PATIENCE_S)
+    thread = look._thread
+    look.start(lambda share: "next")
+    gate.set()
+    thread.join()
+    assert [shown.get(timeout=PATIENCE_S) for _ in range(3)] == [READING, READING, "next"]
+    assert shown.empty()
 
 
 def test_stopping_waits_for_its_thread(look):

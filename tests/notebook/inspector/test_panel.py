@@ -32,6 +32,15 @@ def message(inspector):
     return text_of(inspector._message.value).replace("| ", "")
 
 
+def until(condition, inspector):
+    """Wait for what another thread draws."""
+    drawn = threading.Event()
+    inspector._detail._picture.observe(lambda _: drawn.set(), "value")
+    while not condition():
+        assert drawn.wait(PATIENCE_S)
+        drawn.clear()
+
+
 def press(inspector, label):
     """Click the button that says `label`."""
     (button,) = [
@@ -173,8 +182,29 @@ def test_every_face_draws_every_value_or_says_why_not(inspector, session, face, 
     )
     inspector.refresh()
     look_at(inspector, name, face)
+    until(lambda: name in inspector._detail.html, inspector)
     assert message(inspector) == ""
-    assert name in inspector._detail.html
+
+
+def test_what_is_no_array_is_shown_by_its_repr_when_asked_for(inspector, session):
+    session.run(
+        "class Odd:\n    asked = 0\n"
+        "    def __repr__(self):\n        Odd.asked += 1\n        return f'<odd {Odd.asked}>'\n"
+        "class Bad:\n    def __repr__(self):\n        raise KeyError('no')\n"
+        "odd, bad, things = Odd(), Bad(), {'a': [1, 2], 'b': list(range(1000))}"
+    )
+    inspector.refresh()
+    look_at(inspector, "things", "values", (0,))
+    until(lambda: "{'a': [1, 2], 'b': [0, 1," in detail(inspector), inspector)
+    assert len(detail(inspector)) < 2000
+    look_at(inspector, "odd", "values", (0,))
+    until(lambda: "<odd 1>" in detail(inspector), inspector)
+    inspector.refresh()
+    assert "<odd 1>" in detail(inspector)
+    inspector._toolbar.refresh.click()
+    until(lambda: "<odd 2>" in detail(inspector), inspector)
+    look_at(inspector, "bad", "values", (0,))
+    until(lambda: "its __repr__ raised KeyError: 'no'" in detail(inspector), inspector)
 
 
 def test_a_face_that_cannot_draw_one_workers_value_draws_the_others(inspector, session):
@@ -198,7 +228,7 @@ def test_values_on_both_sides_of_0_get_a_scale_around_0(inspector, session, valu
     inspector.refresh()
     look_at(inspector, "y", "heatmap", ())
     assert re.search(rf" {ends[0]} [\d.e+-]+ {ends[1]} ", detail(inspector))
-    inspector._detail._scale.value = True
+    inspector._detail._scale.value = "symmetric around 0"
     assert re.search(rf" {around[0]} 0 {around[1]} ", detail(inspector))
 
 
@@ -215,25 +245,53 @@ def test_sliders_offer_the_axes_of_the_register(inspector, session):
     inspector.refresh()
     look_at(inspector, "cube", "values")
     picker = inspector._detail._slices
-    assert [slider.max for slider in picker._further if slider.layout.display is None] == [1, 2]
+    assert [slider.max for slider in picker.further if slider.layout.display is None] == [1, 2]
     assert "119" not in detail(inspector)
-    picker._further[0].value, picker._further[1].value = 1, 2
+    picker.further[0].value, picker.further[1].value = 1, 2
     assert "119" in detail(inspector)
-    picker._rows.value = (1, 2)
+    picker.rows.value = (1, 2)
     assert "105" in detail(inspector)
     assert "119" not in detail(inspector)
 
 
+def test_any_two_axes_can_be_shown_in_either_order(inspector, session):
+    session.run("cube = np.arange(120.0).reshape(2, 3, 4, 5)")
+    inspector.refresh()
+    look_at(inspector, "cube", "values", (0,))
+    picker = inspector._detail._slices
+    assert picker.axes.value == (2, 3)
+    picker.axes.value = (1, 0)
+    assert [slider.description for slider in picker.further if slider.layout.display is None] == [
+        "axis 2",
+        "axis 3",
+    ]
+    assert (picker.rows.value, picker.columns.value) == ((0, 3), (0, 2))
+    head, _, cells = detail(inspector).partition(" | | | ")
+    assert head == "| cube on [0]: 2\u00d73\u00d74\u00d75"
+    assert cells == "0 | 1 | | 0 | 0.0 | 60.0 | | 1 | 20.0 | 80.0 | | 2 | 40.0 | 100.0"
+    picker.further[1].value = 4
+    assert "104" in detail(inspector)
+
+
+def test_a_row_is_shown_of_an_array_with_one_axis_and_an_element_of_one_with_none(inspector, session):
+    session.run("line = np.arange(3.0); dot = np.array(5.0)")
+    inspector.refresh()
+    for name, element in (("line", "2"), ("dot", "5")):
+        look_at(inspector, name, "values", (0,))
+        assert element in detail(inspector)
+        assert inspector._detail._slices.axes.layout.display == "none"
+
+
 def test_where_the_sliders_are_stays_while_the_shape_stays(inspector, session):
     look_at(inspector, "x", "values", (0,))
-    inspector._detail._slices._columns.value = (2, 4)
+    inspector._detail._slices.columns.value = (2, 4)
     session.run("x += 100")
     inspector.refresh()
-    assert inspector._detail._slices._columns.value == (2, 4)
+    assert inspector._detail._slices.columns.value == (2, 4)
     assert "102" in detail(inspector)
     session.run("x = np.zeros((2, 2))")
     inspector.refresh()
-    assert inspector._detail._slices._columns.value == (0, 2)
+    assert inspector._detail._slices.columns.value == (0, 2)
 
 
 def test_the_difference_of_two_workers_says_how_much_and_where(inspector, session):
@@ -255,15 +313,6 @@ def test_the_worker_that_differs_is_compared_with_one_that_does_not(inspector, s
     assert (inspector._detail._one.value, inspector._detail._other.value) == (1, 0)
     look_at(inspector, "y", "difference", (2, 1))
     assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 1)
-
-
-def until(condition, inspector):
-    """Wait for what another thread draws."""
-    drawn = threading.Event()
-    inspector._detail._picture.observe(lambda _: drawn.set(), "value")
-    while not condition():
-        assert drawn.wait(PATIENCE_S)
-        drawn.clear()
 
 
 def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(inspector, session):

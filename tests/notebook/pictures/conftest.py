@@ -121,6 +121,7 @@ def picture():
             rows,
             columns,
             shape or array.shape,
+            np.atleast_2d(array).shape if shape is None else ((1, 1, *shape)[-2:]),
             what or str(array.dtype),
             every != (1, 1),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.notebook.pictures.axes import extents, index_ticks, number, number_ticks, ordinal, shown
+from disco_magic.notebook.pictures.axes import index_ticks, number, number_ticks, ordinal, shown
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,3 @@ def test_what_is_shown_of_an_axis_is_said_in_words(indices, length, words):
 )
 def test_ordinals(count, text):
     assert ordinal(count) == text
-
-
-@pytest.mark.parametrize(
-    ("shape", "expected"), [((), (1, 1)), ((5,), (1, 5)), ((2, 3), (2, 3)), ((7, 2, 3), (2, 3))]
-)
-def test_rows_and_columns_are_the_last_two_axes(shape, expected):
-    assert extents(shape) == expected

@@ -51,11 +51,11 @@ def test_heads_belong_to_their_rows_and_columns(parse):
 
 
 def test_an_array_without_elements_says_so(parse):
-    page = parse(block_html(Block((), range(0), range(5), (0, 5))))
+    page = parse(block_html(Block((), range(0), range(5), (0, 5), (0, 5))))
     assert rows(page)[1:] == [["no elements"]]
     assert page.texts("caption") == ["0\u00d75"]
 
 
 def test_a_block_without_rows_of_a_larger_array_is_named_as_such(parse):
-    page = parse(block_html(Block((), range(0), range(2), (4, 2))))
+    page = parse(block_html(Block((), range(0), range(2), (4, 2), (4, 2))))
     assert page.texts("caption") == ["rows none of 4\u00d72"]

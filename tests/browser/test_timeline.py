@@ -1,0 +1,46 @@
+"""A person looks for the worker that keeps the others waiting, in JupyterLab."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("playwright", reason="the browser tests need playwright")
+
+from playwright.sync_api import expect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+START = "%load_ext disco_magic\n%disco start -n 4"
+# Worker 2 has twenty times as much to do before every collective.
+SLOW = """%%disco
+for step in range(5):
+    total = 0
+    for _ in range(200_000 if worker_id == 2 else 10_000):
+        total += 1
+    allreduce(total)"""
+
+
+@pytest.mark.usefixtures("tall")
+def test_the_worker_that_is_waited_for_stands_out(
+    open_notebook: Callable[..., Any], lab_folder: Path, pictures: Path
+) -> None:
+    lab = open_notebook("timeline.ipynb", [START, SLOW, "%disco timeline"])
+    for cell in range(3):
+        lab.run(cell)
+    view = lab.cell(2).locator(".disco-live")
+    expect(view).to_contain_text("worker 2 came last to")
+    expect(view.locator("svg title").filter(has_text="Cell In[2]").first).to_be_attached()  # shown on hover
+    expect(lab.cell(2).locator(".jp-RenderedHTML svg").first).to_be_hidden()  # the still
+    lab.picture(pictures / "timeline.png")
+
+    view.get_by_label("Show").select_option(["worker 2"])
+    expect(view.locator("svg").first).not_to_contain_text("worker 0")
+    view.locator("button", has_text="Save trace").click()
+    expect(view).to_contain_text("saved in trace.json")
+    events = json.loads((lab_folder / "notebooks" / "trace.json").read_text())["traceEvents"]
+    assert {event["ph"] for event in events} >= {"M", "X"}

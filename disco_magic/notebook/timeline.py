@@ -49,18 +49,20 @@ _PATTERNS: Final = {
 
 def timeline_bundle(timeline: Timeline, **_: object) -> dict[str, str]:
     """MIME bundle of who did what when."""
-    return {"text/plain": repr(timeline), "text/html": timeline_html(timeline)}
+    return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
 
 
-def timeline_html(timeline: Timeline, *, width: int = WIDTH) -> str:
+def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live") -> str:
     """The picture, its legend and its numbers.
 
     Args:
         timeline: what to show.
         width: of the picture in pixels; a wider one than fits is scrolled.
+        place: part of the patterns' names. A browser takes the first pattern of a name that the page has, and
+            draws nothing if that one is hidden: a hidden picture of the same timeline needs names of its own.
     """
     summary = timeline.summary()
-    picture, name = _svg(timeline, width, summary.sentence)
+    picture, name = _svg(timeline, width, summary.sentence, place)
     legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in _LEGEND)
     heads = "".join(f'<th scope="col">{head}</th>' for head in HEADER)
     rows = "".join(
@@ -79,7 +81,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH) -> str:
     )
 
 
-def _svg(timeline: Timeline, width: int, label: str) -> tuple[str, str]:
+def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:
     """The picture, and the prefix of its patterns' names: two pictures of a page must not share them."""
     height = _TOP + _LANE * len(timeline.workers) + 2
     scale = _Scale(timeline.start_s, timeline.end_s, width)
@@ -90,7 +92,7 @@ def _svg(timeline: Timeline, width: int, label: str) -> tuple[str, str]:
         parts.append(_rail(timeline, worker, scale, top))
         parts += [_drawn(bar, scale, top) for bar in bars[worker]]
     body = "".join(parts)
-    name = f"disco-{zlib.crc32(body.encode()):08x}"
+    name = f"disco-{place}-{zlib.crc32(body.encode()):08x}"
     patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
     aria = escape(f"timeline of {len(timeline.workers)} workers. {label}".strip())
     body = body.replace("url(#", f"url(#{name}-")

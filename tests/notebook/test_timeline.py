@@ -371,7 +371,11 @@ def test_a_view_is_a_still_and_widgets_until_it_is_closed(view):
     shown = view(MANY)
     still, live = shown.bundles()
     assert still["text/plain"] == repr(MANY)
-    assert timeline_html(MANY) in still["text/html"]
+    assert timeline_html(MANY, place="still") in still["text/html"]
+    patterns = re.compile(r'<pattern id="([^"]+)"')
+    names = set(patterns.findall(still["text/html"]))
+    assert names
+    assert not names & set(patterns.findall(shown.picture.value))  # the first one of a name may be hidden
     assert "application/vnd.jupyter.widget-view+json" in live
     shown.close()
     shown.close()

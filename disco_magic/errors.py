@@ -91,6 +91,14 @@ class PlaneUnavailable(PlaneError):
     """The chosen data plane cannot be used here; the message says what is missing."""
 
 
+class NoPicture(UsageMistake):
+    """A value cannot be shown in the way that was asked for; the message says why."""
+
+
+class Stopped(DiscoError):
+    """A look at all elements was ended by the caller's `progress`; there is no result."""
+
+
 class MissingDependency(DiscoError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 

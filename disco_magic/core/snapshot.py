@@ -40,6 +40,14 @@ class RegisterInfo:
     infs: int | None = None
     histogram: tuple[int, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """``float32 2x3`` with a multiplication sign, ``Tensor half 0-d``; else the name of the type."""
+        if self.dtype is None or self.shape is None:
+            return self.type
+        shape = "\u00d7".join(map(str, self.shape)) if self.shape else "0-d"
+        return f"{self.dtype} {shape}" if self.type == "ndarray" else f"{self.type} {self.dtype} {shape}"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

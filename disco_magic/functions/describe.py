@@ -186,9 +186,19 @@ def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
 
 def _elements(array: Array) -> str:
     """All elements of a short array."""
-    if not array.ndim and is_number(array.dtype):
-        return str(array[()])  # in a hundredth of the time
+    if is_number(array.dtype) and array.dtype.kind in "biufc":
+        # In a thirtieth of the time of `array2string`; a number by itself as NumPy has it.
+        return _short(_nested(array.tolist())) if array.ndim else str(array[()])
     return _short(np.array2string(array, threshold=8, edgeitems=2))
+
+
+def _nested(numbers: Any) -> str:
+    if type(numbers) is list:
+        return f"[{' '.join(map(_nested, numbers))}]"
+    if type(numbers) is not float:
+        return str(numbers)
+    text = f"{numbers:.8g}"
+    return text if set(text) & set(".en") else f"{text}."  # as NumPy: 1. is no integer
 
 
 @lru_cache(256)

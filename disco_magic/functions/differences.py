@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import class_name
+from disco_magic.errors import NoPicture, class_name
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.functions.fingerprint import PLAIN, fingerprint
 from disco_magic.functions.pictures import Picture, text_of
 from disco_magic.functions.samples import is_number
-from disco_magic.functions.windows import NoPicture, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disco_magic.functions.elements import Array, Elements, Progress
     from disco_magic.functions.pictures import Indices
-    from disco_magic.functions.windows import Cut
+    from disco_magic.functions.windows import Cut, Window
 
 # Containers in containers, and values in all of them.
 _DEPTH: Final = 8
@@ -40,6 +39,7 @@ class Difference:
         max_rel: the largest ``|a - b| / max(|a|, |b|)``. None as above.
         where: index of the first element that is `max_abs` apart; of what cannot be subtracted, of the first
             that differs. None if none does.
+        spot: its row and column in the picture's plane; None if it lies in another.
         values: what is there, in a and in b, as text.
         differing: how many elements differ as numbers: NaN equals NaN, 0.0 equals -0.0. None if that is not
             known.
@@ -52,6 +52,7 @@ class Difference:
     max_abs: float | None = None
     max_rel: float | None = None
     where: tuple[int, ...] | None = None
+    spot: tuple[int, int] | None = None
     values: tuple[str, str] | None = None
     differing: int | None = None
     size: int = 1
@@ -105,7 +106,18 @@ def difference_of(
             return Difference(size=size, reason=f"elements of type {names} cannot be compared")
         found.add(tuple(part.start for part in index), first, second)
     told = found.told(one, other, size)
-    return told if told.reason else replace(told, picture=_picture(one, other, cut, limit, walk))
+    if told.reason:
+        return told
+    spot = None if told.where is None else _spot(told.where, cut)
+    return replace(told, picture=_picture(one, other, cut, limit, walk), spot=spot)
+
+
+def _spot(where: tuple[int, ...], cut: Cut) -> tuple[int, int] | None:
+    """Row and column of an element in the plane of a cut, None if it lies in another."""
+    if tuple(place for axis, place in enumerate(where) if axis not in cut.axes) != cut.fixed:
+        return None
+    row, column = (0, 0, *(where[axis] for axis in cut.axes))[-2:]
+    return row, column
 
 
 def _comparable(one: Array, other: Array) -> bool:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from disco_magic.errors import DiscoError, UsageMistake, class_name, words
+from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name, words
 from disco_magic.functions.samples import sample_of
-from disco_magic.functions.windows import NoPicture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +29,6 @@ Index = tuple[Any, ...]
 
 # Elements that are looked at together: 8 MiB as float64.
 CHUNK: Final = 1 << 20
-
-
-class Stopped(DiscoError):
-    """A caller's `progress` returned False; there is no result."""
 
 
 class Elements(Protocol):

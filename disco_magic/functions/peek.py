@@ -6,11 +6,11 @@ the values, and copy a part at a time.
 
 from __future__ import annotations
 
+from disco_magic.errors import NoPicture, Stopped
 from disco_magic.functions.differences import Difference, difference_of
-from disco_magic.functions.elements import Stopped
 from disco_magic.functions.pictures import Block, Histogram, Picture, block_of, histogram_of, picture_of
 from disco_magic.functions.totals import FullStatistics, statistics_of
-from disco_magic.functions.windows import NoPicture, Window
+from disco_magic.functions.windows import Window
 
 __all__ = [
     "Block",

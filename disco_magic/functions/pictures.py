@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, class_name
+from disco_magic.errors import NoPicture, UsageMistake, class_name
 from disco_magic.functions.elements import check_count, elements_of, plane_of
 from disco_magic.functions.samples import SAMPLE, is_number, summaries
-from disco_magic.functions.windows import NoPicture, Window
 
 if TYPE_CHECKING:
     from disco_magic.functions.elements import Array, Elements
-    from disco_magic.functions.windows import Shape
+    from disco_magic.functions.windows import Shape, Window
 
     Floats = np.ndarray[Any, np.dtype[np.float64]]
     Indices = np.ndarray[Any, np.dtype[np.int64]]

@@ -6,7 +6,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import NoPicture
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Span = tuple[int, int]
 T = TypeVar("T")
-
-
-class NoPicture(UsageMistake):
-    """A value cannot be shown in the way that was asked for; the message says why."""
 
 
 class Cut(NamedTuple):

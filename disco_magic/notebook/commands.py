@@ -80,13 +80,16 @@ def _status(front: Front, _: Namespace) -> None:
 
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
     session = front.sessions.require()
-    snapshot = session.registers(numbered=options.numbered)
+    widget = not options.table and can_show(front.shell)
+    workers = parse_workers(options.workers, session.num_workers)
+    numbered = options.numbered or (options.name or "").startswith("#")
+    looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
+    snapshot = session.registers(numbered=numbered, **looked)
     known = [row.name for row in snapshot.rows]
     if options.name is not None and options.name not in known:
         raise UnknownName(_unknown(options.name, known))
-    if options.table or not can_show(front.shell):
+    if not widget:
         return snapshot if options.name is None else snapshot.row(options.name)
-    workers = parse_workers(options.workers, session.num_workers)
     from disco_magic.notebook.inspector.panel import Inspector
 
     inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
@@ -105,7 +108,9 @@ def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | Non
         return session.timeline(options.last)
     from disco_magic.notebook.timeline_view import TimelineView
 
-    return front.views.open(front.shell, lambda: TimelineView(session.timeline, options.last))
+    return front.views.open(
+        front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), options.last)
+    )
 
 
 def _put(front: Front, options: Namespace) -> None:

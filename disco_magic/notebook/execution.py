@@ -45,9 +45,10 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     for name, value in pushed.items():
         put(session, name, value)
     mode = options.group_outputs or options.output or front.settings.output
-    scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
     limit = session.patience(options.timeout)
     session.keep_pace(limit)  # here, where the stop button still ends the wait
+    # Last: only within `cell` somebody closes it.
+    scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
     with front.console.cell(scope), attentive() as inbox:
         pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
         scope.handle = handle = CellHandle(front.shell, pending, scope)

@@ -48,6 +48,9 @@ class Screen(Protocol):
     def show(self, rows: Sequence[Row]) -> None:
         """Show `rows` instead of what was shown; without any, take no room."""
 
+    def cleared(self) -> None:
+        """Its rows were taken away with the output around them."""
+
     def covered(self) -> bool:
         """Whether something else was shown since, and the rows are not to be seen."""
 
@@ -117,6 +120,11 @@ class LiveArea:
         self._status = ()
         if self._shown:
             self._draw(self._clock())
+
+    def cleared(self) -> None:
+        """The cell's output was cleared, and with it what was shown here."""
+        self._shown = []
+        self._screen.cleared()
 
     def close(self) -> None:
         """Take no room any more."""

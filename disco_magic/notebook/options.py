@@ -14,7 +14,7 @@ from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values")
-FACES: Final = ("summary", "heatmap", "histogram", "values", "difference")
+FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 _NAME_HELP = "names of variables"
 
@@ -213,15 +213,17 @@ def _registers() -> OptionParser:
     parser.add_argument(
         "--as",
         dest="face",
-        choices=FACES,
-        default=FACES[0],
+        choices=FACE_OPTIONS,
+        default=FACE_OPTIONS[0],
         help="how NAME is drawn: its statistics, a slice as a picture, the distribution, the elements, or "
         "one worker minus another",
     )
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
     parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")
     parser.add_argument("--table", action="store_true", help="a table that stays as it is")
-    parser.add_argument("--numbered", action="store_true", help="with registers that only references keep")
+    parser.add_argument(
+        "--numbered", action="store_true", help="in a table: with registers that only references keep"
+    )
     return parser
 
 

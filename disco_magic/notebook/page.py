@@ -141,6 +141,8 @@ class Page:
         """Clear the cell's output if it shows this worker alone; no worker wipes the others' lines."""
         if self._shown == {worker}:
             clear(wait=wait)
+            if self.area is not None:
+                self.area.cleared()
 
     def finish(self, worker: int) -> None:
         """`worker` will write no more, except from threads that it left behind."""

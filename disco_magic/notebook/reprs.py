@@ -76,7 +76,7 @@ def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
         return f'{opening}{mark}<span class="dim">{_ABSENT}</span></td>'
     where = escape(_where(info))
     dim = f'<span class="dim">{where}</span>' if where else ""
-    lines = [escape(_kind(info)), dim, escape(_content(info))]
+    lines = [escape(info.kind), dim, escape(_content(info))]
     return f"{opening}{mark}{'<br>'.join(line for line in lines if line)}</td>"
 
 
@@ -108,7 +108,7 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
 def _line(info: RegisterInfo | None) -> str:
     if info is None:
         return _ABSENT
-    return " \u00b7 ".join(part for part in (_kind(info), _where(info), _content(info)) if part)
+    return " \u00b7 ".join(part for part in (info.kind, _where(info), _content(info)) if part)
 
 
 # --- parts of both ---------------------------------------------------------------------------------
@@ -123,14 +123,6 @@ def _caption(snapshot: SessionSnapshot) -> str:
     unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
     # Lists, objects, functions: looking into them would run code of theirs.
     return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")
-
-
-def _kind(info: RegisterInfo) -> str:
-    """``float32 (2, 3)`` for arrays, else the type's name."""
-    if info.dtype is None or info.shape is None:
-        return info.type
-    shape = "\u00d7".join(map(str, info.shape)) if info.shape else "0-d"
-    return f"{info.dtype} {shape}" if info.type == "ndarray" else f"{info.type} {info.dtype} {shape}"
 
 
 def _where(info: RegisterInfo) -> str:

@@ -83,6 +83,12 @@ class NotebookScreen:
             update=not first,
         )
 
+    def cleared(self) -> None:
+        """The display is gone: the next rows need a new one, in place of the former."""
+        if not self._empty:
+            self._empty = True
+            self._places += 1
+
     def covered(self) -> bool:
         """Never: it has its own place."""
         return False
@@ -125,6 +131,9 @@ class TerminalScreen:
             text = _cut(_clean(row.text), columns - width - 2)  # in the last column the cursor may wrap
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
+
+    def cleared(self) -> None:
+        """See `Screen`; the footer is no output of the cell's."""
 
     def covered(self) -> bool:
         """See `Screen`."""

@@ -59,7 +59,12 @@ class TimelineView:
             layout=widgets.Layout(width="14em"),
         )
         self.refresh = widgets.Button(description="Refresh", icon="refresh", tooltip="look again")
-        self.path = widgets.Text(value="trace.json", layout=widgets.Layout(width="12em"))
+        self.path = widgets.Text(
+            value="trace.json",
+            description="file",
+            layout=widgets.Layout(width="14em"),
+            style={"description_width": "initial"},
+        )
         self.save = widgets.Button(
             description="Save trace", icon="save", tooltip="what is shown, for https://ui.perfetto.dev"
         )
@@ -108,7 +113,11 @@ class TimelineView:
     def _on_refresh(self, _: object) -> None:
         with self._lock:
             start, end = self.window.value
-            self.timeline = self._take()
+            try:
+                self.timeline = self._take()
+            except DiscoError as error:  # the session was stopped
+                self.said.value = str(error)
+                return
             # Whoever looks at all of it, or at the last seconds, goes on to do so.
             self._fill(None if start <= 0.0 else end - start)
 

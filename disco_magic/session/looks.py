@@ -47,8 +47,8 @@ class Looks(Dispatch):
         """``function(value, *arguments)`` of one register on each worker; waits for no worker, sends nothing.
 
         The calling thread runs it on the workers' own values, which may be changing: `function` must leave
-        them as they are, keep no reference to them and run no code of theirs, like those of
-        `disco_magic.functions.peek`.
+        them as they are, keep no reference to them and, unless a person asked for just that, run no code of
+        theirs, like those of `disco_magic.functions.peek`.
 
         Args:
             register: a name, ``"#5"`` as tables label a numbered one, or a reference.

@@ -73,3 +73,9 @@ def test_a_row_is_found_by_name_and_a_missing_one_is_a_key_error():
     assert picture.row("#5").cells == (B,)
     with pytest.raises(KeyError, match="nope"):
         picture.row("nope")
+
+
+def test_a_kind_is_what_an_array_is_made_of_or_the_type():
+    assert replace(A, shape=(64, 2)).kind == "float32 64\u00d72"
+    assert RegisterInfo("Tensor", (), "half").kind == "Tensor half 0-d"
+    assert RegisterInfo("list").kind == "list"

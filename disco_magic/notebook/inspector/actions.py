@@ -44,7 +44,12 @@ class ActionBar:
         self._workers = 0
         self.pinned: set[str] = set()
         self._source = _list("value of", [("worker 0", 0)])
-        self._text = widgets.Text(placeholder="new name", layout=widgets.Layout(width="10em"))
+        self._text = widgets.Text(
+            description="as",
+            placeholder="new name",
+            layout=widgets.Layout(width="12em"),
+            style={"description_width": "initial"},
+        )
         self._notebook = self._button("To notebook", "copy it into the notebook variable named on the left")
         self._worker_0 = self._button("To worker 0", "copy it into this register on worker 0")
         self._broadcast = self._button("To all workers", "copy it into this register on every worker")
@@ -52,7 +57,7 @@ class ActionBar:
         self._delete = self._button(_DELETE, "unbind the name on every worker")
         self._pin = self._button("Pin", "keep it on top of the table, whatever is searched for")
         self._watched = self._button("Watch", "note its statistics after every cell: see Over cells")
-        self._victims = _list("", [("all workers", _EVERYBODY)])
+        self._victims = _list("stop", [("all workers", _EVERYBODY)])
         self._stop = self._button("Stop", "interrupt what they execute", "danger")
         self._connect()
         wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")

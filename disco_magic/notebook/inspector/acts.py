@@ -6,7 +6,10 @@ commands, which take effect when the workers come to them.
 
 from __future__ import annotations
 
+import keyword
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from disco_magic.errors import UsageMistake, ranges
 from disco_magic.functions.copies import copy_of
@@ -27,7 +30,7 @@ class Acts:
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self._bound: dict[str, Any] = {}
+        self._bound: WeakValueDictionary[str, Any] = WeakValueDictionary()  # a copy is the notebook's alone
 
     def to_notebook(self, session: Session, label: str, worker: int, name: str) -> str:
         """Bind the notebook variable `name` to a copy of the value on `worker`.
@@ -35,14 +38,15 @@ class Acts:
         Raises:
             UsageMistake: `name` is no variable name, or a variable that was not made here.
         """
-        if not name.isidentifier():
+        if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageMistake(f"{name!r} is not a variable name")
         existing = self._front.shell.user_ns
         if name in existing and existing[name] is not self._bound.get(name):
             raise UsageMistake(f"the notebook has a variable {name!r} already; write another name")
         value = copied(session, label, worker)
         self._front.bind({name: value})
-        self._bound[name] = value
+        with suppress(TypeError):  # numbers and lists cannot be held weakly: the next copy needs another name
+            self._bound[name] = value
         return f"notebook variable {name} is a copy of {label} on {ranges((worker,))}"
 
     def to_worker_0(self, session: Session, label: str, worker: int) -> str:

@@ -12,7 +12,6 @@ from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
 from disco_magic.notebook.inspector.watch import MEASURES
-from disco_magic.notebook.options import FACES as OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +36,14 @@ _ASKS: Final = {
 }
 
 
-_BY_OPTION: Final = dict(zip(OPTIONS, FACES, strict=False))
+# By what ``%disco registers --as`` calls them: `options.FACE_OPTIONS`.
+_BY_OPTION: Final = {
+    "summary": "Summary",
+    "heatmap": "Heat map",
+    "histogram": "Histogram",
+    "values": "Values",
+    "difference": "Difference",
+}
 
 
 class Detail:
@@ -64,7 +70,11 @@ class Detail:
             options=[("choose a register", "")], value="", description="Look at", style=_STYLE, layout=_wide()
         )
         self.face = widgets.ToggleButtons(
-            options=list(FACES), value="Summary", style={"button_width": "auto"}, tooltips=_TOOLTIPS
+            options=list(FACES),
+            value="Summary",
+            description="as",
+            style={"button_width": "auto", **_STYLE},
+            tooltips=_TOOLTIPS,
         )
         self._worker = _list("on", [("all workers", _ALL)])
         self._one = _list("take", [("worker 0", 0)])
@@ -79,9 +89,11 @@ class Detail:
             tooltip="statistics of all elements, not of a sample",
             layout=widgets.Layout(width="auto"),
         )
-        self._exact.on_click(lambda _: self._start_exact())
-        self._looked_at: tuple[Session, Row] | None = None
+        self._exact.on_click(self._on_exact)
+        self._exact_asked = False
         self._long_key: object = None
+        self._read_at = -1  # the session's last command when the long look began
+        self._older = widgets.HTML(_OLDER, layout=widgets.Layout(display="none"))
         self._controls = {
             "exact": self._exact,
             "worker": self._worker,
@@ -101,6 +113,7 @@ class Detail:
                 widgets.HBox([self.face, *lists], layout=wrapped),
                 self._slices.box,
                 self._long.box,
+                self._older,
                 self._picture,
             ]
         )
@@ -166,7 +179,6 @@ class Detail:
             asked: a person wants to see it: only then all elements of large arrays are read again.
         """
         self._arrange()
-        self._looked_at = None if row is None else (session, row)
         if row is None:
             self.clear()
             return
@@ -175,13 +187,20 @@ class Detail:
         if row.name != self._drawn:
             self._suggest(row)
         choice = self._choice()
-        key = (row.name, self.face.value, choice)
+        key = (session.life, row.name, self.face.value, choice)
         if not asked and key == self._long_key:
+            self._older.layout.display = None if session.ledger.seq != self._read_at else "none"
             return
+        self._older.layout.display = "none"
+        self._read_at = session.ledger.seq
         self._long.stop()
         self._long_key = None
+        exactly, self._exact_asked = self._exact_asked, False
         one = row.cells[choice.one] if choice.one < len(row.cells) else None
-        if self.face.value == "Values" and one is not None and one.shape is None:
+        if self.face.value == "Summary" and exactly:
+            self._long_key = key
+            self._long.start(lambda share: exact(session, row, share))
+        elif self.face.value == "Values" and one is not None and one.shape is None:
             self._long_key = key  # code of the value's own: it may take any time, and is not run unasked
             self._long.start(lambda _: represented(session, row, choice.one))
         elif self.face.value == "Difference" and largest(row) > AT_ONCE:
@@ -194,11 +213,9 @@ class Detail:
         """End what is being read."""
         self._long.stop()
 
-    def _start_exact(self) -> None:
-        if self._looked_at is not None:
-            session, row = self._looked_at
-            self._long_key = (row.name, self.face.value, self._choice())
-            self._long.start(lambda share: exact(session, row, share))
+    def _on_exact(self, _: widgets.Button) -> None:
+        self._exact_asked = True  # `draw` starts it, which has the inspector's lock
+        self._changed()
 
     def _show(self, html: str) -> None:
         self._picture.value = html
@@ -239,6 +256,7 @@ class Detail:
             self._changed()
 
 
+_OLDER: Final = '<div role="status">commands were sent since this was read; Refresh reads it again</div>'
 _STYLE: Final = {"description_width": "initial"}
 _TOOLTIPS: Final = (
     "type, shape, device and statistics per worker",

@@ -19,9 +19,8 @@ from disco_magic.functions.peek import (
     picture_of,
     statistics_of,
 )
-from disco_magic.notebook.inspector.table import kind
 from disco_magic.notebook.pictures.blocks import block_html
-from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark
+from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark_html
 from disco_magic.notebook.pictures.differences import difference_html
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
 from disco_magic.notebook.pictures.scales import common_limits
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
+_SPREAD: Final = "how the values are distributed"
 _LARGE: Final = 460
 
 
@@ -93,10 +93,10 @@ def _line(worker: int, info: RegisterInfo | None, *, odd: bool) -> str:
         _count(info.nans),
         _count(info.infs),
     ]
-    cells = [escape(kind(info)), escape(info.device or ""), human_bytes(info.nbytes) if info.nbytes else ""]
+    cells = [escape(info.kind), escape(info.device or ""), human_bytes(info.nbytes) if info.nbytes else ""]
     plain = "".join(f"<td>{cell}</td>" for cell in cells)
     right = "".join(f'<td class="n">{number}</td>' for number in numbers)
-    text = f"<td>{spark(info.histogram)}</td><td>{escape(info.text)}</td>"
+    text = f"<td>{spark_html(info.histogram, _SPREAD)}</td><td>{escape(info.text)}</td>"
     return f'<tr><th scope="row">{label}</th>{plain}{right}{text}</tr>'
 
 
@@ -214,7 +214,7 @@ def exact(session: Session, row: Row, share: Share) -> str:
         counts = [_count(each) for each in (found.nans, found.infs, found.zeros, found.size)]
         cells = "".join(f'<td class="n">{text}</td>' for text in (*numbers, *counts))
         lines.append(f"<tr>{label}{cells}</tr>")
-    return _table(f"{row.name}: statistics of all elements, as they were just now", heads, "".join(lines))
+    return _table(f"{row.name}: statistics of all elements, when they were read", heads, "".join(lines))
 
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:

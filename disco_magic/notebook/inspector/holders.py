@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UnknownName
 from disco_magic.session.dref import DPackedFunc, DRef
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from disco_magic.session.session import Session
+
+
+MOST: Final = 100
+"""Items of a container that are looked at."""
 
 
 def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
@@ -61,13 +66,22 @@ def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:
 
 
 def _inside(who: str, value: Any) -> Iterator[tuple[str, DRef]]:
-    kind = type(value)
-    items = list(value.items()) if kind is dict else list(enumerate(value)) if kind in (list, tuple) else []
-    for place, each in [("", value), *((f"[{key!r}]", item) for key, item in items[:100] if _plain(key))]:
-        if isinstance(each, CellResult):
+    for place, each in [("", value), *((f"[{key!r}]", item) for key, item in _items(value) if _plain(key))]:
+        if issubclass(type(each), CellResult):  # isinstance would ask for a __class__ that may be a property
             each = each.reference  # noqa: PLW2901 - what the result keeps
         if issubclass(type(each), DRef):
             yield who + place, each
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    """The first items of a container; no more, as no thread runs while a long list is gone through."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return list(enumerate(value[:MOST]))
+    try:
+        return list(islice(value.items(), MOST)) if kind is dict else []
+    except RuntimeError:  # another thread fills it at this moment
+        return []
 
 
 def _plain(key: Any) -> bool:

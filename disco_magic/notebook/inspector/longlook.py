@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
-from disco_magic.errors import DiscoError
-from disco_magic.functions.elements import Stopped
+from disco_magic.errors import DiscoError, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +31,7 @@ class LongLook:
     Attributes:
         box: the bar and the button; hidden while nothing is being made.
 
-    Threads: `start`, `stop` and `close` come from any thread, one at a time; `show` is called from the thread
+    Threads: `start` and `stop` come from any thread, one at a time; `show` is called from the thread
     that makes the HTML, and from that of `start`.
     """
 
@@ -69,6 +68,8 @@ class LongLook:
 
     def _run(self, make: Callable[[Share], str], ending: threading.Event) -> None:
         def share(done: float) -> bool:
+            if ending.is_set():  # the bar may be another look's by now
+                return False
             step = int(done * _STEPS)
             if step != self._bar.value:  # a message for each per cent, not for each part
                 self._bar.value = step

@@ -12,7 +12,7 @@ import ipywidgets as widgets
 
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.snapshot import SessionSnapshot
-from disco_magic.errors import DiscoError
+from disco_magic.errors import DiscoError, UnknownName
 from disco_magic.functions.describe import describe
 from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.inspector.actions import ActionBar
@@ -29,7 +29,7 @@ from disco_magic.notebook.reprs import row_bundle, snapshot_bundle
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.core.snapshot import Row
+    from disco_magic.core.snapshot import RegisterInfo, Row
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.actions import Act
     from disco_magic.notebook.inspector.refresher import Refresher
@@ -56,7 +56,7 @@ class Inspector:
 
     Threads: clicks arrive in the kernel's own, refreshes in the refresher's; a lock lets one at a time change
     the widgets. Whatever goes wrong is shown in the inspector, never raised into a user's cell.
-    Cost of a refresh: 10 us per register and worker, and 6 ns per element that is read (see `BUDGET`).
+    Cost of a refresh: 15 us per register and worker, and 6 ns per element that is read (see `BUDGET`).
     """
 
     def __init__(self, front: Front, refresher: Refresher) -> None:
@@ -72,8 +72,8 @@ class Inspector:
         self._held: dict[str, str] = {}
         self._diagnosis = Diagnosis(0, ())
         self.snapshot = SessionSnapshot(0, 0, ())
-        self._toolbar = Toolbar(self._redraw)
-        self._detail = Detail(self._redraw, self._watch)
+        self._toolbar = Toolbar(lambda: self._redraw(asked=False))  # which rows: nothing is read again for it
+        self._detail = Detail(lambda: self._redraw(asked=True), self._watch)
         self._actions = ActionBar(front, self._act, self._watch)
         self._head, self._doctor, self._table = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._message = widgets.HTML()
@@ -111,7 +111,7 @@ class Inspector:
             self._noted = session.ledger.seq
             label = f"[{self._front.shell.execution_count - 1}]"
             for name in tuple(self._watch.names):
-                self._watch.note(name, label, session.examine(name, describe))
+                self._watch.note(name, label, _held(session, name))
 
     def look_at(self, name: str | None, face: str, workers: Sequence[int] = ()) -> None:
         """Choose a register and how it is drawn.
@@ -166,7 +166,8 @@ class Inspector:
         else:
             self._diagnosis = session.doctor()  # before anything is sent to the workers: that would show
             self._held = holders(session, self._front.shell.user_ns)
-            values = max(1, len(self.snapshot.rows) * self.snapshot.num_workers)  # as far as it is known
+            known = max(len(session.names()) + len(session.drops), len(self.snapshot.rows))
+            values = max(1, known * session.num_workers)  # but for what a running cell has bound since
             sample = min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
             # What nothing refers to any more is gone as soon as the workers have come that far.
@@ -198,11 +199,11 @@ class Inspector:
         )
         self._detail.draw(session, _row(snapshot, self._detail.name), asked=asked)
 
-    def _redraw(self) -> None:
+    def _redraw(self, *, asked: bool) -> None:
         """The user has changed a control: draw again, of what was looked at last."""
         with self._lock, self._complaining():
             if not self._closed:
-                self._draw(asked=True)
+                self._draw(asked=asked)
 
     def _act(self, act: Act) -> None:
         """Carry out what a button says, and look again."""
@@ -243,6 +244,14 @@ _WRAPPED: Final = {"flex_flow": "row wrap"}
 
 def _row(snapshot: SessionSnapshot, name: str) -> Row | None:
     return next((row for row in snapshot.rows if row.name == name), None)
+
+
+def _held(session: Session, name: str) -> list[RegisterInfo | None]:
+    """A watched register on every worker; an unbound one is a gap in its own lines only."""
+    try:
+        return session.examine(name, describe)
+    except UnknownName:
+        return [None] * session.num_workers
 
 
 def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:

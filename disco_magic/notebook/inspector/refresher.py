@@ -96,9 +96,8 @@ class Refresher:
                     self._thread = None
                     return
                 chosen = [inspector for inspector in self._open if due or inspector.live]
-            for inspector in chosen:
-                inspector.refresh()
-            del chosen  # this frame lives as long as the thread
+            while chosen:  # nothing is left in this frame, which lives as long as the thread
+                chosen.pop(0).refresh()
             with self._changed:
                 self._changed.wait_for(lambda: not self._open, PAUSE_S)
 

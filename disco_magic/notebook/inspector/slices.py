@@ -63,11 +63,18 @@ class SlicePicker:
             self._filling = False
 
     def window(self) -> Window:
-        """The chosen part."""
+        """The chosen part; what was not narrowed is left open: it then fits workers of another shape, too."""
         others = self._others()
         fixed = [slider.value for slider in self.further[: len(others)]]
         fixed += [0] * (len(others) - len(fixed))
-        return Window(self.rows.value, self.columns.value, self._shown(), tuple(fixed))
+        shown = self._shown()
+        usual = shown == Window.of(self._shape).axes
+        return Window(
+            _narrowed(self.rows),
+            _narrowed(self.columns),
+            None if usual else shown,
+            tuple(fixed) if any(fixed) else None,
+        )
 
     def _shown(self) -> tuple[int, ...]:
         return self.axes.value or tuple(range(len(self._shape)))
@@ -129,6 +136,11 @@ def _slider() -> widgets.IntSlider:
         layout=_width("16em", "none"),
         style=_STYLE,
     )
+
+
+def _narrowed(control: widgets.IntRangeSlider) -> tuple[int, int] | None:
+    """The span that the user has chosen; None for all."""
+    return None if control.value == (control.min, control.max) else control.value
 
 
 def _span(control: widgets.IntRangeSlider, length: int) -> None:

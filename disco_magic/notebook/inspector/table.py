@@ -90,8 +90,8 @@ def _row(row: Row, *, is_selected: bool, is_pinned: bool, held: str | None) -> s
     name += f' <span title="pinned">{PIN}</span>' if is_pinned else ""
     name += f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
     name += f"<br><i>{escape(held)}</i>" if held else ""
-    opening = '<tr class="sel" aria-selected="true">' if is_selected else "<tr>"
-    kinds = {kind(info) for info in row.cells if info is not None}
+    opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
+    kinds = {info.kind for info in row.cells if info is not None}
     common = kinds.pop() if len(kinds) == 1 else ""
     sizes = [info.nbytes for info in row.cells if info is not None]
     return (
@@ -115,11 +115,12 @@ def _bytes(sizes: Sequence[int]) -> str:
 def _cells(row: Row, *, with_kind: bool) -> str:
     if not row.differs and len(row.cells) > 1 and row.cells[0] is not None:
         about = "the same on all" if row.compared else "of this type on all"
+        about += " (sample)" if row.compared and row.cells[0].sampled else ""
         return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):
-        first = f"{escape(kind(info))}<br>" if with_kind and info is not None else ""
+        first = f"{escape(info.kind)}<br>" if with_kind and info is not None else ""
         opening, mark = ('<td class="o">', f"{MARK} ") if strange else ("<td>", "")
         cells.append(f"{opening}{mark}{first}{_cell(info)}</td>")
     return "".join(cells)
@@ -145,16 +146,6 @@ def _bad(info: RegisterInfo) -> str:
     about = "\u2248" if info.sampled else ""
     said = [f"{about}{count:,} {what}" for count, what in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
     return f" <b>{', '.join(said)}</b>" if said else ""
-
-
-def kind(info: RegisterInfo | None) -> str:
-    """``float32 (2, 3)`` for arrays, else the type's name; nothing if there is no value."""
-    if info is None:
-        return ""
-    if info.dtype is None or info.shape is None:
-        return info.type
-    shape = "\u00d7".join(map(str, info.shape)) if info.shape else "0-d"
-    return f"{info.dtype} {shape}" if info.type == "ndarray" else f"{info.type} {info.dtype} {shape}"
 
 
 def _short(number: float) -> str:

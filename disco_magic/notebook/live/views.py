@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     V = TypeVar("V", bound="View")
+
+
+MOST_OPEN: Final = 16
+"""With another one the oldest is closed: front ends that name no cells would collect them for ever."""
 
 
 class View(Protocol):
@@ -33,6 +37,8 @@ class LiveViews:
             if cell and place.startswith(f"{cell} ") and place != f"{cell} {number}":
                 self._open.remove((place, view))
                 view.close()
+        while len(self._open) >= MOST_OPEN:
+            self._open.pop(0)[1].close()
         view = make()
         self._open.append((f"{cell} {number}", view))
         return view

@@ -49,7 +49,7 @@ def difference_html(
         return figure(between, told, [difference.note])
     scale = Scale.of_differences(_largest(difference, picture))
     alt = f"Heat map of |{a_label} - {b_label}|: {sentence(difference)}"
-    body = image_html(picture, scale, alt=alt, width=width, ring=_ring(difference.where))
+    body = image_html(picture, scale, alt=alt, width=width, ring=difference.spot)
     body += colour_bar(scale, [picture], image_size(picture, width)[0], indent=gutter(picture))
     shown = _tiles(picture) if picture.thinned else part(picture)
     captions = [f"|a-b| of {subject(picture)}", shown, _alone(picture), difference.note]
@@ -86,14 +86,6 @@ def _largest(difference: Difference, picture: Picture) -> float:
     if difference.max_abs is not None and np.isfinite(difference.max_abs):
         return difference.max_abs
     return (common_limits([picture]) or (0.0, 0.0))[1]
-
-
-def _ring(where: tuple[int, ...] | None) -> tuple[int, int] | None:
-    """Row and column of the largest difference, if it is certain to be in the picture's plane."""
-    # Along further axes the picture is one slice of several, and the largest may be in another.
-    if not where or len(where) > 2:
-        return None
-    return (where[0] if len(where) == 2 else 0), where[-1]
 
 
 def _alone(picture: Picture) -> str:

@@ -9,8 +9,7 @@ import pytest
 
 pytest.importorskip("ipywidgets")
 
-from disco_magic.errors import UsageMistake
-from disco_magic.functions.elements import Stopped
+from disco_magic.errors import Stopped, UsageMistake
 from disco_magic.notebook.inspector.longlook import LongLook
 
 PATIENCE_S = 30

@@ -13,8 +13,10 @@ from ipywidgets.widgets.widget import _instances
 
 from disco_magic.functions.cells import compile_cell
 from disco_magic.notebook.inspector import faces
+from disco_magic.notebook.inspector.detail import _BY_OPTION
 from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
+from disco_magic.notebook.options import FACE_OPTIONS
 from tests.notebook.inspector.conftest import text_of
 
 PATIENCE_S = 30
@@ -506,10 +508,9 @@ def test_without_a_chosen_register_the_still_is_the_table_of_all(inspector):
     assert all(f"<code>{name}</code>" in still["text/html"] for name in ("x", "same", "n"))
 
 
-def test_every_face_has_its_option():
-    from disco_magic.notebook.options import FACES as OPTIONS
-
-    assert [name.lower().replace(" ", "") for name in FACES][: len(OPTIONS)] == list(OPTIONS)
+def test_every_option_has_its_face():
+    assert tuple(_BY_OPTION) == FACE_OPTIONS
+    assert set(_BY_OPTION.values()) == set(FACES) - {"Over cells"}
 
 
 def test_it_is_small_enough_to_be_sent_every_second(front, session, refresher):

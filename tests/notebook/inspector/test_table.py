@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 from disco_magic.core.snapshot import RegisterInfo, Row
-from disco_magic.notebook.inspector.table import MOST_ROWS, kind, table_html
+from disco_magic.notebook.inspector.table import MOST_ROWS, table_html
 
 COUNTS = (1, 0, 2, 3, 9, 14, 20, 30, 28, 22, 11, 6, 3, 1, 0, 1)
 
@@ -110,7 +110,7 @@ def test_the_selected_row_and_pinned_rows_are_marked():
     html = table_html(
         [Row("x", (array(),)), Row("y", (array(),))], 1, [0], selected="x", pinned=frozenset("y")
     )
-    assert re.search(r'aria-selected="true"><th scope="row"><code>x<', html)
+    assert re.search(r'aria-current="true"><th scope="row"><code>x<', html)
     assert re.search(r'<code>y</code> <span title="pinned">', html)
 
 
@@ -148,10 +148,3 @@ def test_a_histogram_of_sixteen_bins_is_eight_blocks():
     counts = (0, 0, 1, 0) + (0,) * 10 + (700, 700)
     html = table_html([Row("x", (array(histogram=counts),))], 1, [0])
     assert "<td>\u2581\u2582\u2581\u2581\u2581\u2581\u2581\u2588 " in html
-
-
-def test_a_kind_is_what_an_array_is_made_of_or_the_type():
-    assert kind(array()) == "float32 64\u00d764"
-    assert kind(RegisterInfo("Tensor", (), "half")) == "Tensor half 0-d"
-    assert kind(RegisterInfo("list")) == "list"
-    assert kind(None) == ""

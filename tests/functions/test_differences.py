@@ -253,3 +253,26 @@ def test_what_only_its_own_code_could_compare_is_not_compared(name):
 
 def test_values_of_two_types_are_both_named():
     assert difference_of(1, "a", ALL).reason.startswith("values of type int and str cannot be subtracted")
+
+
+@pytest.mark.parametrize(
+    ("window", "spot"),
+    [
+        (Window(), (1, 2)),
+        (Window(axes=(2, 1)), (2, 1)),
+        (Window(axes=(0, 2)), None),
+        (Window(axes=(0, 2), fixed=(1,)), (0, 2)),
+        (Window(fixed=(1,)), None),
+    ],
+)
+def test_the_spot_is_where_the_largest_difference_lies_in_the_plane_that_is_shown(window, spot):
+    a, b = np.zeros((2, 3, 4)), np.zeros((2, 3, 4))
+    b[0, 1, 2] = 5
+    found = difference_of(a, b, window)
+    assert found.where == (0, 1, 2)
+    assert found.spot == spot
+
+
+def test_the_spot_of_one_axis_is_in_the_only_row():
+    assert difference_of(np.zeros(3), np.array([0.0, 0, 1]), Window()).spot == (0, 2)
+    assert difference_of(np.zeros(3), np.zeros(3), Window()).spot is None

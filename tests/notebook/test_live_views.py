@@ -7,8 +7,9 @@ import types
 
 import pytest
 
-from disco_magic.errors import UnknownName
-from disco_magic.notebook.live.views import LiveViews, can_show
+from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.notebook.live.views import MOST_OPEN, LiveViews, can_show
+from disco_magic.session.current import session
 
 
 class Views:
@@ -48,6 +49,13 @@ def test_front_ends_that_do_not_name_cells_keep_all_views():
     assert made.closed == []
 
 
+def test_of_too_many_views_the_oldest_is_closed():
+    made = Views()
+    for number in range(MOST_OPEN + 2):
+        made.open(types.SimpleNamespace(execution_count=number), number)
+    assert made.closed == [0, 1]
+
+
 def test_a_terminal_gets_a_table(shell):
     shell.run("%disco start -n 2")
     shell.run("%%disco\nx = 1.5\ny = np.ones(3)")
@@ -55,6 +63,11 @@ def test_a_terminal_gets_a_table(shell):
     snapshot = shell.run("%disco registers")
     assert [row.name for row in snapshot.rows] == ["x", "y"]
     assert shell.run("%disco registers y").name == "y"
+    reference = session().store(5)
+    session().sync_all()
+    assert shell.run(f"%disco registers #{reference.register}").name == f"#{reference.register}"
+    with pytest.raises(UsageMistake, match="worker 7"):
+        shell.run("%disco registers -w 7 --table")
     with pytest.raises(UnknownName, match="register 'yy' is not defined on any worker; did you mean 'y'"):
         shell.run("%disco registers yy")
 

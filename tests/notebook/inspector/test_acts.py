@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -68,7 +70,16 @@ def test_to_notebook_overwrites_only_what_it_has_bound_itself(session, acts, fro
     assert front.shell.user_ns["mine"] == "precious"
 
 
-@pytest.mark.parametrize("name", ["", "a b", "1x"])
+def test_a_copy_is_the_notebooks_alone(session, acts, front):
+    session.run("x = np.full(3, worker_id)")
+    acts.to_notebook(session, "x", 2, "mine")
+    copy = weakref.ref(front.shell.user_ns.pop("mine"))
+    gc.collect()
+    assert copy() is None
+    acts.to_notebook(session, "x", 2, "mine")
+
+
+@pytest.mark.parametrize("name", ["", "a b", "1x", "for"])
 def test_to_notebook_refuses_what_is_no_name(session, acts, name):
     session.run("x = 1")
     with pytest.raises(UsageMistake, match="is not a variable name"):

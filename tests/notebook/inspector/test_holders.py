@@ -6,7 +6,7 @@ import pytest
 
 from disco_magic import ThreadedSession
 from disco_magic.errors import UnknownName
-from disco_magic.notebook.inspector.holders import holders, reference_of
+from disco_magic.notebook.inspector.holders import MOST, holders, reference_of
 
 
 @pytest.fixture
@@ -78,3 +78,14 @@ def test_a_reference_of_an_earlier_life_is_not_found(session):
     session.restart()
     with pytest.raises(UnknownName):
         reference_of(session, label(before))
+
+
+def test_no_code_of_variables_is_run_and_long_lists_are_looked_at_in_part(session):
+    class Pretender:
+        @property
+        def __class__(self):
+            raise RuntimeError("asked")
+
+    reference = session.store(1)
+    found = holders(session, {"p": Pretender(), "long": [0] * MOST + [reference], "short": [reference]})
+    assert found == {label(reference): "short[0]"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
 import types
+import weakref
 
 import ipywidgets
 import pytest
@@ -242,6 +244,20 @@ def test_workers_of_different_shapes_are_not_compared(inspector, session):
     assert message(inspector) == ""
 
 
+@pytest.mark.parametrize("face", ["heatmap", "values"])
+def test_a_worker_with_another_shape_gets_its_picture(inspector, session, face):
+    session.run("w = np.ones((8, 4) if worker_id == 1 else (4, 8))")
+    inspector.refresh()
+    look_at(inspector, "w", face, (1,))
+    assert "does not fit" not in detail(inspector)
+    look_at(inspector, "w", face)
+    assert "does not fit" not in detail(inspector)
+    inspector._detail._slices.rows.value = (2, 4)
+    inspector._detail._slices.columns.value = (5, 8)
+    inspector._detail.face.value = "Heat map"
+    assert "does not fit into shape (8, 4)" in detail(inspector)  # what was narrowed is meant
+
+
 def test_sliders_offer_the_axes_of_the_register(inspector, session):
     session.run("cube = np.arange(120.0).reshape(2, 3, 4, 5)")
     inspector.refresh()
@@ -456,6 +472,56 @@ def test_a_watched_register_has_a_point_per_cell_and_worker(inspector, session, 
     assert "is not watched" in detail(inspector)
 
 
+def test_a_watched_register_that_is_gone_is_a_gap_in_its_own_line_only(inspector, session):
+    for name in ("x", "same"):
+        look_at(inspector, name)
+        press(inspector, "Watch")
+    session.run("del x; same += 1")
+    inspector.cell_ended()
+    assert [number for _, number in inspector._watch.lines("x", "mean")[0]] == [None]
+    assert [number for _, number in inspector._watch.lines("same", "mean")[0]] == [2.0]
+    inspector.refresh()
+    assert message(inspector).count("\u26a0") == 0
+
+
+def test_typing_a_search_reads_nothing_again(inspector, session):
+    session.run(
+        "class Odd:\n    asked = 0\n"
+        "    def __repr__(self):\n        Odd.asked += 1\n        return f'<{Odd.asked}>'\n"
+        "odd = Odd()"
+    )
+    inspector.refresh()
+    look_at(inspector, "odd", "values", (0,))
+    until(lambda: "<1>" in detail(inspector), inspector)
+    for text in ("o", "od", "odd"):
+        inspector._toolbar._search.value = text
+    assert "<1>" in detail(inspector)
+
+
+def test_what_was_read_before_later_commands_says_so_until_it_is_read_again(inspector, session):
+    look_at(inspector, "x")
+    inspector._detail._exact.click()
+    until(lambda: "statistics of all elements, when they were read" in detail(inspector), inspector)
+    older = inspector._detail._older.layout
+    assert older.display == "none"
+    session.run("x[:] = 7")
+    inspector.refresh()
+    assert older.display is None
+    inspector._toolbar.refresh.click()
+    assert older.display == "none"
+
+
+def test_a_restart_keeps_nothing_that_was_read_before(inspector, session):
+    session.run("y = {'before': 1}")
+    inspector.refresh()
+    look_at(inspector, "y", "values", (0,))
+    until(lambda: "before" in detail(inspector), inspector)
+    session.restart()
+    session.run("y = {'after': 1}")
+    inspector.refresh()
+    until(lambda: "after" in detail(inspector), inspector)
+
+
 # --- life ------------------------------------------------------------------------------------------
 
 
@@ -477,6 +543,20 @@ def test_a_closed_inspector_leaves_no_widget_and_no_thread(front, session, refre
     assert not [thread for thread in threading.enumerate() if thread.name == "disco-inspector"]
     inspector.refresh()
     assert repr(inspector) == f"<Inspector of Disco session {session.id}: closed>"
+
+
+def test_a_closed_inspector_goes_while_another_one_is_open(inspector, front, session, refresher):
+    drawn = threading.Event()
+    gone = Inspector(front, refresher)
+    gone._table.observe(lambda change: drawn.set() if "later" in change["new"] else None, "value")
+    session.run("later = 1")
+    refresher.cell_ended()
+    drawn.wait(PATIENCE_S)
+    gone.close()
+    alive = weakref.ref(gone)
+    del gone
+    gc.collect()
+    assert alive() is None
 
 
 def test_two_inspectors_look_at_different_things(inspector, front, refresher):

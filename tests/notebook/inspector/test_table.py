@@ -69,6 +69,11 @@ def test_what_was_compared_by_type_only_says_so():
     assert row[3] == "3 items \u00b7 of this type on all"
 
 
+def test_what_only_agrees_in_a_sample_says_so():
+    (_, row, _) = table([Row("x", (array(sampled=True),) * 2)]).rows
+    assert row[3].endswith("the same on all (sample)")
+
+
 def test_a_worker_that_differs_is_marked_by_a_sign():
     found = table([Row("x", (array(), array(), array(b"b")))], 3)
     assert found.odd == 1

@@ -34,6 +34,7 @@ gate = sys.modules["gate"] = types.ModuleType("gate")
 gate.go = threading.Event()"""
 BUSY = "%%disco\nimport gate\nbound_meanwhile = np.ones(3)\nwhile not gate.go.wait(0.05):\n    pass"
 OPEN = "%disco registers"
+PLACES = ("lab/tree", "notebooks")  # JupyterLab, Notebook 7
 
 
 class Inspector:
@@ -58,7 +59,7 @@ class Inspector:
 
 
 @pytest.mark.usefixtures("tall")
-@pytest.mark.parametrize("place", ["lab/tree", "notebooks"])
+@pytest.mark.parametrize("place", PLACES)
 def test_a_transposed_shard_is_found_by_looking(
     open_notebook: Callable[..., Any], pictures: Path, place: str
 ) -> None:
@@ -89,8 +90,12 @@ def test_a_transposed_shard_is_found_by_looking(
 
 
 @pytest.mark.usefixtures("tall")
-def test_clicks_are_answered_while_a_cell_runs(open_notebook: Callable[..., Any], pictures: Path) -> None:
-    lab = open_notebook("busy.ipynb", [START, GATE, OPEN, BUSY])
+@pytest.mark.parametrize("place", PLACES)
+def test_clicks_are_answered_while_a_cell_runs(
+    open_notebook: Callable[..., Any], pictures: Path, place: str
+) -> None:
+    app = place.split("/", maxsplit=1)[0]
+    lab = open_notebook(f"busy_{app}.ipynb", [START, GATE, OPEN, BUSY], place)
     for cell in range(3):
         lab.run(cell)
     inspector = Inspector(lab, 2)
@@ -99,7 +104,7 @@ def test_clicks_are_answered_while_a_cell_runs(open_notebook: Callable[..., Any]
     expect(inspector.table).to_contain_text("bound_meanwhile", timeout=CELL_LIMIT_MS)
     expect(inspector.box.locator("table.disco-doctor")).to_contain_text("executing Cell In[4]")
     assert lab.is_running(3)
-    lab.picture(pictures / "inspector_busy.png")
+    lab.picture(pictures / f"inspector_busy_{app}.png")
 
     inspector.press("Stop")  # all workers: the cell ends with an error, as by the stop button
     expect(lab.cell(3).locator(".jp-OutputArea")).to_contain_text("WorkerInterrupt", timeout=CELL_LIMIT_MS)
@@ -150,16 +155,20 @@ SAVE_AND_LEAVE = """() => {
 def test_a_dark_theme_is_readable(page: Page, lab_folder: Path, pictures: Path) -> None:
     folder = lab_folder / "dark"
     with lab_server(folder, "JupyterLab Dark") as address:
-        _write(folder / "notebooks" / "dark.ipynb", [START, REGISTERS, f"{OPEN} weight --as heatmap"])
-        lab = OpenNotebook(page, address, "dark.ipynb")
-        for cell in range(3):
-            lab.run(cell)
-        inspector = Inspector(lab, 2)
-        expect(inspector.box.locator("figure img").first).to_be_visible()
-        lab.picture(pictures / "inspector_dark.png")
-        for part in (inspector.row("step").locator("td").first, inspector.box.locator("figure").first):
-            text, ground = part.evaluate(COLOURS)
-            assert _contrast(text, ground) >= 4.5
+        for place in PLACES:
+            app = place.split("/", maxsplit=1)[0]
+            name = f"dark_{app}.ipynb"
+            _write(folder / "notebooks" / name, [START, REGISTERS, f"{OPEN} weight --as heatmap"])
+            lab = OpenNotebook(page, address, name, place)
+            for cell in range(3):
+                lab.run(cell)
+            inspector = Inspector(lab, 2)
+            expect(inspector.box.locator("figure img").first).to_be_visible()
+            lab.picture(pictures / f"inspector_dark_{app}.png")
+            for part in (inspector.row("step").locator("td").first, inspector.box.locator("figure").first):
+                text, ground = part.evaluate(COLOURS)
+                assert _luminance(ground) < 0.1
+                assert _contrast(text, ground) >= 4.5
 
 
 COLOURS = """element => {

@@ -79,13 +79,16 @@ class Siege(Harm):
 
     def _start(self, kind: str, fault: Fault, source: str, **names: object) -> PendingCell | None:
         cell = self.cell_of(fault, source, **names)
-        pending: PendingCell | None
-        pending, _ = self.attempt(kind, lambda: self.session.run_nowait(cell))
-        return pending
+        # A SIGINT on the way from `run_nowait` to here must not lose the only handle of an endless cell.
+        kept: list[PendingCell] = []
+        self.attempt(kind, lambda: kept.append(self.session.run_nowait(cell)))
+        return kept[0] if kept else None
 
     def _cancelled(self, kind: str, pending: PendingCell, certain: frozenset[int]) -> None:
         since = time.monotonic()
         _, error = self.attempt(kind, pending.cancel)
+        if isinstance(error, KeyboardInterrupt):  # perhaps before anything was done
+            self.attempt(kind, pending.cancel)
         self.provoked(kind, since)
         self.stopped(pending.workers, pending.seq)
         if error is None:

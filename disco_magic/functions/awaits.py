@@ -191,7 +191,8 @@ class Await:
         """Ask it to end, from any thread; with the holder's mutex held."""
         self.requests.append(None)
         now, is_open = time.monotonic(), self._shield.is_open
-        if self._unheard and now - self._unheard[0] >= _DEAF_S and not is_open:
+        # The loop's thread empties the list at any moment.
+        if not is_open and any(now - asked >= _DEAF_S for asked in self._unheard[:1]):
             self._shield.give_up()
         for wake in self._wakes[:]:
             self._unheard.append(now)

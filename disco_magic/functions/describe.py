@@ -73,7 +73,7 @@ class _Looked:
         self.kind = kind
         self.array = array
         # What a subclass adds, a mask for instance, is not in the plain array: such values are not compared.
-        plain = kind is np.ndarray or not issubclass(kind, np.ndarray)
+        plain = kind in (np.ndarray, np.memmap) or not issubclass(kind, np.ndarray)
         self.seen = sample_of(array, sample)[0] if sample and plain and not array.dtype.hasobject else None
 
     @property
@@ -101,7 +101,7 @@ def _array_in(value: Any) -> Any:
     kind = type(value)
     if issubclass(kind, np.ndarray | np.generic):
         return value
-    if str(kind.__module__).split(".")[0] == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+    if home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter"):
         try:
             return value.detach().numpy()
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
@@ -113,19 +113,39 @@ def _describe_other(value: Any, sample: int) -> RegisterInfo:
     kind = type(value)
     if kind in PLAIN:
         return _describe_plain(value, sample)
-    if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
+    if home_of(kind) in _ARRAY_LIBRARIES:
         return _describe_foreign(value)
-    return RegisterInfo("failed" if kind is Poison else kind.__name__, text=_short(_words(value)))
+    return RegisterInfo("failed" if kind is Poison else name_of(kind), text=_short(_words(value)))
+
+
+def name_of(kind: type) -> str:
+    """A class's own name. As Python keeps it: a metaclass of the user's may raise where it is asked."""
+    return str(type.__dict__["__name__"].__get__(kind))
+
+
+def home_of(kind: type) -> str:
+    """The package that a class comes from; asks no metaclass."""
+    return str(type.__dict__["__module__"].__get__(kind)).partition(".")[0]
+
+
+def _path(kind: type) -> str:
+    return ".".join(str(type.__dict__[each].__get__(kind)) for each in ("__module__", "__qualname__"))
+
+
+# Of NumPy's own: a subclass may have a property of that name.
+_NBYTES: Final = np.ndarray.nbytes
 
 
 def nbytes_of(value: Any) -> int:
     """Bytes of the elements, 0 where that is not known without running the value's code; under 1 us."""
     kind = type(value)
-    if issubclass(kind, np.ndarray | np.generic):
+    if issubclass(kind, np.ndarray):
+        return int(_NBYTES.__get__(value))
+    if issubclass(kind, np.generic):
         return int(value.nbytes)
     if kind in (str, bytes):
         return len(value)
-    if str(kind.__module__).split(".")[0] in _ARRAY_LIBRARIES:
+    if home_of(kind) in _ARRAY_LIBRARIES:
         try:
             nbytes = value.nbytes
         except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
@@ -144,7 +164,7 @@ def _words(value: Any) -> str:
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    return _path(kind)
 
 
 def _describe_plain(value: Any, sample: int) -> RegisterInfo:
@@ -164,7 +184,7 @@ def _describe_plain(value: Any, sample: int) -> RegisterInfo:
 
 
 def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
-    array, seen, kind = looked.array, looked.seen, looked.kind.__name__
+    array, seen, kind = looked.array, looked.seen, name_of(looked.kind)
     told = summary or _NOTHING
     return RegisterInfo(
         kind,
@@ -218,5 +238,5 @@ def _describe_foreign(value: Any) -> RegisterInfo:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # a surrogate ends a message
     return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from itertools import product
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -84,7 +83,10 @@ class HostElements:
 
     def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
         """See `Elements`."""
-        return np.asarray(_lines(self._array[index], chosen))
+        part = self._array[index]
+        if len(chosen) == 2 and chosen[0] is not None and chosen[1] is not None:
+            return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole line, however long
+        return np.asarray(_lines(part, chosen))
 
     def sample(self, count: int) -> Array:
         """See `Elements`."""
@@ -215,11 +217,21 @@ def _parts(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
         yield ()
         return
     length = max(1, chunk // math.prod(shape[split + 1 :]))
-    spans = [range(0, shape[split], length)]
     rest = tuple(slice(0, each) for each in shape[split + 1 :])
-    for *outer, start in product(*map(range, shape[:split]), *spans):
+    for outer in _places(shape[:split]):
         here = tuple(slice(position, position + 1) for position in outer)
-        yield (*here, slice(start, min(start + length, shape[split])), *rest)
+        for start in range(0, shape[split], length):
+            yield (*here, slice(start, min(start + length, shape[split])), *rest)
+
+
+def _places(lengths: Shape) -> Iterator[tuple[int, ...]]:
+    """As `itertools.product` of ranges, which would make a tuple of each of them first."""
+    if not lengths:
+        yield ()
+        return
+    for first in range(lengths[0]):
+        for others in _places(lengths[1:]):
+            yield (first, *others)
 
 
 def check_count(what: str, given: object) -> int:

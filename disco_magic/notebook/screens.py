@@ -33,6 +33,10 @@ _BOX: Final = (
     "line-height:var(--jp-code-line-height,1.3);white-space:pre;margin:0;"
     "padding-left:calc(var(--jp-code-padding,-3px) + 3px);color:var(--jp-content-font-color1,inherit)"
 )
+# Columns that stay free: in the last one the cursor may wrap, and a terminal shows ^C where the cursor is.
+_SPARE: Final = 6
+# Characters of an unfinished line that a notebook is sent at every update.
+_LONGEST: Final = 500
 _LINE: Final = "overflow:hidden;text-overflow:ellipsis"
 _DIM: Final = f"{_LINE};color:var(--jp-ui-font-color2,inherit)"
 
@@ -104,7 +108,7 @@ class NotebookScreen:
             gap = " " * (width - len(label) + 1)
             lines.append(
                 f'<div style="{_DIM if row.status else _LINE}"><span style="{colour}">{label}</span>{gap}'
-                f"{escape(_clean(row.text))}</div>"
+                f"{escape(_clean(row.text)[:_LONGEST])}</div>"
             )
         return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'
 
@@ -128,7 +132,7 @@ class TerminalScreen:
         lines = []
         for row in kept:
             gap = " " * (width - len(ranges(row.workers)))
-            text = _cut(_clean(row.text), columns - width - 2)  # in the last column the cursor may wrap
+            text = _cut(_clean(row.text), columns - width - _SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
 
@@ -142,7 +146,7 @@ class TerminalScreen:
 
 def _plain_lines(rows: Sequence[Row]) -> list[str]:
     width = _label_width(rows)
-    return [f"{ranges(row.workers):<{width}} {_clean(row.text)}" for row in rows]
+    return [f"{ranges(row.workers):<{width}} {_clean(row.text)[:_LONGEST]}" for row in rows]
 
 
 def _label_width(rows: Sequence[Row]) -> int:

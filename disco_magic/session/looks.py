@@ -22,7 +22,8 @@ class Looks(Dispatch):
     def registers(self, *, numbered: bool = False, sample: int = SAMPLE) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.
 
-        Never waits for a worker, runs no code of the values.
+        Never waits for a worker, runs no code of the values. An array that is being looked at cannot be
+        resized in place (`ndarray.resize`) by a cell at that moment.
 
         Args:
             numbered: include the registers that references hold, as ``#5``.

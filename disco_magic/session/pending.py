@@ -93,12 +93,20 @@ class PendingCell:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
 
         Also stops what was sent to the session before it.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. The third one gives up
+                waiting for threads that do not end.
         """
-        if not self.done():
-            self._session.check_present()
+        if self.done():
+            return
+        self._session.check_present()
+        with sigint_into(self._inbox):
             self._stop()
             if not self._ended:
                 self._fail(SyncTimeout(self._stopped_sentence()))
+        if self.sigint_came() or self._struck:
+            raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(
         self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
@@ -196,6 +204,7 @@ class PendingCell:
                 return
             if item is INTERRUPT:
                 self._sigints += 1
+                self._struck = True
             else:
                 self._accept(item)
 

@@ -152,12 +152,17 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         if inbox is not None:
             attended = inbox
             return self._turn(lambda: act(attended))
-        with attentive() as attended:
-            pending = self._turn(lambda: act(attended))
-        if pending.sigint_came():  # Ctrl-C while it was being sent: nobody gets a handle of it
+        sent: list[PendingCell] = []
+        try:
+            with attentive() as attended:
+                sent.append(self._turn(lambda: act(attended)))
+            if not sent[0].sigint_came():
+                return sent[0]
+        except KeyboardInterrupt:  # between the handler's end and the caller's hands
+            pass
+        for pending in sent:  # nobody gets a handle of it
             pending.cancel()
-            raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
-        return pending
+        raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
         """Stop what the workers execute and skip what was sent to them; returns at once.

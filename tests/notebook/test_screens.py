@@ -159,7 +159,7 @@ def test_a_terminal_shows_rows_below_the_lines_and_wipes_them(terminal):
     ],
 )
 def test_rows_are_as_long_as_the_terminal_is_wide_at_most(terminal, monkeypatch, text, shown):
-    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("COLUMNS", "24")
     screen_for(Outlet(terminal), None).show([Row((0,), text)])
     assert terminal.screen == [f"[0] {shown}"]
 

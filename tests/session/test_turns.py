@@ -283,8 +283,18 @@ def some_calls(s):
     s.call_packed(int)
 
 
+def stopped(s):
+    pending = s.run_nowait("while True:\n    n = 1")
+    try:
+        pending.cancel()
+    except KeyboardInterrupt:
+        pending.cancel()  # it may have struck before anything was done
+        raise
+
+
 ACTS = {
     "calls": some_calls,
+    "a cell without end, and its stop": stopped,
     "get": lambda s: s.call_packed(int).get(1),
     "sync": lambda s: s.sync_all(),
     "cell": lambda s: s.run("here = worker_id"),

@@ -29,6 +29,7 @@ class ActionBar:
         front: the notebook's side.
         perform: carries an act out, shows what it gives or what went wrong, and draws again.
         watch: which registers are watched.
+        follow: called with the new name of the register that is looked at.
 
     Attributes:
         of_register: what is about the register that is looked at.
@@ -36,10 +37,17 @@ class ActionBar:
         pinned: names that stay on top of the table.
     """
 
-    def __init__(self, front: Front, perform: Callable[[Act], None], watch: Watch) -> None:
+    def __init__(
+        self,
+        front: Front,
+        perform: Callable[[Act], None],
+        watch: Watch,
+        follow: Callable[[str], None],
+    ) -> None:
         self._acts = Acts(front)
         self._perform = perform
         self._watch = watch
+        self._follow = follow
         self._name = ""
         self._workers = 0
         self.pinned: set[str] = set()
@@ -102,7 +110,7 @@ class ActionBar:
             ),
             self._worker_0: lambda session, name: acts.to_worker_0(session, name, self._source.value),
             self._broadcast: lambda session, name: acts.broadcast(session, name, self._source.value),
-            self._rename: lambda session, name: acts.rename(session, name, self._text.value.strip()),
+            self._rename: self._on_rename,
             self._delete: self._on_delete,
             self._pin: self._on_pin,
             self._watched: self._on_watch,
@@ -113,6 +121,16 @@ class ActionBar:
 
     def _chosen(self) -> tuple[int, ...] | None:
         return None if self._victims.value == _EVERYBODY else (self._victims.value,)
+
+    def _on_rename(self, session: Session, name: str) -> str:
+        """What is pinned, watched and looked at stays so under the new name."""
+        new = self._text.value.strip()
+        said = self._acts.rename(session, name, new)
+        if name in self.pinned:
+            self.pinned.add(new)
+        self._watch.rename(name, new)
+        self._follow(new)
+        return said
 
     def _on_delete(self, session: Session, name: str) -> str:
         """Only the second click deletes: a register cannot be had back."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 
+_NEVER = object()
+
+
 class Acts:
     """Acts on the registers of one notebook's session; each gives a sentence that says what was done.
 
@@ -41,7 +44,7 @@ class Acts:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageMistake(f"{name!r} is not a variable name")
         existing = self._front.shell.user_ns
-        if name in existing and existing[name] is not self._bound.get(name):
+        if name in existing and existing[name] is not self._bound.get(name, _NEVER):
             raise UsageMistake(f"the notebook has a variable {name!r} already; write another name")
         value = copied(session, label, worker)
         self._front.bind({name: value})
@@ -51,6 +54,7 @@ class Acts:
 
     def to_worker_0(self, session: Session, label: str, worker: int) -> str:
         """Put a copy of the value on `worker` into the same register of worker 0."""
+        _ready(session, label)
         value, reference = copied(session, label, worker), self._reference(session, label)
         reference.set(0, value)
         if not label.startswith("#"):
@@ -60,6 +64,7 @@ class Acts:
     def broadcast(self, session: Session, label: str, worker: int) -> str:
         """Put a copy of the value on `worker` into the same register of every worker."""
         value = copied(session, label, worker)
+        session.keep_pace(0.0)
         if label.startswith("#"):
             reference = self._reference(session, label)
             for each in range(session.num_workers):
@@ -77,6 +82,7 @@ class Acts:
         """
         if name in session.names():
             raise UsageMistake(f"there is a register {name!r} already; write another name")
+        _ready(session, label)
         session[name] = self._reference(session, label)
         if label.startswith("#"):
             return f"{label} is named {name}"
@@ -94,6 +100,7 @@ class Acts:
                 f"{label} lives as long as something in the notebook refers to it; delete that"
             )
         _known(session, label)
+        session.keep_pace(0.0)
         del session[label]
         return f"{label} is deleted on every worker"
 
@@ -111,9 +118,33 @@ class Acts:
 
 
 def copied(session: Session, label: str, worker: int) -> Any:
-    """A copy of the value of a register on `worker`, made now, also while the worker is busy."""
-    (value,) = session.examine(label, copy_of, workers=(worker,))
-    return value
+    """A copy of the value of a register on `worker`, made now, also while the worker is busy.
+
+    Raises:
+        UsageMistake: it has none there.
+    """
+    (found,) = session.examine(label, _boxed, workers=(worker,))
+    if found is None:
+        raise UsageMistake(f"{label} has no value on {ranges((worker,))}; choose another worker")
+    return found[0]
+
+
+def _boxed(value: Any) -> tuple[Any]:
+    """A copy that is not None, also of None: that is what `examine` gives where there is no value."""
+    return (copy_of(value),)
+
+
+def _is_there(_: Any) -> bool:
+    return True
+
+
+def _ready(session: Session, label: str) -> None:
+    """Refuse what would wait, or fail on a worker: that would be raised into the user's next cell."""
+    session.keep_pace(0.0)
+    held = session.examine(label, _is_there)
+    lacking = tuple(worker for worker, each in enumerate(held) if each is None)
+    if lacking:
+        raise UsageMistake(f"{label} has no value on {ranges(lacking)}; To all workers gives it one")
 
 
 def _known(session: Session, label: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
@@ -62,9 +63,9 @@ class Detail:
     def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
         self._changed = changed
         self._watch = watch
-        self._filling = False
+        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
         self._workers = 0
-        self._drawn = ""
+        self._drawn = self._next = ""
         self._given = False  # the workers to compare were named with the register
         self.register = widgets.Dropdown(
             options=[("choose a register", "")], value="", description="Look at", style=_STYLE, layout=_wide()
@@ -128,10 +129,12 @@ class Detail:
     def offer(self, rows: Sequence[Row], num_workers: int) -> None:
         """Offer these registers and so many workers; what is chosen stays as long as it exists."""
         names = [("choose a register", ""), *((row.name, row.name) for row in rows)]
-        self._filling = True
+        self._filling = get_ident()
         try:
             if tuple(names) != tuple(self.register.options):
-                chosen = self.name if any(row.name == self.name for row in rows) else ""
+                there = {row.name for row in rows}
+                chosen = next((name for name in (self._next, self.name) if name in there), "")
+                self._next = "" if chosen == self._next else self._next
                 self.register.options = names
                 self.register.value = chosen
             if num_workers not in (0, self._workers):
@@ -143,20 +146,25 @@ class Detail:
                     control.options = each
                     control.value = value
         finally:
-            self._filling = False
+            self._filling = 0
+
+    def follow(self, name: str) -> None:
+        """Look at `name` as soon as there is such a register: the one looked at is to be called so."""
+        self._next = name
 
     def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
         """Look at `name`, one of those offered, in that way; see `Inspector.look_at`."""
-        self._filling = True
+        self._filling = get_ident()
         try:
-            self.register.value = name
+            offered = {value for _, value in self.register.options}
+            self.register.value = name if name in offered else ""  # it may have gone meanwhile
             self.face.value = _BY_OPTION[face]
             self._given = bool(workers)
             if workers:
                 self._worker.value = self._one.value = workers[0]
                 self._other.value = workers[-1]
         finally:
-            self._filling = False
+            self._filling = 0
         self._on_change()
 
     @property
@@ -238,12 +246,12 @@ class Detail:
             self._given = False
         elif len(odd) > 1:
             usual = odd.index(False)
-            self._filling = True
+            self._filling = get_ident()
             try:
                 self._one.value = odd.index(True) if True in odd else (usual + 1) % len(odd)
                 self._other.value = usual
             finally:
-                self._filling = False
+                self._filling = 0
 
     def _arrange(self) -> None:
         self._below.layout.display = None if self.name else "none"
@@ -252,7 +260,7 @@ class Detail:
             control.layout.display = None if name in asked else "none"
 
     def _on_change(self, _: dict[str, Any] | None = None) -> None:
-        if not self._filling:
+        if self._filling != get_ident():
             self._changed()
 
 

@@ -61,7 +61,9 @@ class Choice:
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """A line per worker: type, place, statistics on 65,536 elements."""
-    infos = session.examine(row.name, describe)
+    infos: Sequence[RegisterInfo | None] = row.cells
+    if any(info is not None and info.sampled for info in infos):
+        infos = session.examine(row.name, describe)  # beside workers that spin every look costs, so only then
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     heads = (
         "worker",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MOST: Final = 100
 """Items of a container that are looked at."""
 
+_NAMED: Final = 3
+
 
 def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
     """``"#5"`` -> who keeps it, in words, for every numbered register that a reference keeps.
@@ -32,12 +34,17 @@ def holders(session: Session, names: Mapping[str, Any]) -> dict[str, str]:
     for who, reference in _references(dict(names)):
         if reference.session is session and reference.life is session.life:
             found.setdefault(f"#{reference.register}", []).append(who)
-    said = {label: ", ".join(dict.fromkeys(who)) for label, who in found.items()}
+    said = {label: _named(list(dict.fromkeys(who))) for label, who in found.items()}
     for register, drop in list(session.drops.items()):
         kept = drop()
         if kept is not None and kept.life is session.life:
             said.setdefault(f"#{register}", _unnamed(kept))
     return said
+
+
+def _named(holding: list[str]) -> str:
+    left = len(holding) - _NAMED
+    return ", ".join(holding[:_NAMED]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def reference_of(session: Session, label: str) -> DRef:
@@ -61,7 +68,7 @@ def _references(names: dict[str, Any]) -> Iterator[tuple[str, DRef]]:
     for number, value in dict(names.get("_oh", ())).items():
         yield from _inside(f"Out[{number}]", value)
     for name, value in names.items():
-        if not name.startswith("_") and name not in ("Out", "In"):
+        if type(name) is str and not name.startswith("_") and name not in ("Out", "In"):
             yield from _inside(name, value)
 
 

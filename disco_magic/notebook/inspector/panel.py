@@ -74,7 +74,7 @@ class Inspector:
         self.snapshot = SessionSnapshot(0, 0, ())
         self._toolbar = Toolbar(lambda: self._redraw(asked=False))  # which rows: nothing is read again for it
         self._detail = Detail(lambda: self._redraw(asked=True), self._watch)
-        self._actions = ActionBar(front, self._act, self._watch)
+        self._actions = ActionBar(front, self._act, self._watch, self._detail.follow)
         self._head, self._doctor, self._table = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._message = widgets.HTML()
         self._toolbar.refresh.on_click(lambda _: self._refresh(asked=True))
@@ -207,12 +207,14 @@ class Inspector:
 
     def _act(self, act: Act) -> None:
         """Carry out what a button says, and look again."""
+        # Without the lock: Stop must not wait for a table that is drawn between workers that spin.
+        try:
+            said = act(self._front.sessions.require(), self._detail.name)
+        except Exception as error:  # noqa: BLE001 - as in _complaining
+            said = _in_words(error)
         with self._lock:
-            try:
-                self._said = act(self._front.sessions.require(), self._detail.name)
-            except Exception as error:  # noqa: BLE001 - as in _complaining
-                self._said = _in_words(error)
-        self._refresh(asked=True)
+            self._said = said
+        self._refresh(asked=False)
         self._refresher.soon()  # when the workers have come to it
 
     def _on_live(self, change: dict[str, Any]) -> None:
@@ -235,7 +237,7 @@ class Inspector:
 
 
 def _in_words(error: Exception) -> str:
-    said = str(error) if isinstance(error, DiscoError) else f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, DiscoError) else f"{type(error).__name__}: {error}".rstrip(": ")
     return f"\u26a0 {said}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations, zip_longest
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
@@ -31,7 +32,7 @@ class SlicePicker:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._filling = False
+        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
         self._shape: tuple[int, ...] = ()
         self.axes = widgets.Dropdown(
             options=[("", ())], value=(), description="axes", layout=_width("9em"), style=_STYLE
@@ -51,7 +52,7 @@ class SlicePicker:
             return
         self._shape = shape
         pairs = list(permutations(range(len(shape)), 2))
-        self._filling = True
+        self._filling = get_ident()
         try:
             self.axes.options = [(f"{down} \u00d7 {across}", (down, across)) for down, across in pairs] or [
                 ("", ())
@@ -60,7 +61,7 @@ class SlicePicker:
             self.axes.layout.display = None if pairs else "none"
             self._spread()
         finally:
-            self._filling = False
+            self._filling = 0
 
     def window(self) -> Window:
         """The chosen part; what was not narrowed is left open: it then fits workers of another shape, too."""
@@ -94,17 +95,17 @@ class SlicePicker:
             slider.layout.display = None if length > 1 else "none"
 
     def _on_axes(self, _: dict[str, Any]) -> None:
-        if self._filling:
+        if self._filling == get_ident():
             return
-        self._filling = True
+        self._filling = get_ident()
         try:
             self._spread()
         finally:
-            self._filling = False
+            self._filling = 0
         self._changed()
 
     def _on_change(self, _: dict[str, Any]) -> None:
-        if not self._filling:
+        if self._filling != get_ident():
             self._changed()
 
 
@@ -140,7 +141,10 @@ def _slider() -> widgets.IntSlider:
 
 def _narrowed(control: widgets.IntRangeSlider) -> tuple[int, int] | None:
     """The span that the user has chosen; None for all."""
-    return None if control.value == (control.min, control.max) else control.value
+    start, stop = control.value
+    if (start, stop) == (control.min, control.max):
+        return None
+    return (start, stop) if start < stop else (min(start, control.max - 1), min(start, control.max - 1) + 1)
 
 
 def _span(control: widgets.IntRangeSlider, length: int) -> None:

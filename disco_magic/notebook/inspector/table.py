@@ -29,7 +29,10 @@ _STYLE: Final = table_style(
     "{} th,{} td{border-width:0 1px 1px 0;white-space:nowrap;padding:2px 8px;line-height:1.35}",
     "{} thead th{position:sticky;top:0;z-index:2;border-top-width:1px}",
     "{} tfoot td,{} tfoot th{position:sticky;bottom:0;z-index:2;background:var(--jp-layout-color2,#eee)}",
-    "{} tr>:first-child{position:sticky;left:0;z-index:1;border-left-width:1px}",
+    (
+        "{} tr>:first-child{position:sticky;left:0;z-index:1;border-left-width:1px;max-width:22em;"
+        "overflow:hidden;text-overflow:ellipsis}"
+    ),
     "{} thead tr>:first-child,{} tfoot tr>:first-child{z-index:3}",
     "{} tr.sel>*{background:var(--jp-layout-color2,rgba(128,128,128,.2))}",
     "{} tr.sel>:first-child{box-shadow:inset 4px 0 var(--jp-brand-color1,#1976d2)}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -27,7 +28,7 @@ class Toolbar:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._filling = False
+        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
         self._search = widgets.Text(
             placeholder="name, w_*, dtype, 64\u00d764 \u2026",
             description="Search",
@@ -73,15 +74,15 @@ class Toolbar:
         chosen = self._dtype.value or ANY
         options = [("any", ANY), *((each, each) for each in sorted({*dtypes, *([chosen] if chosen else [])}))]
         if tuple(options) != tuple(self._dtype.options):
-            self._filling = True
+            self._filling = get_ident()
             try:
                 self._dtype.options = options
                 self._dtype.value = chosen
             finally:
-                self._filling = False
+                self._filling = 0
 
     def _on_change(self, _: dict[str, Any]) -> None:
-        if not self._filling:
+        if self._filling != get_ident():
             self._changed()
 
 

@@ -39,6 +39,12 @@ class Watch:
         self.names.discard(name)
         self.points.pop(name, None)
 
+    def rename(self, name: str, new: str) -> None:
+        """Watch `new` instead of `name`, with what was seen; nothing if that is not watched."""
+        if name in self.names:
+            self.names ^= {name, new}
+            self.points[new] = self.points.pop(name)
+
     def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:
         """A picture of `name` after the cell `label`; nothing if it is not watched any more."""
         seen = self.points.get(name)

@@ -64,10 +64,20 @@ def test_to_notebook_overwrites_only_what_it_has_bound_itself(session, acts, fro
     acts.to_notebook(session, "x", 0, "mine")
     acts.to_notebook(session, "x", 1, "mine")
     assert front.shell.user_ns["mine"].tolist() == [1, 1, 1]
-    front.shell.user_ns["mine"] = "precious"
-    with pytest.raises(UsageMistake, match="has a variable 'mine' already"):
-        acts.to_notebook(session, "x", 1, "mine")
-    assert front.shell.user_ns["mine"] == "precious"
+    for precious in ("precious", None):
+        front.shell.user_ns["mine"] = front.shell.user_ns["loss"] = precious
+        for name in ("mine", "loss"):
+            with pytest.raises(UsageMistake, match=f"has a variable '{name}' already"):
+                acts.to_notebook(session, "x", 1, name)
+            assert front.shell.user_ns[name] == precious
+
+
+def test_a_value_of_none_is_a_value(session, acts, front):
+    session.run("x = None if worker_id == 1 else 5")
+    acts.to_notebook(session, "x", 1, "mine")
+    assert front.shell.user_ns["mine"] is None
+    acts.broadcast(session, "x", 1)
+    assert session["x"].get_all() == [None] * 3
 
 
 def test_a_copy_is_the_notebooks_alone(session, acts, front):

@@ -89,3 +89,9 @@ def test_no_code_of_variables_is_run_and_long_lists_are_looked_at_in_part(sessio
     reference = session.store(1)
     found = holders(session, {"p": Pretender(), "long": [0] * MOST + [reference], "short": [reference]})
     assert found == {label(reference): "short[0]"}
+
+
+def test_many_holders_are_counted_and_odd_names_are_left_out(session):
+    reference = session.store(1)
+    found = holders(session, {"refs": [reference] * 9, 5: reference})
+    assert found == {label(reference): "refs[0], refs[1], refs[2] and 6 more"}

@@ -472,6 +472,64 @@ def test_a_watched_register_has_a_point_per_cell_and_worker(inspector, session, 
     assert "is not watched" in detail(inspector)
 
 
+def test_a_register_that_is_renamed_stays_pinned_watched_and_looked_at(inspector, session):
+    look_at(inspector, "x")
+    press(inspector, "Pin")
+    press(inspector, "Watch")
+    session.run("pass")
+    inspector.cell_ended()
+    inspector._actions._text.value = "y"
+    press(inspector, "Rename")
+    session.sync_all()
+    inspector.refresh()
+    assert inspector._detail.name == "y"
+    assert "y" in inspector._actions.pinned
+    assert len(inspector._watch.lines("y", "mean")[0]) == 1
+
+
+def test_what_would_fail_on_a_worker_is_refused_and_the_next_cell_works(inspector, session):
+    session.run("if worker_id < 2: part = np.ones(3)")
+    inspector.refresh()
+    look_at(inspector, "part")
+    inspector._actions._text.value = "other"
+    for button in ("To worker 0", "Rename"):
+        press(inspector, button)
+        assert "part has no value on [2]; To all workers gives it one" in message(inspector)
+    inspector._actions._source.value = 2
+    for button in ("To all workers", "To notebook"):
+        press(inspector, button)
+        assert "part has no value on [2]; choose another worker" in message(inspector)
+    assert session.run("1").values == [1, 1, 1]
+    assert session.registers().row("part").cells[0].shape == (3,)
+
+
+def test_acts_do_not_wait_for_a_table_that_is_drawn(inspector, session):
+    drawing, go = threading.Event(), threading.Event()
+
+    def slow(_):
+        drawing.set()
+        go.wait(PATIENCE_S)
+
+    inspector._head.observe(slow, "value")
+    session.run("later = 1")
+    refresh = threading.Thread(target=inspector.refresh)
+    refresh.start()
+    drawing.wait(PATIENCE_S)
+    stopped = threading.Event()
+    inspector._actions._acts.interrupt = lambda *_: stopped.set() or "stopped"
+    click = threading.Thread(target=inspector._actions._stop.click)
+    click.start()
+    assert stopped.wait(PATIENCE_S)
+    go.set()
+    refresh.join()
+    click.join()
+
+
+def test_a_register_that_goes_while_it_is_chosen_leaves_nothing_chosen(inspector):
+    look_at(inspector, "gone")
+    assert inspector._detail.name == ""
+
+
 def test_a_watched_register_that_is_gone_is_a_gap_in_its_own_line_only(inspector, session):
     for name in ("x", "same"):
         look_at(inspector, name)

@@ -95,7 +95,7 @@ class PendingCell:
         Also stops what was sent to the session before it.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. The third one gives up
+            KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. A third one gives up
                 waiting for threads that do not end.
         """
         if self.done():

@@ -24,7 +24,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneAborted, PlaneMismatch, people
+from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, people
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
@@ -63,7 +63,8 @@ class Board:
         self.look: Callable[[int], str] | None = None
         self._reason = ""
         # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
-        self._failures: list[deque[tuple[int, Failure]]] = [
+        # Each with the first and the last scope it holds for: one stop may skip thousands of commands.
+        self._failures: list[deque[tuple[int, int, Failure]]] = [
             deque(maxlen=_FAILURES_KEPT) for _ in range(num_workers)
         ]
 
@@ -96,7 +97,8 @@ class Board:
         return departures.gone(worker, wait, self._failure(worker, wait.scope), self._whereabouts(wait.scope))
 
     def _failure(self, worker: int, scope: int) -> Failure | None:
-        return next((failure for number, failure in self._failures[worker] if number == scope), None)
+        kept = self._failures[worker]
+        return next((failure for first, last, failure in kept if first <= scope <= last), None)
 
     def _whereabouts(self, scope: int) -> Callable[[int], str]:
         """Where a worker is that others wait for in `scope`, in words."""
@@ -147,7 +149,7 @@ class Board:
         """See `Plane.leave`."""
         with self.lock:
             if failure is not None:
-                self._failures[worker].append((scope, failure))
+                self._keep(worker, scope, failure)
             self.left[worker] = max(self.left[worker], scope)
             for wait in self._waits_through(scope):
                 if worker in wait.missing() or self.waiting.get(worker) is wait:
@@ -184,8 +186,21 @@ class Board:
     def _forget_failures(self) -> None:
         everybody_left = min(self.left)
         for kept in self._failures:
-            while kept and kept[0][0] <= everybody_left:
+            while kept and kept[0][1] <= everybody_left:
                 kept.popleft()
+
+    def _keep(self, worker: int, scope: int, failure: Failure) -> None:
+        kept, last = self._failures[worker], self.left[worker]
+        if kept and kept[-1][1] == last and _is_stop(kept[-1][2]) and _is_stop(failure):
+            # Nothing was done in between: what stopped the one has skipped the other.
+            first, _, failure = kept.pop()
+            kept.append((first, scope, failure))
+        else:
+            kept.append((scope, scope, failure))
+
+
+def _is_stop(failure: Failure) -> bool:
+    return isinstance(failure.exception, WorkerInterrupt)
 
 
 def _distinct(waits: Iterable[Wait]) -> list[Wait]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch
+from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch, WorkerInterrupt
 from disco_magic.functions import sites
 
 sites.label("<cell 3>", "Cell In[3]")
@@ -262,3 +262,31 @@ def test_a_chain_of_releases_names_what_went_wrong_first(make, until_parked):
         "worker 2 failed: ZeroDivisionError: division by zero, for which worker 1 waited - without it, "
     )
     assert error.failure is origin
+
+
+def test_who_arrives_after_a_stop_that_skipped_many_commands_learns_of_the_stop(make):
+    plane = make(2)
+    first, *others = [failure(1, WorkerInterrupt(f"number {scope}")) for scope in range(1, 101)]
+    for scope, each in enumerate((first, *others), 1):
+        plane.leave(1, scope, each)
+    assert plane.statistics()["failures"] == 1
+    for scope in (3, 50, 100):
+        with pytest.raises(PlaneAborted, match="worker 1 failed: .*number 1") as caught:
+            ALLREDUCE(plane, Seat(0, (0, 1), scope))
+        assert caught.value.failure is first
+        plane.leave(0, scope, failure(0, caught.value))
+
+
+def test_a_stop_is_not_the_reason_for_what_was_left_after_other_commands(make):
+    plane = make(2)
+    stop = failure(1, WorkerInterrupt("the first"))
+    plane.leave(1, 1, stop)
+    plane.left[1] = 2  # a command that went well
+    later = failure(1, WorkerInterrupt("the second"))
+    plane.leave(1, 3, later)
+    plane.leave(0, 1)
+    with pytest.raises(PlaneAborted, match="worker 1 finished without joining"):
+        ALLREDUCE(plane, Seat(0, (0, 1), 2))
+    plane.leave(0, 2)
+    with pytest.raises(PlaneAborted, match="the second"):
+        ALLREDUCE(plane, Seat(0, (0, 1), 3))

@@ -271,7 +271,7 @@ def test_who_arrives_after_a_stop_that_skipped_many_commands_learns_of_the_stop(
         plane.leave(1, scope, each)
     assert plane.statistics()["failures"] == 1
     for scope in (3, 50, 100):
-        with pytest.raises(PlaneAborted, match="worker 1 failed: .*number 1") as caught:
+        with pytest.raises(PlaneAborted, match=r"worker 1 failed: .*number 1") as caught:
             ALLREDUCE(plane, Seat(0, (0, 1), scope))
         assert caught.value.failure is first
         plane.leave(0, scope, failure(0, caught.value))

@@ -103,9 +103,11 @@ class PendingCell:
         self._session.check_present()
         with sigint_into(self._inbox):
             self._stop()
+            struck = self.sigint_came() or self._struck
             if not self._ended:
-                self._fail(SyncTimeout(self._stopped_sentence()))
-        if self.sigint_came() or self._struck:
+                # Given up by Ctrl-C, it may still end: nothing is said of the worker.
+                self._fail((KeyboardInterrupt if struck else SyncTimeout)(self._stopped_sentence()))
+        if struck or self.sigint_came():
             raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 KEPT: Final = 4096
 """Spans per worker; of more the oldest are dropped."""
-SHORT_S: Final = 0.25e-3
+SHORT_S: Final = 1e-3
 """Spells, copies and calls that took less are not kept: a picture would not show them."""
 
 

@@ -13,7 +13,7 @@ class Recording(Dispatch):
         """Who did what when, since the workers were started: cells, calls, collectives, copies, errors.
 
         What goes on is shown up to now. Of each worker the last 4,096 spans are kept; calls that took less
-        than 0.25 ms, and pauses between them that are shorter still, are shown only as part of a longer time
+        than 1 ms, and pauses between them that are shorter still, are shown only as part of a longer time
         without a pause.
 
         Args:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LEAST: Final = 1_024
 MOST: Final = 65_536
-BUDGET: Final = 3 << 20
+BUDGET: Final = 1 << 20
 """Elements that one look reads: of each value so many that all together stay within this, but no fewer than
 the least and no more than the most."""
 

@@ -90,7 +90,7 @@ ROWS = (
     ),
     Row(
         f"inspector, refresh of {SNAPSHOT_REGISTERS} registers on {SNAPSHOT_WORKERS} workers",
-        "`Inspector.refresh()` over the same: look, with 1,024 elements of each array, and make the table.",
+        "`Inspector.refresh()` over the same: look, with 655 elements of each array, and make the table.",
         "ms",
         "inspector",
         bounds=(Bound(0.1),),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.inspector.refresher import Refresher
     from disco_magic.session.session import Session
 
-LEAST: Final = 1_024
+LEAST: Final = 512
 MOST: Final = 65_536
 BUDGET: Final = 1 << 20
 """Elements that one look reads: of each value so many that all together stay within this, but no fewer than

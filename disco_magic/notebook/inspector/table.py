@@ -6,6 +6,7 @@ A worker's cell has no tag that it does not need: of 200 registers on 8 workers 
 from __future__ import annotations
 
 from html import escape
+from operator import add
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, table_style
@@ -146,6 +147,8 @@ def _cell(info: RegisterInfo | None) -> str:
 
 def _bad(info: RegisterInfo) -> str:
     """How many elements are no numbers; the sample's count, where it is one."""
+    if not info.nans and not info.infs:
+        return ""
     about = "\u2248" if info.sampled else ""
     said = [f"{about}{count:,} {what}" for count, what in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
     return f" <b>{', '.join(said)}</b>" if said else ""
@@ -155,10 +158,11 @@ def _short(number: float) -> str:
     return f"{number:.3g}"
 
 
-def _coarse(counts: Sequence[int]) -> list[int]:
+def _coarse(counts: Sequence[int]) -> Sequence[int]:
     """A histogram in eight bins, for the width of a cell."""
-    step = len(counts) // _BINS or 1
-    return [sum(counts[start : start + step]) for start in range(0, len(counts), step)]
+    while len(counts) > _BINS:
+        counts = list(map(add, counts[::2], counts[1::2]))
+    return counts
 
 
 def status(num_workers: int, names: Sequence[str], shown: int, differing: int) -> str:

@@ -135,7 +135,9 @@ class OpenNotebook:
         self.page = page
         page.goto(f"{address}/{place}/{name}?reset")
         page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
-        page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(timeout=CELL_LIMIT_MS)
+        # Attached, not visible: a toolbar that was measured too narrow hides it in a menu.
+        idle = page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+        idle.wait_for(state="attached", timeout=CELL_LIMIT_MS)
         page.evaluate(RESTORED)
         page.evaluate(CONTEXT_READY)
         page.evaluate(COLLAPSE_LEFT)

@@ -16,6 +16,7 @@ import numpy as np
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_sample
+from disco_magic.functions.kinds import home_of, module_of, name_of, qualname_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 
 if TYPE_CHECKING:
@@ -118,20 +119,6 @@ def _describe_other(value: Any, sample: int) -> RegisterInfo:
     return RegisterInfo("failed" if kind is Poison else name_of(kind), text=_short(_words(value)))
 
 
-def name_of(kind: type) -> str:
-    """A class's own name. As Python keeps it: a metaclass of the user's may raise where it is asked."""
-    return str(type.__dict__["__name__"].__get__(kind))
-
-
-def home_of(kind: type) -> str:
-    """The package that a class comes from; asks no metaclass."""
-    return str(type.__dict__["__module__"].__get__(kind)).partition(".")[0]
-
-
-def _path(kind: type) -> str:
-    return ".".join(str(type.__dict__[each].__get__(kind)) for each in ("__module__", "__qualname__"))
-
-
 # Of NumPy's own: a subclass may have a property of that name.
 _NBYTES: Final = np.ndarray.nbytes
 
@@ -164,7 +151,7 @@ def _words(value: Any) -> str:
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)
-    return _path(kind)
+    return f"{module_of(kind)}.{qualname_of(kind)}"
 
 
 def _describe_plain(value: Any, sample: int) -> RegisterInfo:
@@ -229,7 +216,7 @@ def _name(dtype: np.dtype[Any]) -> str:
 def _describe_foreign(value: Any) -> RegisterInfo:
     shape = getattr(value, "shape", None)
     return RegisterInfo(
-        type(value).__name__,
+        name_of(type(value)),
         tuple(int(n) for n in shape) if isinstance(shape, tuple) else None,
         str(value.dtype) if hasattr(value, "dtype") else None,
         str(value.device) if hasattr(value, "device") else "cpu",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name, words
+from disco_magic.functions.kinds import home_of, name_of
 from disco_magic.functions.samples import sample_of
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ def elements_of(value: Any) -> Elements:
         NoPicture: it is none of these.
     """
     kind = type(value)
-    home = str(kind.__module__).partition(".")[0]
+    home = home_of(kind)
     if issubclass(kind, np.ma.MaskedArray):
         raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")
     if issubclass(kind, np.ndarray | np.generic):
         return HostElements(np.asarray(value))
-    if home == "cupy" and kind.__name__ == "ndarray":
+    if home == "cupy" and name_of(kind) == "ndarray":
         return _of_cupy(value)
-    if home == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+    if home == "torch" and name_of(kind) in ("Tensor", "Parameter"):
         return _of_torch(value)
     raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from disco_magic.functions.fingerprint import PLAIN
+from disco_magic.functions.kinds import home_of, module_of, qualname_of
 from disco_magic.functions.registry import WORKER_MODULE
 
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
@@ -38,8 +39,6 @@ _ATOMS: Final = (
     np.ufunc,
 )
 _FRAMES: Final = ("pandas", "polars")
-_NAME: Final = type.__dict__["__qualname__"]
-_MODULE: Final = type.__dict__["__module__"]
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
@@ -82,7 +81,7 @@ def is_atom(value: Any) -> bool:
 
 def is_frame(kind: type) -> bool:
     """Whether this is the DataFrame of pandas or of polars itself, and no class derived from it."""
-    library = _module(kind).partition(".")[0]
+    library = home_of(kind)
     return library in _FRAMES and getattr(sys.modules.get(library), "DataFrame", None) is kind
 
 
@@ -91,15 +90,9 @@ def type_name(kind: type) -> str:
 
     Every worker defines its own class, in a module that differs by the worker's number.
     """
-    name, module = str(_NAME.__get__(kind)), _module(kind)
+    name, module = qualname_of(kind), module_of(kind)
     plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
     return name if plain else f"{module}.{name}"
-
-
-def _module(kind: type) -> str:
-    # Of the class's own dictionary: any object may stand there.
-    module = _MODULE.__get__(kind)
-    return module if type(module) is str else "?"
 
 
 def content_of(value: Any) -> Content | None:
@@ -199,5 +192,5 @@ def _column(label: object, column: Column) -> tuple[str, Column]:
 def _dtype(dtype: Any) -> str | None:
     """The name of a column's dtype, unless it is one of the user's."""
     kind = type(dtype)  # those of polars are classes as well as instances
-    known = _module(dtype if issubclass(kind, type) else kind).partition(".")[0] in ("numpy", *_FRAMES)
+    known = home_of(dtype if issubclass(kind, type) else kind) in ("numpy", *_FRAMES)
     return str(dtype) if known else type_name(kind)

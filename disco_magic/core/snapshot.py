@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from disco_magic.core.words import shape_text
+
 
 @dataclass(frozen=True, slots=True)
 class RegisterInfo:
@@ -45,8 +47,8 @@ class RegisterInfo:
         """``float32 2x3`` with a multiplication sign, ``Tensor half 0-d``; else the name of the type."""
         if self.dtype is None or self.shape is None:
             return self.type
-        shape = "\u00d7".join(map(str, self.shape)) if self.shape else "0-d"
-        return f"{self.dtype} {shape}" if self.type == "ndarray" else f"{self.type} {self.dtype} {shape}"
+        text = f"{self.dtype} {shape_text(self.shape)}"
+        return text if self.type == "ndarray" else f"{self.type} {text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,14 @@ class SessionSnapshot:
 
     def row(self, name: str) -> Row:
         """The row of register `name`, ``"x"`` or ``"#5"``; KeyError if there is none."""
-        for row in self.rows:
-            if row.name == name:
-                return row
-        raise KeyError(name)
+        found = self.find(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def find(self, name: str) -> Row | None:
+        """The row of register `name`, None if there is none."""
+        return next((row for row in self.rows if row.name == name), None)
 
 
 def merge(session_id: int, per_worker: list[list[tuple[str, RegisterInfo]]]) -> SessionSnapshot:

@@ -33,6 +33,11 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def shape_text(shape: tuple[int, ...]) -> str:
+    """The lengths of an array's axes with multiplication signs between them; ``0-d`` without any."""
+    return "\u00d7".join(map(str, shape)) if shape else "0-d"
+
+
 def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
     """Lines in which the first `words` columns begin at the same place, and all others end at one."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.acts import Acts
+from disco_magic.notebook.inspector.controls import STYLE, dropdown, worker_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +52,12 @@ class ActionBar:
         self._name = ""
         self._workers = 0
         self.pinned: set[str] = set()
-        self._source = _list("value of", [("worker 0", 0)])
+        self._source = dropdown("value of", worker_options(1))
         self._text = widgets.Text(
             description="as",
             placeholder="new name",
             layout=widgets.Layout(width="12em"),
-            style={"description_width": "initial"},
+            style=STYLE,
         )
         self._notebook = self._button("To notebook", "copy it into the notebook variable named on the left")
         self._worker_0 = self._button("To worker 0", "copy it into this register on worker 0")
@@ -65,7 +66,7 @@ class ActionBar:
         self._delete = self._button(_DELETE, "unbind the name on every worker")
         self._pin = self._button("Pin", "keep it on top of the table, whatever is searched for")
         self._watched = self._button("Watch", "note its statistics after every cell: see Over cells")
-        self._victims = _list("stop", [("all workers", _EVERYBODY)])
+        self._victims = dropdown("stop", [("all workers", _EVERYBODY)])
         self._stop = self._button("Stop", "interrupt what they execute", "danger")
         self._connect()
         wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
@@ -90,7 +91,7 @@ class ActionBar:
         """What is looked at, and how many workers there are."""
         if num_workers not in (0, self._workers):
             self._workers = num_workers
-            each = [(f"worker {worker}", worker) for worker in range(num_workers)]
+            each = worker_options(num_workers)
             self._source.options, self._source.value = each, 0
             self._victims.options = [("all workers", _EVERYBODY), *each]
             self._victims.value = _EVERYBODY
@@ -160,13 +161,3 @@ class ActionBar:
             button_style=style,
             layout=widgets.Layout(width="auto"),
         )
-
-
-def _list(description: str, options: list[Any]) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        options=options,
-        value=options[0][1],
-        description=description,
-        style={"description_width": "initial"},
-        layout=widgets.Layout(width="auto"),
-    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
+from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
 from disco_magic.notebook.inspector.representation import represented
@@ -25,6 +25,7 @@ AT_ONCE: Final = 16 << 20
 """Bytes on a worker whose elements are all read while the user waits, in some 40 ms; more, in a thread."""
 
 _ALL: Final = -1
+_NO_REGISTER: Final = ("choose a register", "")
 _SCALES: Final = {"automatic": None, "min to max": False, "symmetric around 0": True}
 # What each face can be asked; the others' controls are hidden.
 _ASKS: Final = {
@@ -61,28 +62,25 @@ class Detail:
     """
 
     def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
-        self._changed = changed
+        self._changes = Changes(changed)
         self._watch = watch
-        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
         self._workers = 0
         self._drawn = self._next = ""
         self._given = False  # the workers to compare were named with the register
-        self.register = widgets.Dropdown(
-            options=[("choose a register", "")], value="", description="Look at", style=_STYLE, layout=_wide()
-        )
+        self.register = dropdown("Look at", [_NO_REGISTER], "22em")
         self.face = widgets.ToggleButtons(
             options=list(FACES),
             value="Summary",
             description="as",
-            style={"button_width": "auto", **_STYLE},
+            style={"button_width": "auto", **STYLE},
             tooltips=_TOOLTIPS,
         )
-        self._worker = _list("on", [("all workers", _ALL)])
-        self._one = _list("take", [("worker 0", 0)])
-        self._other = _list("minus", [("worker 0", 0)])
-        self._scale = _list("scale", [(name, name) for name in _SCALES])
-        self._measure = _list("of", [(name, name) for name in MEASURES])
-        self._slices = SlicePicker(self._on_change)
+        self._worker = dropdown("on", [("all workers", _ALL)])
+        self._one = dropdown("take", worker_options(1))
+        self._other = dropdown("minus", worker_options(1))
+        self._scale = dropdown("scale", named(list(_SCALES)))
+        self._measure = dropdown("of", named(MEASURES))
+        self._slices = SlicePicker(self._changes)
         self._picture = widgets.HTML()
         self._long = LongLook(self._show)
         self._exact = widgets.Button(
@@ -106,7 +104,7 @@ class Detail:
         }
         for control in (self.register, self.face, *self._controls.values()):
             if control not in (self._exact, self._slices.box):
-                control.observe(self._on_change, "value")
+                control.observe(self._changes, "value")
         wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
         lists = [control for name, control in self._controls.items() if name != "slice"]
         self._below = widgets.VBox(
@@ -128,9 +126,8 @@ class Detail:
 
     def offer(self, rows: Sequence[Row], num_workers: int) -> None:
         """Offer these registers and so many workers; what is chosen stays as long as it exists."""
-        names = [("choose a register", ""), *((row.name, row.name) for row in rows)]
-        self._filling = get_ident()
-        try:
+        names = [_NO_REGISTER, *named([row.name for row in rows])]
+        with self._changes.of_ours():
             if tuple(names) != tuple(self.register.options):
                 there = {row.name for row in rows}
                 chosen = next((name for name in (self._next, self.name) if name in there), "")
@@ -139,14 +136,12 @@ class Detail:
                 self.register.value = chosen
             if num_workers not in (0, self._workers):
                 self._workers = num_workers
-                each = [(f"worker {worker}", worker) for worker in range(num_workers)]
+                each = worker_options(num_workers)
                 self._worker.options = [("all workers", _ALL), *each]
                 self._worker.value = _ALL
                 for control, value in ((self._one, min(1, num_workers - 1)), (self._other, 0)):
                     control.options = each
                     control.value = value
-        finally:
-            self._filling = 0
 
     def follow(self, name: str) -> None:
         """Look at `name` as soon as there is such a register: the one looked at is to be called so."""
@@ -154,8 +149,7 @@ class Detail:
 
     def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
         """Look at `name`, one of those offered, in that way; see `Inspector.look_at`."""
-        self._filling = get_ident()
-        try:
+        with self._changes.of_ours():
             offered = {value for _, value in self.register.options}
             self.register.value = name if name in offered else ""  # it may have gone meanwhile
             self.face.value = _BY_OPTION[face]
@@ -163,9 +157,7 @@ class Detail:
             if workers:
                 self._worker.value = self._one.value = workers[0]
                 self._other.value = workers[-1]
-        finally:
-            self._filling = 0
-        self._on_change()
+        self._changes()
 
     @property
     def html(self) -> str:
@@ -223,7 +215,7 @@ class Detail:
 
     def _on_exact(self, _: widgets.Button) -> None:
         self._exact_asked = True  # `draw` starts it, which has the inspector's lock
-        self._changed()
+        self._changes()
 
     def _show(self, html: str) -> None:
         self._picture.value = html
@@ -246,12 +238,9 @@ class Detail:
             self._given = False
         elif len(odd) > 1:
             usual = odd.index(False)
-            self._filling = get_ident()
-            try:
+            with self._changes.of_ours():
                 self._one.value = odd.index(True) if True in odd else (usual + 1) % len(odd)
                 self._other.value = usual
-            finally:
-                self._filling = 0
 
     def _arrange(self) -> None:
         self._below.layout.display = None if self.name else "none"
@@ -259,13 +248,8 @@ class Detail:
         for name, control in self._controls.items():
             control.layout.display = None if name in asked else "none"
 
-    def _on_change(self, _: dict[str, Any] | None = None) -> None:
-        if self._filling != get_ident():
-            self._changed()
-
 
 _OLDER: Final = '<div role="status">commands were sent since this was read; Refresh reads it again</div>'
-_STYLE: Final = {"description_width": "initial"}
 _TOOLTIPS: Final = (
     "type, shape, device and statistics per worker",
     "a two-dimensional part as a picture, per worker",
@@ -274,17 +258,3 @@ _TOOLTIPS: Final = (
     "where two workers differ, and by how much",
     "statistics after each cell; watch the register first",
 )
-
-
-def _wide() -> widgets.Layout:
-    return widgets.Layout(width="22em")
-
-
-def _list(description: str, options: list[Any]) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        options=options,
-        value=options[0][1],
-        description=description,
-        style=_STYLE,
-        layout=widgets.Layout(width="auto"),
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,7 +114,7 @@ def _count(count: int | None) -> str:
 def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     """A two-dimensional part as pictures: all workers' side by side in one scale, or one worker's, larger."""
     workers = None if choice.worker is None else (choice.worker,)
-    pictures = session.examine(row.name, _picture, choice.window, workers=workers)
+    pictures = session.examine(row.name, partial(_or_reason, picture_of), choice.window, workers=workers)
     if choice.worker is None:
         shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
         drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
@@ -135,10 +136,10 @@ def _symmetric(choice: Choice, pictures: Sequence[Picture]) -> bool:
     return min(-low, high) > max(-low, high) / 4
 
 
-def _picture(value: Any, window: Window) -> Any:
-    """A picture, or why there is none."""
+def _or_reason(function: Callable[..., Any], *given: Any) -> Any:
+    """What `function` makes of values, or why it cannot."""
     try:
-        return picture_of(value, window)
+        return function(*given)
     except NoPicture as reason:
         return str(reason)
 
@@ -149,31 +150,17 @@ def _present(picture: Any) -> Any:
 
 def histogram(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """How the values are distributed, per worker."""
-    found = session.examine(row.name, _histogram)
+    found = session.examine(row.name, partial(_or_reason, histogram_of))
     return histograms_html({worker: _present(each) for worker, each in enumerate(found)}, title=row.name)
-
-
-def _histogram(value: Any) -> Any:
-    try:
-        return histogram_of(value)
-    except NoPicture as reason:
-        return str(reason)
 
 
 def values(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     """The elements of a block, from the corner that the sliders choose."""
-    (block,) = session.examine(row.name, _block, choice.window, workers=(choice.one,))
+    (block,) = session.examine(row.name, partial(_or_reason, block_of), choice.window, workers=(choice.one,))
     where = f"{row.name} on {ranges((choice.one,))}"
     if block is None or isinstance(block, str):
         return _sentence(f"{where}: {_present(block)}")
     return block_html(block, title=where)
-
-
-def _block(value: Any, window: Window) -> Any:
-    try:
-        return block_of(value, window)
-    except NoPicture as reason:
-        return str(reason)
 
 
 def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Share | None = None) -> str:
@@ -182,17 +169,11 @@ def difference(session: Session, row: Row, choice: Choice, _: Watch, share: Shar
     if choice.one == choice.other:
         return _sentence("choose two different workers")
     pair = (choice.one, choice.other)
-    found = session.examine_pair(row.name, _difference, choice.window, share, workers=pair)
+    compare = partial(difference_of, progress=None if share is None else _shares(share, 0, 1))
+    found = session.examine_pair(row.name, partial(_or_reason, compare), choice.window, workers=pair)
     if found is None or isinstance(found, str):
         return _sentence(found or "no value on one of them")
     return difference_html(found, *labels)
-
-
-def _difference(one: Any, other: Any, window: Window, share: Share | None) -> Any:
-    try:
-        return difference_of(one, other, window, progress=None if share is None else _shares(share, 0, 1))
-    except NoPicture as reason:
-        return str(reason)
 
 
 def _shares(share: Share, before: int, parts: int) -> Callable[[int, int], bool]:
@@ -207,7 +188,7 @@ def exact(session: Session, row: Row, share: Share) -> str:
     lines = []
     for worker in range(count):
         progress = _shares(share, worker, count)
-        (found,) = session.examine(row.name, _statistics, progress, workers=(worker,))
+        (found,) = session.examine(row.name, partial(_or_reason, statistics_of), progress, workers=(worker,))
         label = f'<th scope="row">{ranges((worker,))}</th>'
         if found is None or isinstance(found, str):
             lines.append(f'<tr>{label}<td colspan="8">{escape(_present(found))}</td></tr>')
@@ -225,13 +206,6 @@ def _table(caption: str, heads: Sequence[str], body: str) -> str:
         f'{_STYLE}<table class="disco-summary"><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
-
-
-def _statistics(value: Any, progress: Callable[[int, int], bool]) -> Any:
-    try:
-        return statistics_of(value, progress)
-    except NoPicture as reason:
-        return str(reason)
 
 
 def over_cells(_: Session, row: Row, choice: Choice, watch: Watch) -> str:

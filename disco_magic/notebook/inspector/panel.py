@@ -29,7 +29,7 @@ from disco_magic.notebook.reprs import row_bundle, snapshot_bundle
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.core.snapshot import RegisterInfo, Row
+    from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.actions import Act
     from disco_magic.notebook.inspector.refresher import Refresher
@@ -142,7 +142,7 @@ class Inspector:
 
     def bundles(self) -> list[dict[str, Any]]:
         """What is displayed, in two outputs: a still, and the widget, which hides it (`stills.py`)."""
-        row = _row(self.snapshot, self._detail.name)
+        row = self.snapshot.find(self._detail.name)
         bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
         return self._still.bundles(bundle, None if self._closed else self.widget)
@@ -197,7 +197,7 @@ class Inspector:
             pinned=frozenset(self._actions.pinned),
             held=self._held,
         )
-        self._detail.draw(session, _row(snapshot, self._detail.name), asked=asked)
+        self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
 
     def _redraw(self, *, asked: bool) -> None:
         """The user has changed a control: draw again, of what was looked at last."""
@@ -244,10 +244,6 @@ def _in_words(error: Exception) -> str:
 _WRAPPED: Final = {"flex_flow": "row wrap"}
 
 
-def _row(snapshot: SessionSnapshot, name: str) -> Row | None:
-    return next((row for row in snapshot.rows if row.name == name), None)
-
-
 def _held(session: Session, name: str) -> list[RegisterInfo | None]:
     """A watched register on every worker; an unbound one is a gap in its own lines only."""
     try:
@@ -257,9 +253,7 @@ def _held(session: Session, name: str) -> list[RegisterInfo | None]:
 
 
 def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:
-    names = [row.name for row in snapshot.rows]
-    differing = sum(row.differs for row in snapshot.rows)
-    said = status(snapshot.num_workers, names, shown, differing)
+    said = status(snapshot, shown)
     return f"<b>{escape(repr(session))}</b> \u00b7 {escape(said)} \u00b7 {escape(sentence)}"
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import permutations, zip_longest
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
 
 from disco_magic.functions.peek import Window
+from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,17 +31,14 @@ class SlicePicker:
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
+        self._changes = Changes(changed)
         self._shape: tuple[int, ...] = ()
-        self.axes = widgets.Dropdown(
-            options=[("", ())], value=(), description="axes", layout=_width("9em"), style=_STYLE
-        )
+        self.axes = dropdown("axes", [("", ())], "9em")
         self.rows, self.columns = _range("rows"), _range("columns")
         self.further = [_slider() for _ in range(FURTHER)]
         self.axes.observe(self._on_axes, "value")
         for control in (self.rows, self.columns, *self.further):
-            control.observe(self._on_change, "value")
+            control.observe(self._changes, "value")
         self.box = widgets.HBox(
             [self.axes, *self.further, self.rows, self.columns], layout=widgets.Layout(flex_flow="row wrap")
         )
@@ -52,16 +49,13 @@ class SlicePicker:
             return
         self._shape = shape
         pairs = list(permutations(range(len(shape)), 2))
-        self._filling = get_ident()
-        try:
+        with self._changes.of_ours():
             self.axes.options = [(f"{down} \u00d7 {across}", (down, across)) for down, across in pairs] or [
                 ("", ())
             ]
             self.axes.value = Window.of(shape).axes if pairs else ()
             self.axes.layout.display = None if pairs else "none"
             self._spread()
-        finally:
-            self._filling = 0
 
     def window(self) -> Window:
         """The chosen part; what was not narrowed is left open: it then fits workers of another shape, too."""
@@ -95,21 +89,11 @@ class SlicePicker:
             slider.layout.display = None if length > 1 else "none"
 
     def _on_axes(self, _: dict[str, Any]) -> None:
-        if self._filling == get_ident():
+        if self._changes.are_ours:
             return
-        self._filling = get_ident()
-        try:
+        with self._changes.of_ours():
             self._spread()
-        finally:
-            self._filling = 0
-        self._changed()
-
-    def _on_change(self, _: dict[str, Any]) -> None:
-        if self._filling != get_ident():
-            self._changed()
-
-
-_STYLE: Final = {"description_width": "initial"}
+        self._changes()
 
 
 def _width(width: str, display: str | None = None) -> widgets.Layout:
@@ -124,7 +108,7 @@ def _range(description: str) -> widgets.IntRangeSlider:
         description=description,
         continuous_update=False,
         layout=_width("22em"),
-        style=_STYLE,
+        style=STYLE,
     )
 
 
@@ -135,7 +119,7 @@ def _slider() -> widgets.IntSlider:
         max=0,
         continuous_update=False,
         layout=_width("16em", "none"),
-        style=_STYLE,
+        style=STYLE,
     )
 
 

@@ -17,7 +17,7 @@ from disco_magic.notebook.pictures.charts import spark
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from disco_magic.core.snapshot import RegisterInfo, Row
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 NAME: Final = "disco-inspector"
 MOST_ROWS: Final = 300
@@ -165,8 +165,9 @@ def _coarse(counts: Sequence[int]) -> Sequence[int]:
     return counts
 
 
-def status(num_workers: int, names: Sequence[str], shown: int, differing: int) -> str:
-    """What stands above the table."""
-    said = f"{len(names):,} registers on {ranges(range(num_workers))}"
-    said += f", {shown:,} shown" if shown != len(names) else ""
+def status(snapshot: SessionSnapshot, shown: int) -> str:
+    """What stands above the table; `shown` rows of the snapshot's are in it."""
+    count, differing = len(snapshot.rows), sum(row.differs for row in snapshot.rows)
+    said = f"{count:,} registers on {ranges(range(snapshot.num_workers))}"
+    said += f", {shown:,} shown" if shown != count else ""
     return said + (f", {differing:,} differ {MARK}" if differing else "")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import ipywidgets as widgets
 
+from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named
 from disco_magic.notebook.inspector.view import ANY, KINDS, ORDERS, SIZES, View
 
 if TYPE_CHECKING:
@@ -27,19 +27,18 @@ class Toolbar:
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._filling = 0  # the thread that changes controls itself; others' changes are the user's
+        self._changes = Changes(changed)
         self._search = widgets.Text(
             placeholder="name, w_*, dtype, 64\u00d764 \u2026",
             description="Search",
             continuous_update=True,
             layout=_layout("16em"),
-            style=_STYLE,
+            style=STYLE,
         )
-        self._kind = _choice("Show", list(KINDS), "19em")
-        self._dtype = _choice("dtype", [("any", ANY)], "11em")
-        self._size = _choice("Size", list(SIZES), "13em")
-        self._order = _choice("Sort", list(ORDERS), "13em")
+        self._kind = dropdown("Show", named(list(KINDS)), "19em")
+        self._dtype = dropdown("dtype", [("any", ANY)], "11em")
+        self._size = dropdown("Size", named(list(SIZES)), "13em")
+        self._order = dropdown("Sort", named(list(ORDERS)), "13em")
         self.numbered = widgets.Checkbox(
             value=True, description="references (#n)", indent=False, layout=_layout("auto")
         )
@@ -55,7 +54,7 @@ class Toolbar:
         )
         chosen = (self._search, self._kind, self._dtype, self._size, self._order, self.numbered)
         for control in chosen:
-            control.observe(self._on_change, "value")
+            control.observe(self._changes, "value")
         self.controls = (*chosen, self.refresh, self.live)
 
     def view(self, pinned: frozenset[str]) -> View:
@@ -72,29 +71,12 @@ class Toolbar:
     def offer(self, dtypes: Sequence[str]) -> None:
         """Offer these element types; the chosen one stays, also when no register has it any more."""
         chosen = self._dtype.value or ANY
-        options = [("any", ANY), *((each, each) for each in sorted({*dtypes, *([chosen] if chosen else [])}))]
+        options = [("any", ANY), *named(sorted({*dtypes, *([chosen] if chosen else [])}))]
         if tuple(options) != tuple(self._dtype.options):
-            self._filling = get_ident()
-            try:
+            with self._changes.of_ours():
                 self._dtype.options = options
                 self._dtype.value = chosen
-            finally:
-                self._filling = 0
-
-    def _on_change(self, _: dict[str, Any]) -> None:
-        if self._filling != get_ident():
-            self._changed()
-
-
-_STYLE = {"description_width": "initial"}
 
 
 def _layout(width: str) -> widgets.Layout:
     return widgets.Layout(width=width)
-
-
-def _choice(description: str, options: list[Any], width: str) -> widgets.Dropdown:
-    first = options[0][1] if isinstance(options[0], tuple) else options[0]
-    return widgets.Dropdown(
-        options=options, value=first, description=description, layout=_layout(width), style=_STYLE
-    )

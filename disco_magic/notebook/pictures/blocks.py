@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import table_style
-from disco_magic.notebook.pictures.frames import shape_text
+from disco_magic.core.words import shape_text
 
 if TYPE_CHECKING:
     from disco_magic.functions.pictures import Block

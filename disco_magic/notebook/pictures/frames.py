@@ -59,8 +59,3 @@ def dim(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """``1 row``, ``4,096 rows``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """As in the table of registers: ``2x3`` with a multiplication sign, ``0-d``."""
-    return "\u00d7".join(map(str, shape)) if shape else "0-d"

@@ -1,0 +1,66 @@
+"""What the inspector's controls have in common: how they look, and who has changed them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final
+
+import ipywidgets as widgets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+STYLE: Final = {"description_width": "initial"}
+
+
+def dropdown(description: str, options: Sequence[tuple[str, Any]], width: str = "auto") -> widgets.Dropdown:
+    """A list of (label, value), of which the first is chosen: without a value of its own it would be None."""
+    return widgets.Dropdown(
+        options=options,
+        value=options[0][1],
+        description=description,
+        style=STYLE,
+        layout=widgets.Layout(width=width),
+    )
+
+
+def named(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Options that are their own labels."""
+    return [(name, name) for name in names]
+
+
+def worker_options(num_workers: int) -> list[tuple[str, int]]:
+    """An option per worker."""
+    return [(f"worker {worker}", worker) for worker in range(num_workers)]
+
+
+class Changes:
+    """Tells the user's changes of controls from our own.
+
+    Args:
+        changed: called when the user has changed one.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._ours = 0  # the thread that changes controls itself; other threads' changes are the user's
+
+    @property
+    def are_ours(self) -> bool:
+        """Whether the calling thread changes controls itself."""
+        return self._ours == get_ident()
+
+    @contextmanager
+    def of_ours(self) -> Iterator[None]:
+        """Change controls without a call."""
+        self._ours = get_ident()
+        try:
+            yield
+        finally:
+            self._ours = 0
+
+    def __call__(self, _: object = None) -> None:
+        """To be observed."""
+        if not self.are_ours:
+            self._changed()

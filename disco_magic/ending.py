@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.messages import Failed
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.tracebacks import failure_of, traceback_of
 
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.interpreter import Interpreter
-    from disco_magic.core.messages import Command, Event
+    from disco_magic.core.messages import Command, Event, Sync
     from disco_magic.core.registers import RegisterFile
     from disco_magic.errors import Failure
+    from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.running import CellRunner, CellScope
     from disco_magic.lane import Lane
     from disco_magic.recorder import Recorder
@@ -37,6 +39,7 @@ class Ending:
     deliver: Callable[[Event], None]
     scopes: dict[int, tuple[CellScope, contextvars.Context]]
     recorder: Recorder
+    context: WorkerContext
     cells: CellRunner
     registers: RegisterFile
     interpreter: Interpreter
@@ -51,6 +54,13 @@ class Ending:
             self.plane.leave(self.id, command.seq)
         if event is not None:
             self.deliver(event)
+
+    def _reach(self, command: Sync) -> None:
+        """Wait for what earlier commands have queued on the worker's device; what failed there is told."""
+        try:
+            self.context.place.finish()
+        except Exception as error:  # noqa: BLE001 - whatever a device's library raises
+            self.deliver(Failed(self.id, command.seq, self.failure(command, error)))
 
     def _check_mail(self, command: Command) -> None:
         unread = self.plane.unread(self.id, command.seq)

@@ -22,7 +22,7 @@ from disco_magic.ending import NOTHING as _NOTHING
 from disco_magic.ending import Ending
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
-from disco_magic.functions.copies import copy_of
+from disco_magic.functions.places import HOST
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
 from disco_magic.lane import Lane, PlaneGuard
 from disco_magic.recorder import SHORT_S
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Mapping
 
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Place, Plane
     from disco_magic.core.messages import Command, Event, Message, Run
     from disco_magic.functions.context import Topology
     from disco_magic.functions.running import CellScope, CellValue
@@ -54,6 +54,7 @@ class Serving(Ending):
         topology, plane, session_id: what its context shows.
         deliver: takes the worker's events; called from the worker's thread.
         extras: names the front end adds behind the namespace.
+        place: where its arrays are.
 
     Attributes:
         lane: the hold of the thread that serves; another one after `abandon`.
@@ -76,6 +77,7 @@ class Serving(Ending):
         *,
         session_id: int = 0,
         extras: Extras | None = None,
+        place: Place = HOST,
     ) -> None:
         self.id = worker
         self.lane = Lane()
@@ -86,12 +88,16 @@ class Serving(Ending):
         self.alive, self.idle = Stopwatch(), Stopwatch()
         self.plane = plane
         self.deliver = deliver
-        self.context = WorkerContext(worker, topology, plane, self.guard, session_id=session_id)
+        self.context = WorkerContext(worker, topology, plane, self.guard, session_id=session_id, place=place)
         self.recorder = self.context.recorder
         names = new_namespace(self.context, extras(self.context) if extras else {})
         self.cells = CellRunner(self.context, names, self)
         self.registers = RegisterFile(names, self.context.marks.names)
-        self.interpreter = Interpreter(worker, self.registers, copy=copy_of, run=self._run_cell)
+        # On the host a copy is a copy in both directions, and nothing is queued.
+        take, reach = (None, None) if place is HOST else (place.take, self._reach)
+        self.interpreter = Interpreter(
+            worker, self.registers, copy=place.adopt, run=self._run_cell, take=take, reach=reach
+        )
 
     def run(self, lane: Lane, get: Get) -> None:
         """Serve until Stop, then let go of everything; or until this lane is abandoned."""

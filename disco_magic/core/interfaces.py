@@ -1,4 +1,4 @@
-"""The contracts at the three joints of a session: Channel (control plane), Plane (data plane), Launcher.
+"""The contracts at the joints of a session: Channel (control plane), Plane (data plane), Launcher, Place.
 
 Everything else may rely on what is written here and on nothing more. `disco_magic.testing` holds
 conformance checks that any implementation can be run through.
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from disco_magic.core.device import Device
     from disco_magic.core.doctor import Position
     from disco_magic.core.messages import Event, Message
     from disco_magic.core.snapshot import RegisterInfo
@@ -128,6 +129,47 @@ class Plane(Protocol):
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """Wait for the next array that worker `source` sends to the caller in this scope."""
+
+
+class Place(Protocol):
+    """Where one worker's arrays are and its work is queued: the host's memory, or a stream of a GPU.
+
+    Only the worker's own thread calls it, unless it says otherwise.
+
+    Attributes:
+        device: of the arrays that the worker makes.
+        xp: the array module for it, numpy or cupy.
+    """
+
+    device: Device
+    xp: Any
+
+    def enter(self) -> None:
+        """The calling thread works here from now on: a worker's first thread, or one that took over."""
+
+    def finish(self) -> None:
+        """Return when everything that the worker has queued is done.
+
+        An injected exception ends the wait, not the work. Raises what the device reports of work that failed.
+        """
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An array that nothing was written to."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` is an array of `xp`."""
+
+    def adopt(self, value: Any) -> Any:
+        """A copy of a controller's value for this worker; arrays of numbers become arrays of `xp`."""
+
+    def take(self, value: Any) -> Any:
+        """A copy of a worker's value for the controller; arrays of `xp` become arrays of NumPy."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Copy between arrays of one shape and dtype, of NumPy or `xp`; one of NumPy is free again then."""
+
+    def memory(self) -> tuple[int, int] | None:
+        """Bytes of the device that are in use, by anybody, and in all; None for the host. From any thread."""
 
 
 class Channel(Protocol):

@@ -75,6 +75,13 @@ def _apply(function: Callable[..., Any], args: Sequence[Any], keywords: dict[str
 class Interpreter:
     """State machine of one worker.
 
+    Args:
+        worker, registers: whose.
+        copy: makes a controller's value the worker's own.
+        run: executes a cell.
+        take: makes a worker's value the controller's own; None: as `copy`.
+        reach: waits until what commands have queued elsewhere, on a GPU, is done; None: they queue nothing.
+
     Attributes:
         function, arguments: what to execute after EXECUTE.
         origin: after SKIP, the failure that was inherited.
@@ -89,6 +96,8 @@ class Interpreter:
         *,
         copy: Callable[[Any], Any],
         run: Callable[[Run], Any],
+        take: Callable[[Any], Any] | None = None,
+        reach: Callable[[Sync], None] | None = None,
     ) -> None:
         self.worker = worker
         self.function: Callable[..., Any] = copy
@@ -99,6 +108,8 @@ class Interpreter:
         self.replaced: list[Any] = []
         self._copy = copy
         self._run = run
+        self._take = take or copy
+        self._reach = reach
         self._table: dict[type, Callable[[Any], Step | Event | None]] = {
             Call: self._call,
             Kill: self._nothing,
@@ -134,6 +145,8 @@ class Interpreter:
         self.arguments = ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, value)
+        if isinstance(command, Sync):
+            return Reached(self.worker, command.seq)
         if isinstance(command, Run):
             self.registers.set(command.dest, value.value)
             return CellDone(
@@ -152,7 +165,7 @@ class Interpreter:
         self.arguments = ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
-        if isinstance(command, Sync):  # a finalizer was stuck that ran with it; it is reached all the same
+        if isinstance(command, Sync):  # interrupted, in its wait or in a finalizer: reached all the same
             return Reached(self.worker, command.seq)
         if isinstance(command, Call | Store | LoadName):
             self.registers.values.pop(command.dest, None)
@@ -194,7 +207,7 @@ class Interpreter:
         if command.only is not None and self.worker not in command.only:
             self.registers.set(command.dest, None)
             return None
-        if command.only == (self.worker,):
+        if command.only == (self.worker,) and self._copy is self._take:
             self.registers.set(command.dest, command.value)
             return None
         self.function = self._copy
@@ -207,7 +220,7 @@ class Interpreter:
             return Answer(self.worker, command.seq, None, poison.failure)
         if command.register not in self._values:
             return Answer(self.worker, command.seq, None, self._undefined(command, f"#{command.register}"))
-        self.function = self._copy
+        self.function = self._take
         self.arguments = (self._values[command.register],)
         return EXECUTE
 
@@ -241,8 +254,11 @@ class Interpreter:
         self.arguments = (command,)
         return EXECUTE
 
-    def _sync(self, command: Sync) -> Event:
-        return Reached(self.worker, command.seq)
+    def _sync(self, command: Sync) -> Step | Event:
+        if self._reach is None:
+            return Reached(self.worker, command.seq)
+        self.function, self.arguments = self._reach, (command,)
+        return EXECUTE
 
     def _stop(self, _: Stop) -> Step:
         return STOP

@@ -13,17 +13,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.marks import Marks
+from disco_magic.functions.places import HOST
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Place, Plane
 
 
 class Guard(Protocol):
@@ -72,8 +69,9 @@ class WorkerContext(Collectives):
         id: the worker's number, 0 .. num_workers - 1; never changes.
         num_workers, num_groups, group_size: the session's topology.
         group, group_rank: the worker's group and its rank inside it.
-        device: ``"cpu"``.
-        xp: the array module of that device: numpy.
+        place: where its arrays are and its work is queued.
+        device: where that is, ``"cpu"`` or ``"cuda:0"``.
+        xp: the array module of that device: numpy or cupy.
         session_id: number of the session, as ``%disco status`` shows it.
         cpu_core: the core that the worker is bound to; None: any.
         thread: identity of the thread that runs it now; another one after its thread was given up.
@@ -90,12 +88,12 @@ class WorkerContext(Collectives):
         guard: Guard,
         *,
         session_id: int = 0,
-        device: str = "cpu",
-        xp: ModuleType = np,
+        place: Place = HOST,
     ) -> None:
         super().__init__(worker, topology, plane, guard)
-        self.device = device
-        self.xp = xp
+        self.place = place
+        self.device = str(place.device)
+        self.xp = place.xp
         self.session_id = session_id
         self.cpu_core: int | None = None
         self._bound_thread = 0
@@ -205,6 +203,7 @@ def enter_worker(context: WorkerContext) -> None:
     """From here on the calling code runs on that worker; its thread may be a new one."""
     _current.set(context)
     context.thread = threading.get_ident()
+    context.place.enter()  # at every cell: the one before may have chosen another device or stream
     context.keep_bound()
 
 

@@ -131,6 +131,7 @@ class CellRunner:
         try:
             self.namespace.update(self._fixed)
             value = self._followed(cell)
+            self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
             if cell.last is None:
                 return CellValue(None, None, b"", time.perf_counter() - start)
             self.namespace["_"] = value

@@ -19,6 +19,7 @@ from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.errors import LaunchError, class_name, words
 from disco_magic.functions.describe import describe_all
 from disco_magic.functions.logs import leave_records, mark_records
+from disco_magic.functions.places import HOST
 from disco_magic.injection import PAUSES_S
 from disco_magic.worker import Worker
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.doctor import Position
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Place, Plane
     from disco_magic.core.messages import Event
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
@@ -44,15 +45,28 @@ LOOK_UP_S: Final = 0.1
 class ThreadLauncher:
     """Owns the threads and workers of one session.
 
+    Args:
+        topology: how many workers.
+        plane: their data plane.
+        session_id, extras: see `Serving`.
+        places: where each worker's arrays are; None: on the host.
+
     Attributes:
         workers: by id.
         stuck: threads that were given up; they end by themselves when their C call returns.
     """
 
     def __init__(
-        self, topology: Topology, plane: Plane, *, session_id: int = 0, extras: Extras | None = None
+        self,
+        topology: Topology,
+        plane: Plane,
+        *,
+        session_id: int = 0,
+        extras: Extras | None = None,
+        places: Sequence[Place] | None = None,
     ) -> None:
         self.topology = topology
+        self.places = places or [HOST] * topology.num_workers
         self.plane = plane
         self.workers: list[Worker] = []
         self.stuck: list[threading.Thread] = []
@@ -79,6 +93,7 @@ class ThreadLauncher:
                     deliver,
                     session_id=self._session_id,
                     extras=self._extras,
+                    place=self.places[number],
                 )
                 self.workers.append(worker)
                 self._channels.append(ThreadChannel())

@@ -8,18 +8,17 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from disco_magic.errors import UsageMistake, people, ranges
-from disco_magic.functions.arrays import read_array
 from disco_magic.functions.sites import call_site
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call
+from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import check_op, reduction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from disco_magic.core.interfaces import Seat
+    from disco_magic.planes.memory import Memory
 
 
 def read_call(
@@ -31,21 +30,26 @@ def read_call(
     root: object = None,
     axis: object = None,
     out: object = None,
+    memory: Memory = HOST,
 ) -> Call:
-    """The caller's `Call`, or UsageMistake for what is wrong whatever the others do."""
+    """The caller's `Call`, or UsageMistake for what is wrong whatever the others do.
+
+    `memory` is where `x` and `out` are.
+    """
     check_seat(kind, seat)
-    call = Call(kind, seat, call_site())
+    call = Call(kind, seat, call_site(), memory)
     if root is not None:
         call.root = check_root(kind, root, len(seat.members))
     if x is not None or needs_array(call):
-        call.array, call.scalar = as_array(kind, x)
+        call.array, call.scalar = memory.read(kind, seat.worker, x)
     if kind in REDUCING and call.array is not None:
         call.op = check_op(kind, op)
         reduction(kind, call.op, call.array.dtype)
+        memory.check_reduction(kind, call.op, call.array.dtype)
     if axis is not None:
         call.axis = check_axis(kind, axis, call.array)
     if out is not None:
-        call.out = check_out(kind, out)
+        call.out = memory.check_out(kind, seat.worker, out)
     return call
 
 
@@ -70,29 +74,6 @@ def check_seat(kind: str, seat: Seat) -> None:
             f" {people(seat.present)} only, so {people(absent)} can never join - send it to all"
             f" workers (drop -w), or call it on a group whose members all have it"
         )
-
-
-def as_array(kind: str, x: object) -> tuple[NDArray[Any], bool]:
-    """`x` as a C-contiguous array of native byte order, and whether it was a bare number.
-
-    An array that already is one is taken as it is; everything else is copied once.
-    """
-    if isinstance(x, np.ma.MaskedArray):
-        raise UsageMistake(
-            f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
-        )
-    array = read_array(kind, x)
-    if array.dtype.hasobject:
-        what = "None" if x is None else f"{type(x).__name__} (dtype {array.dtype})"
-        raise UsageMistake(
-            f"{kind}: {what} holds Python objects, which the data plane does not carry - expected numbers;"
-            f" convert with np.asarray(x, dtype=...)"
-        )
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if not array.flags.c_contiguous:
-        array = array.copy(order="C")
-    return array, isinstance(x, (bool, int, float, complex, np.generic))
 
 
 def check_root(kind: str, root: object, size: int) -> int:
@@ -120,13 +101,6 @@ def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
             f"{kind}: axis={index} is out of range for shape {array.shape}; expected {-ndim} to {ndim - 1}"
         )
     return index % ndim
-
-
-def check_out(kind: str, out: object) -> NDArray[Any]:
-    """`out` if results can be written to it at all."""
-    if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
-        return out
-    raise UsageMistake(f"{kind}: out must be a NumPy array, got {type(out).__name__}")
 
 
 def as_index(kind: str, name: str, value: object) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.functions.sites import Site
+    from disco_magic.planes.memory import Memory
 
 REDUCING = frozenset({"allreduce", "reduce", "reduce_scatter"})
 GATHERING = frozenset({"allgather", "gather"})
@@ -38,6 +39,7 @@ class Call:
         kind: the verb, e.g. ``allreduce``.
         seat: who called, with whom, in which command.
         site: the line of user code.
+        memory: where its arrays are, if it has any.
         array: the caller's array, C-contiguous; None where the verb takes none from this member.
         scalar: the caller gave a number, not an array, and gets one back.
         op: reduction, where the verb has one.
@@ -52,6 +54,7 @@ class Call:
     kind: str
     seat: Seat
     site: Site
+    memory: Memory
     array: NDArray[Any] | None = None
     scalar: bool = False
     op: str | None = None
@@ -65,11 +68,16 @@ class Call:
         """Id of the caller."""
         return self.seat.worker
 
+    @property
+    def where(self) -> str:
+        """`` on cuda``; empty for the host."""
+        return "" if self.memory.name == "cpu" else f" on {self.memory.name}"
+
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
         facts = []
         if self.array is not None:
-            facts.append(describe_array(self.array))
+            facts.append(f"{describe_array(self.array)}{self.where}")
         elif self.kind in FROM_ROOT:
             facts.append("no array")
         facts += [

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from disco_magic.errors import people
 from disco_magic.planes.calls import GATHERING, SPLITTING, Call, describe_array, table
-from disco_magic.planes.layout import results, sample
+from disco_magic.planes.layout import Expected, giver, results, sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
+
+    from disco_magic.planes.memory import Memory
 
 ORDER = "members have to make the same collective calls in the same order"
 
@@ -44,12 +45,17 @@ def _alike(calls: Sequence[Call]) -> bool:
     """Whether all members called exactly the same, which is the usual case."""
     first = calls[0]
     kind, op, root, axis, array = first.kind, first.op, first.root, first.axis, first.array
+    memory = first.memory
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
             return False
         other = call.array
         if other is not array and (
-            other is None or array is None or other.dtype != array.dtype or other.shape != array.shape
+            other is None
+            or array is None
+            or other.dtype != array.dtype
+            or other.shape != array.shape
+            or call.memory is not memory
         ):
             return False
     return True
@@ -80,6 +86,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
     checks = [
         ("root", _root, calls, "pass the same root everywhere"),
         ("op", _op, calls, "pass the same op everywhere"),
+        ("device", _device, with_array, "move the array first, with xp.asarray(x) or x.get()"),
         ("dtype", _dtype, with_array, "convert with x.astype(...) first"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
@@ -116,6 +123,10 @@ def _root(call: Call) -> int | None:
 
 def _op(call: Call) -> str | None:
     return call.op
+
+
+def _device(call: Call) -> str:
+    return call.memory.name
 
 
 def _dtype(call: Call) -> np.dtype[Any] | None:
@@ -163,15 +174,21 @@ def _split(calls: Sequence[Call]) -> str | None:
 def _outs(calls: Sequence[Call]) -> str | None:
     if all(call.out is None for call in calls):
         return None
+    memory = giver(calls).memory
     kept: list[tuple[Call, NDArray[Any]]] = []
     for call, expected in zip(calls, results(calls), strict=True):
         if call.out is None or expected is None:
             continue  # the out of a member that gets no result is not looked at
-        sentence = check_out_fits(call.kind, call.worker, call.out, expected.shape, expected.dtype)
+        if call.memory is not memory:
+            return (
+                f"{call.kind}: out of worker {call.worker} is on {call.memory.name}, the result on"
+                f" {memory.name} - pass an array that is there, or no out"
+            )
+        sentence = check_out_fits(call.kind, call.worker, call.out, expected, memory)
         if sentence is not None:
             return sentence
         for other, out in kept:
-            if _share(call.out, out):
+            if memory.share(call.out, out):
                 return (
                     f"{call.kind}: out of workers {other.worker} and {call.worker} share memory"
                     f" - every member needs an out of its own"
@@ -181,25 +198,15 @@ def _outs(calls: Sequence[Call]) -> str | None:
 
 
 def check_out_fits(
-    kind: str, worker: int, out: NDArray[Any], shape: tuple[int, ...], dtype: np.dtype[Any]
+    kind: str, worker: int, out: NDArray[Any], expected: Expected, memory: Memory
 ) -> str | None:
-    """A sentence if a result of `shape` and `dtype` cannot be written to `out`, else None."""
+    """A sentence if the `expected` result cannot be written to `out`, else None."""
+    shape, dtype = expected
     if out.shape != shape or out.dtype != dtype:
         return (
             f"{kind}: out of worker {worker} is {describe_array(out)}, the result is {dtype} {shape}"
             f" - pass np.empty({shape}, {str(dtype)!r}), or no out"
         )
-    if not out.flags.writeable:
+    if not memory.is_writeable(out):
         return f"{kind}: out of worker {worker} is read-only - pass a writeable array, or no out"
     return None
-
-
-def _share(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    if not np.may_share_memory(a, b):
-        return False
-    try:
-        # Interleaved views (columns of one matrix) are fine and quickly told apart; whatever cannot be told
-        # within this much work is taken to be apart as well.
-        return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
-    except np.exceptions.TooHardError:
-        return False

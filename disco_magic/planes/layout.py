@@ -21,9 +21,14 @@ class Expected(NamedTuple):
     dtype: np.dtype[Any]
 
 
+def giver(calls: Sequence[Call]) -> Call:
+    """Whose array the result is derived from: the root's for broadcast and scatter, else rank 0's."""
+    return calls[calls[0].root or 0] if calls[0].kind not in TO_ROOT else calls[0]
+
+
 def sample(calls: Sequence[Call]) -> NDArray[Any]:
-    """The array the result is derived from: the root's for broadcast and scatter, else rank 0's."""
-    call = calls[calls[0].root or 0] if calls[0].kind not in TO_ROOT else calls[0]
+    """The array the result is derived from."""
+    call = giver(calls)
     if call.array is None:
         raise AssertionError(f"{call.kind} of rank {call.seat.rank} was accepted without an array")
     return call.array

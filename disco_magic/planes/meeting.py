@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
     from disco_magic.functions.sites import Site
     from disco_magic.planes.blocks import Fold
+    from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
 
@@ -139,6 +140,7 @@ class Message(NamedTuple):
     scalar: bool
     source: int
     site: Site
+    memory: Memory
 
     def describe(self) -> str:
         """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""

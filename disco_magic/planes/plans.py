@@ -14,11 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, Mover, fold
+from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
 from disco_magic.planes.calls import REDUCING
-from disco_magic.planes.layout import lengths, part, results, sample, split
+from disco_magic.planes.layout import giver, lengths, part, results, sample, split
 from disco_magic.planes.reductions import Reduction, reduction
 
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from disco_magic.planes.calls import Call
+    from disco_magic.planes.memory import Memory
 
     Arrays = Sequence[NDArray[Any]]
     Targets = list[NDArray[Any] | None]
@@ -48,18 +47,18 @@ class Plan:
     def __init__(self, calls: Sequence[Call]) -> None:
         self.calls = calls
         self.kind = calls[0].kind
+        self.memory = giver(calls).memory
         self.reduction = _reduction(calls[0])
         self.targets = _targets(calls)
         folds = _FOLDS.get(self.kind)  # a barrier moves nothing
         made = folds(calls, self.targets) if folds is not None else []
         self.folds = [whole for whole in made if whole.targets and whole.sources[0].size]
         self.nbytes = sum(f.nbytes for f in self.folds)
+        self.shared = self.memory.shared
 
     def run(self) -> None:
         """Move everything on the calling thread."""
-        mover = Mover(self.reduction)
-        for whole in self.folds:
-            mover.move(whole)
+        self.memory.move(self.folds, self.reduction, self.calls)
 
     def pieces(self, wanted: int) -> Iterator[Fold]:
         """The folds in parts, about `wanted` of each, that can be moved in any order by any thread."""
@@ -73,10 +72,10 @@ class Plan:
         if target is None:
             return None
         if call.out is None:
-            giver = self.calls[call.root or 0] if self.kind == "broadcast" else call
-            return target[()] if giver.scalar and target.ndim == 0 else target
+            source = self.calls[call.root or 0] if self.kind == "broadcast" else call
+            return target[()] if source.scalar and target.ndim == 0 else target
         if target is not call.out:
-            np.copyto(call.out, target)
+            self.memory.copy(call.out, target)
         return call.out
 
 
@@ -94,7 +93,7 @@ def _targets(calls: Sequence[Call]) -> Targets:
         elif call.out is not None and _usable(call.out, calls):
             targets.append(call.out)
         else:
-            targets.append(np.empty(expected.shape, expected.dtype))
+            targets.append(giver(calls).memory.empty(call, expected))
     return targets
 
 
@@ -109,19 +108,18 @@ def _usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
     in_place = calls[0].kind in _IN_PLACE
     return not any(
         call.array is not None
-        and np.may_share_memory(out, call.array)
-        and not (in_place and _same_memory(out, call.array))
+        and call.memory.overlap(out, call.array)
+        and not (in_place and _same_memory(out, call.array, call.memory))
         for call in calls
     )
 
 
-def _same_memory(a: NDArray[Any], b: NDArray[Any]) -> bool:
+def _same_memory(a: NDArray[Any], b: NDArray[Any], memory: Memory) -> bool:
     if a is b:
         return True
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
-    address: int = a.__array_interface__["data"][0]
-    return bool(address == b.__array_interface__["data"][0])
+    return memory.address(a) == memory.address(b)
 
 
 def _arrays(calls: Sequence[Call]) -> Arrays:
@@ -148,8 +146,10 @@ def _reduce_scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _broadcast(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    source = sample(calls)
-    return [fold([source], [target for target in _given(targets) if not _same_memory(target, source)])]
+    source, memory = sample(calls), giver(calls).memory
+    return [
+        fold([source], [target for target in _given(targets) if not _same_memory(target, source, memory)])
+    ]
 
 
 def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:

@@ -150,7 +150,7 @@ class Rendezvous:
                 meeting.verdict = Verdict(PlaneMismatch, text)
             else:
                 plan = meeting.plan = Plan(calls)
-                if plan.nbytes > ALONE_NBYTES and len(calls) > 1:
+                if plan.shared and plan.nbytes > ALONE_NBYTES and len(calls) > 1:
                     self._share(meeting, plan, call)
                     return
                 plan.run()

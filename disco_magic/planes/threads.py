@@ -14,16 +14,16 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from disco_magic.errors import PlaneMismatch, UsageMistake, ranges
 from disco_magic.functions.sites import call_site
-from disco_magic.planes.arguments import as_array, as_index, check_out, check_seat, read_call
+from disco_magic.planes.arguments import as_index, check_seat, read_call
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import check_out_fits
+from disco_magic.planes.layout import Expected
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.meeting import Message
+from disco_magic.planes.memory import HOST
 from disco_magic.planes.rendezvous import Rendezvous
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
+    from disco_magic.planes.memory import Memory
 
 
 class ThreadPlane:
@@ -121,45 +122,53 @@ class ThreadPlane:
 
         Cost: each element is read once and written once per member.
         """
-        return self._collective(read_call("allreduce", seat, x, op=op, out=out))
+        return self._collective(self._read("allreduce", seat, x, op=op, out=out))
 
     def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
         """As `allreduce`, for rank `root` only; the others get None and their `out` is not looked at."""
-        return self._collective(read_call("reduce", seat, x, op=op, root=root, out=out))
+        return self._collective(self._read("reduce", seat, x, op=op, root=root, out=out))
 
     def allgather(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
         """Concatenate along `axis` in rank order; shapes may differ there. 0-d arrays give shape ``(n,)``."""
-        return self._collective(read_call("allgather", seat, x, axis=axis, out=out))
+        return self._collective(self._read("allgather", seat, x, axis=axis, out=out))
 
     def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
         """As `allgather`, for rank `root` only; the others get None and their `out` is not looked at."""
-        return self._collective(read_call("gather", seat, x, root=root, axis=axis, out=out))
+        return self._collective(self._read("gather", seat, x, root=root, axis=axis, out=out))
 
     def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
         """Reduce, then split `axis` of length ``n * k`` evenly; rank r gets part r, of length ``k``."""
-        return self._collective(read_call("reduce_scatter", seat, x, op=op, axis=axis, out=out))
+        return self._collective(self._read("reduce_scatter", seat, x, op=op, axis=axis, out=out))
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member, the root included unless its `out` is that array.
 
         The others pass None, or an array of the root's shape and dtype, which is only compared.
         """
-        return self._collective(read_call("broadcast", seat, x, root=root, out=out))
+        return self._collective(self._read("broadcast", seat, x, root=root, out=out))
 
     def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
         """Split the array of rank `root` evenly along `axis`; rank r gets part r.
 
         The others pass None, or an array of the root's shape and dtype, which is only compared.
         """
-        return self._collective(read_call("scatter", seat, x, root=root, axis=axis, out=out))
+        return self._collective(self._read("scatter", seat, x, root=root, axis=axis, out=out))
 
     def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
         """Split `axis` of length ``n * k`` evenly; part j goes to rank j; joined in rank order."""
-        return self._collective(read_call("alltoall", seat, x, axis=axis, out=out))
+        return self._collective(self._read("alltoall", seat, x, axis=axis, out=out))
 
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""
-        self._collective(read_call("barrier", seat))
+        self._collective(self._read("barrier", seat))
+
+    def memory_of(self, worker: int, x: object) -> Memory:  # noqa: ARG002 - one memory for all arrays here
+        """Where `x`, what `worker` brings or wants filled, is."""
+        return HOST
+
+    def _read(self, kind: str, seat: Seat, x: Any = None, **given: Any) -> Call:
+        memory = self.memory_of(seat.worker, given.get("out") if x is None else x)
+        return read_call(kind, seat, x, **given, memory=memory)
 
     def _collective(self, call: Call) -> Any:
         join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
@@ -171,24 +180,27 @@ class ThreadPlane:
     def send(self, seat: Seat, x: Any, to: int) -> None:
         """Hand a copy of `x` to worker `to` (an id, possibly the caller's own); does not wait for it."""
         receiver = self._peer("send", seat, "to", to)
-        array, scalar = as_array("send", x)
-        call = Call("send", seat, call_site())
-        fresh = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)  # as_array copied it
-        copy = array if fresh else array.copy()
-        self._mailbox.post(call, Message(copy, scalar, seat.worker, call.site), receiver)
+        memory = self.memory_of(seat.worker, x)
+        array, scalar = memory.read("send", seat.worker, x)
+        call = Call("send", seat, call_site(), memory)
+        copy = memory.parcel(seat.worker, array, x)
+        self._mailbox.post(call, Message(copy, scalar, seat.worker, call.site, memory), receiver)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""
         sender = self._peer("recv", seat, "source", source)
-        target = None if out is None else check_out("recv", out)
-        message = self._mailbox.take(Call("recv", seat, call_site()), sender)
-        array = message.array
+        memory = self.memory_of(seat.worker, out)
+        target = None if out is None else memory.check_out("recv", seat.worker, out)
+        message = self._mailbox.take(Call("recv", seat, call_site(), memory), sender)
+        array = message.memory.unpack(seat.worker, message)
         if target is None:
-            return array[()] if message.scalar else array
-        wrong = check_out_fits("recv", seat.worker, target, array.shape, array.dtype)
+            return array
+        wrong = check_out_fits("recv", seat.worker, target, Expected(array.shape, array.dtype), memory)
+        if message.memory is not memory:
+            wrong = f"recv: out of worker {seat.worker} is on {memory.name} - pass an array that is there"
         if wrong is not None:
             raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")
-        np.copyto(target, array)
+        memory.copy(target, array)
         return out
 
     def _peer(self, kind: str, seat: Seat, name: str, worker: object) -> int:

@@ -5,7 +5,8 @@ import pytest
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.arguments import as_array, read_call
+from disco_magic.planes.arguments import read_call
+from disco_magic.planes.memory import HOST
 from disco_magic.planes.threads import ThreadPlane
 
 SEAT = Seat(0, (0, 1), 1)
@@ -13,28 +14,28 @@ SEAT = Seat(0, (0, 1), 1)
 
 def test_an_array_is_taken_as_it_is():
     x = np.arange(6.0).reshape(2, 3)
-    array, scalar = as_array("allreduce", x)
+    array, scalar = HOST.read("allreduce", 0, x)
     assert array is x
     assert not scalar
 
 
 @pytest.mark.parametrize("x", [True, 3, 2.5, 1j, np.float16(1), np.array(7)[()]])
 def test_numbers_are_known_as_such(x):
-    array, scalar = as_array("allreduce", x)
+    array, scalar = HOST.read("allreduce", 0, x)
     assert array.shape == ()
     assert scalar
 
 
 @pytest.mark.parametrize("x", [np.arange(12.0).reshape(3, 4).T, np.arange(10)[::3], np.arange(3)[::-1]])
 def test_arrays_with_gaps_are_copied_once_into_c_order(x):
-    array, _ = as_array("allreduce", x)
+    array, _ = HOST.read("allreduce", 0, x)
     assert array.flags.c_contiguous
     assert not np.may_share_memory(array, x)
     np.testing.assert_array_equal(array, x, strict=True)
 
 
 def test_a_zero_dimensional_array_stays_one():
-    array, scalar = as_array("allreduce", np.array(3.0))
+    array, scalar = HOST.read("allreduce", 0, np.array(3.0))
     assert array.shape == ()
     assert not scalar
 
@@ -51,7 +52,7 @@ def test_a_zero_dimensional_array_stays_one():
 )
 def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
     with pytest.raises(UsageMistake, match=text):
-        as_array("allreduce", x)
+        HOST.read("allreduce", 0, x)
 
 
 @pytest.mark.parametrize("root", [-1, 2, 2.0, "0", None])

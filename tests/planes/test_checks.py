@@ -8,6 +8,7 @@ from disco_magic.functions import sites
 from disco_magic.functions.sites import Site
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import verdict
+from disco_magic.planes.memory import HOST
 
 sites.label("<cell 7>", "Cell In[7]")
 X = np.zeros((4, 6), "f4")
@@ -16,7 +17,7 @@ X = np.zeros((4, 6), "f4")
 def calls(*each, line=4):
     members = tuple(range(len(each)))
     return [
-        Call(kind, Seat(worker, members, 1), Site("<cell 7>", line + worker), **facts)
+        Call(kind, Seat(worker, members, 1), Site("<cell 7>", line + worker), HOST, **facts)
         for worker, (kind, facts) in enumerate(each)
     ]
 

@@ -7,7 +7,7 @@ import pytest
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, PlaneMismatch
-from disco_magic.planes import blocks, plans, rendezvous
+from disco_magic.planes import blocks, memory, plans, rendezvous
 from disco_magic.planes.blocks import Mover
 
 
@@ -179,7 +179,7 @@ def test_an_error_in_the_plan_reaches_every_member(make, run, monkeypatch):
     def empty(shape, dtype):
         raise MemoryError("too large")
 
-    monkeypatch.setattr(plans.np, "empty", empty)
+    monkeypatch.setattr(memory.np, "empty", empty)
     outcomes = run(make(3), lambda p, s: p.allreduce(s, 1.0, "sum", None), 1)
     assert [type(outcome) for outcome in outcomes] == [PlaneError] * 3
     assert len({id(outcome) for outcome in outcomes}) == 3

@@ -1,0 +1,54 @@
+"""The host as the place where workers compute: NumPy's arrays, no queue."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.core.device import Device
+from disco_magic.functions.aligned import aligned_empty
+from disco_magic.functions.copies import copy_of
+
+_CPU: Final = Device("cpu")
+
+
+class HostPlace:
+    """A worker on the CPU; implements `disco_magic.core.interfaces.Place`."""
+
+    device = _CPU
+    xp: Any = np
+
+    def enter(self) -> None:
+        """Nothing to prepare."""
+
+    def finish(self) -> None:
+        """What NumPy was asked for is done when it returns."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """See `aligned_empty`."""
+        return aligned_empty(shape, dtype)
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` is an array of NumPy."""
+        return isinstance(value, np.ndarray)
+
+    def adopt(self, value: Any) -> Any:
+        """See `copy_of`."""
+        return copy_of(value)
+
+    def take(self, value: Any) -> Any:
+        """See `copy_of`."""
+        return copy_of(value)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """One copy at memory speed, without the GIL."""
+        np.copyto(target, source)
+
+    def memory(self) -> tuple[int, int] | None:
+        """The host's memory is not the worker's own."""
+        return None
+
+
+HOST: Final = HostPlace()
+"""One for all workers: it holds nothing."""

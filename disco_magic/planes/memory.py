@@ -1,0 +1,164 @@
+"""Where the arrays of a call are: the host's memory here; a GPU's in `device`.
+
+What a plane does with arrays is written once, in `arguments`, `checks`, `plans`; what depends on where they
+are is asked of a `Memory`. Arrays of both kinds have NumPy's attributes: `shape`, `dtype`, `flags`, `nbytes`,
+slices that are views.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.arrays import read_array
+from disco_magic.planes.blocks import Mover
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.planes.blocks import Fold
+    from disco_magic.planes.calls import Call
+    from disco_magic.planes.layout import Expected
+    from disco_magic.planes.meeting import Message
+    from disco_magic.planes.reductions import Reduction
+
+
+class Memory(Protocol):
+    """What planes need to know of arrays that live in one kind of memory.
+
+    Attributes:
+        name: how errors call it.
+        shared: members move parts of large arrays at the same time, each in its own thread.
+    """
+
+    name: str
+    shared: bool
+
+    def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
+        """`x` as a C-contiguous array of native byte order, and whether it was a bare number.
+
+        An array that already is one is taken as it is; everything else is copied once.
+
+        Raises:
+            UsageMistake: it is no array that the worker could bring.
+        """
+
+    def check_out(self, kind: str, worker: int, out: Any) -> Any:
+        """`out` if results can be written to it at all, else UsageMistake."""
+
+    def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
+        """UsageMistake if arrays of that dtype cannot be reduced there."""
+
+    def empty(self, call: Call, expected: Expected) -> Any:
+        """Where the caller of `call` gets its result."""
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """Whether two arrays may share memory, by their bounds."""
+
+    def share(self, a: Any, b: Any) -> bool:
+        """Whether two arrays have an element in common, as far as that can be told quickly."""
+
+    def address(self, array: Any) -> int:
+        """Of its first element."""
+
+    def is_writeable(self, array: Any) -> bool:
+        """Whether results may be written there."""
+
+    def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
+        """Carry out `folds`; by the last member to arrive, while the others wait."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Copy between arrays of the calling worker."""
+
+    def parcel(self, worker: int, array: Any, x: Any) -> Any:
+        """A copy of `array`, what `worker` gave as `x`, that can be sent; itself if it is a copy already."""
+
+    def unpack(self, worker: int, message: Message) -> Any:
+        """What was sent, as an array that the receiver owns."""
+
+
+class HostMemory:
+    """NumPy's arrays."""
+
+    name = "cpu"
+    shared = True
+
+    def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:  # noqa: ARG002 - all workers have the same memory
+        """See `Memory.read`."""
+        if isinstance(x, np.ma.MaskedArray):
+            raise UsageMistake(
+                f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+            )
+        array = read_array(kind, x)
+        if array.dtype.hasobject:
+            what = "None" if x is None else f"{type(x).__name__} (dtype {array.dtype})"
+            raise UsageMistake(
+                f"{kind}: {what} holds Python objects, which the data plane does not carry - expected"
+                f" numbers; convert with np.asarray(x, dtype=...)"
+            )
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if not array.flags.c_contiguous:
+            array = array.copy(order="C")
+        return array, isinstance(x, (bool, int, float, complex, np.generic))
+
+    def check_out(self, kind: str, worker: int, out: Any) -> Any:  # noqa: ARG002 - as above
+        """See `Memory.check_out`."""
+        if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
+            return out
+        raise UsageMistake(f"{kind}: out must be a NumPy array, got {type(out).__name__}")
+
+    def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
+        """Every dtype that has a `Reduction` is reduced here."""
+
+    def empty(self, call: Call, expected: Expected) -> Any:  # noqa: ARG002 - as above
+        """Maps memory and does not touch it: the pages are faulted in by whoever writes them first."""
+        return np.empty(expected.shape, expected.dtype)
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """See `Memory.overlap`."""
+        return np.may_share_memory(a, b)
+
+    def share(self, a: Any, b: Any) -> bool:
+        """See `Memory.share`."""
+        if not np.may_share_memory(a, b):
+            return False
+        try:
+            # Interleaved views (columns of one matrix) are fine and quickly told apart; whatever cannot be
+            # told within this much work is taken to be apart as well.
+            return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
+        except np.exceptions.TooHardError:
+            return False
+
+    def address(self, array: Any) -> int:
+        """See `Memory.address`."""
+        address: int = array.__array_interface__["data"][0]
+        return address
+
+    def is_writeable(self, array: Any) -> bool:
+        """See `Memory.is_writeable`."""
+        return bool(array.flags.writeable)
+
+    def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:  # noqa: ARG002 - as above
+        """On the calling thread."""
+        mover = Mover(reduction)
+        for whole in folds:
+            mover.move(whole)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """See `Memory.copy`."""
+        np.copyto(target, source)
+
+    def parcel(self, worker: int, array: Any, x: Any) -> Any:  # noqa: ARG002 - as above
+        """See `Memory.parcel`."""
+        copied = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)
+        return array if copied else array.copy()
+
+    def unpack(self, worker: int, message: Message) -> Any:  # noqa: ARG002 - as above
+        """The sender's copy becomes the receiver's own."""
+        return message.array[()] if message.scalar else message.array
+
+
+HOST: Final = HostMemory()

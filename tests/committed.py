@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,18 +19,9 @@ TRACES = ("/home/", "/root/", "/tmp/", "site-packages", "\\\\Users", "0x7f")  # 
 
 def execute(notebook: NotebookNode) -> NotebookNode:
     """Execute `notebook` from its first cell to its last, in place, as ``notebooks/`` lies beside it."""
-    from nbclient import NotebookClient
-
+    client_of = runpy.run_path(str(ROOT / "notebooks" / "write.py"))["client_of"]  # a script, in no package
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    client = NotebookClient(
-        notebook,
-        timeout=120,
-        store_widget_state=False,
-        record_timing=False,
-        coalesce_streams=True,
-        resources={"metadata": {"path": str(ROOT / "notebooks")}},
-    )
-    return client.execute(env={**os.environ, "PYTHONPATH": path})
+    return client_of(notebook, ROOT / "notebooks").execute(env={**os.environ, "PYTHONPATH": path})
 
 
 def cell_of(notebook: NotebookNode, part: str) -> NotebookNode:

@@ -1,9 +1,8 @@
-"""What tables show of a value, and how values are compared."""
+"""What tables show of a value, and the fingerprint of what they have looked at."""
 
 from __future__ import annotations
 
 import functools
-import threading
 import types
 
 import numpy as np
@@ -16,18 +15,9 @@ from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.samples import SAMPLE
 from disco_magic.testing.arrays import cupy_array, tensor
 from tests.functions.conftest import without_address
+from tests.functions.values import Touchy
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
-
-
-class Touchy:
-    """Fails when any of its own code runs."""
-
-    def _no(self, *_):
-        raise AssertionError("a user's code ran")
-
-    __repr__ = __str__ = __len__ = __array__ = __hash__ = __eq__ = __iter__ = __getattr__ = _no
-    shape = dtype = nbytes = device = __class__ = property(_no)
 
 
 class TouchyList(list):
@@ -345,88 +335,3 @@ def test_long_texts_that_differ_in_length_differ():
 
 def test_objects_in_an_array_are_not_compared():
     assert describe(np.array([object()])).fingerprint == b""
-
-
-# --- fingerprints ----------------------------------------------------------------------------------
-
-
-def looped(value):
-    loop = [value]
-    loop.append(loop)
-    return loop
-
-
-class Twin:
-    """Shows every value alike."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __repr__(self):
-        return "Twin"
-
-
-class Locked:
-    def __init__(self, name):
-        self.lock = threading.Lock()
-        self.name = name
-
-    def __repr__(self):
-        return f"Locked {self.name}"
-
-
-MAKERS = [
-    lambda v: v,
-    lambda v: np.full(3, v),
-    lambda v: np.full(100_000, v),
-    lambda v: np.array([v], object),
-    np.float64,
-    lambda v: [1, v],
-    lambda v: (v, [v, {"k": v}]),
-    lambda v: {v: 1},
-    lambda v: "text" * v,
-    Twin,
-    Locked,
-    looped,
-]
-
-
-@pytest.mark.parametrize("make", MAKERS, ids=range(len(MAKERS)))
-def test_fingerprints_are_equal_for_equal_values_and_differ_for_others(make):
-    assert fingerprint(make(1)) == fingerprint(make(1))
-    assert fingerprint(make(1)) != fingerprint(make(2))
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        (1, True),
-        (1, 1.0),
-        ("1", b"1"),
-        ([1], (1,)),
-        (np.zeros(4), np.zeros((2, 2))),
-        (np.zeros(2, "f4"), np.zeros(2, "i4")),
-        (np.float32(0), np.zeros((), "f4")),
-        ([[1], [2]], [[1, 2]]),
-        (0.1 + 0.2, 0.3),
-        ("\ud800", "\ud801"),
-    ],
-    ids=repr,
-)
-def test_values_that_look_alike_but_differ_have_other_fingerprints(a, b):
-    assert fingerprint(a) != fingerprint(b)
-
-
-def test_strides_do_not_matter():
-    array = np.arange(6).reshape(2, 3)
-    assert fingerprint(array) == fingerprint(np.asfortranarray(array))
-
-
-def test_a_deep_container_is_compared_to_its_end():
-    def deep(value):
-        for _ in range(100):
-            value = [value]
-        return value
-
-    assert fingerprint(deep(1)) == fingerprint(deep(1))
-    assert fingerprint(deep(1)) != fingerprint(deep(2))

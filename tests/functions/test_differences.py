@@ -12,8 +12,7 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.peek import Stopped, Window, difference_of
 from disco_magic.testing.arrays import cupy_array, tensor
-from tests.functions.test_describe import Touchy
-from tests.functions.test_peek import ALL, NO_NUMBERS, NUMBERS, grid, wherever
+from tests.functions.values import ALL, NO_NUMBERS, NUMBERS, Touchy, grid, wherever
 
 
 def facts(difference):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import types
 
 import numpy as np
@@ -98,3 +99,85 @@ def test_the_gaps_between_the_fields_of_records_are_no_part_of_them():
     one, other = np.zeros(2, dtype), np.zeros(2, dtype)
     other.view("u1")[1] = 7
     assert fingerprint(one) == fingerprint(other)
+
+
+def looped(value):
+    loop = [value]
+    loop.append(loop)
+    return loop
+
+
+class Twin:
+    """Shows every value alike."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Twin"
+
+
+class Locked:
+    def __init__(self, name):
+        self.lock = threading.Lock()
+        self.name = name
+
+    def __repr__(self):
+        return f"Locked {self.name}"
+
+
+MAKERS = [
+    lambda v: v,
+    lambda v: np.full(3, v),
+    lambda v: np.full(100_000, v),
+    lambda v: np.array([v], object),
+    np.float64,
+    lambda v: [1, v],
+    lambda v: (v, [v, {"k": v}]),
+    lambda v: {v: 1},
+    lambda v: "text" * v,
+    Twin,
+    Locked,
+    looped,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=range(len(MAKERS)))
+def test_fingerprints_are_equal_for_equal_values_and_differ_for_others(make):
+    assert fingerprint(make(1)) == fingerprint(make(1))
+    assert fingerprint(make(1)) != fingerprint(make(2))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (1, True),
+        (1, 1.0),
+        ("1", b"1"),
+        ([1], (1,)),
+        (np.zeros(4), np.zeros((2, 2))),
+        (np.zeros(2, "f4"), np.zeros(2, "i4")),
+        (np.float32(0), np.zeros((), "f4")),
+        ([[1], [2]], [[1, 2]]),
+        (0.1 + 0.2, 0.3),
+        ("\ud800", "\ud801"),
+    ],
+    ids=repr,
+)
+def test_values_that_look_alike_but_differ_have_other_fingerprints(a, b):
+    assert fingerprint(a) != fingerprint(b)
+
+
+def test_strides_do_not_matter():
+    array = np.arange(6).reshape(2, 3)
+    assert fingerprint(array) == fingerprint(np.asfortranarray(array))
+
+
+def test_a_deep_container_is_compared_to_its_end():
+    def deep(value):
+        for _ in range(100):
+            value = [value]
+        return value
+
+    assert fingerprint(deep(1)) == fingerprint(deep(1))
+    assert fingerprint(deep(1)) != fingerprint(deep(2))

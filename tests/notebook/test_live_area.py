@@ -8,17 +8,9 @@ from contextvars import ContextVar, copy_context
 import pytest
 
 from disco_magic.notebook.livearea import LiveArea, Row
+from tests.clocks import Clock
 
 where = ContextVar("where", default="nowhere")
-
-
-class Clock:
-    """Time that stands still until it is moved."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 class Recorder:

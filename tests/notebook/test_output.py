@@ -9,16 +9,7 @@ import pytest
 from disco_magic.notebook.bars import BARS
 from disco_magic.notebook.printing import worker_print
 from disco_magic.notebook.streams import current_sink
-
-
-class Clock:
-    """Time that stands still until it is moved."""
-
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
+from tests.clocks import Clock
 
 # --- lines -----------------------------------------------------------------------------------------
 

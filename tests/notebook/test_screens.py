@@ -11,6 +11,7 @@ from disco_magic.notebook.footer import Footer
 from disco_magic.notebook.livearea import Row
 from disco_magic.notebook.outlet import Outlet
 from disco_magic.notebook.screens import NotebookScreen, TerminalScreen, screen_for
+from tests.clocks import Clock
 
 BARS = [Row((0,), "train:  50%|##  | 1/2"), Row((2, 3), "waiting in barrier() for worker 0", status=True)]
 
@@ -192,12 +193,12 @@ def test_lines_on_another_stream_of_the_terminal_come_above_too(terminal):
 
 
 def test_a_flood_of_lines_redraws_the_footer_now_and_then(terminal):
-    clock = [0.0]
-    footer = Footer(lambda: clock[0])
+    clock = Clock()
+    footer = Footer(clock)
     out = []
     footer.show(out.append, ["footer"])
     for step in range(1000):
-        clock[0] = step / 1000
+        clock.now = step / 1000
         footer.above(lambda text: None, "line\n")
     assert 10 <= out.count("footer") <= 21
 

@@ -13,34 +13,9 @@ from disco_magic.errors import UsageMistake
 from disco_magic.notebook.timeline import MOST_BARS, timeline_bundle, timeline_html
 from disco_magic.notebook.timeline_bars import merged
 from disco_magic.session.current import session
+from tests.timelines import BOTH, met, timeline, waiting
 
 SVG = "{http://www.w3.org/2000/svg}"
-BOTH = (0, 1)
-
-
-def timeline(*spans, end_s=10.0, workers=2, whole_from_s=None, dropped=None):
-    return Timeline(
-        session_id=3,
-        num_workers=workers,
-        spans=spans,
-        start_s=0.0,
-        end_s=end_s,
-        whole_from_s=whole_from_s or (0.0,) * workers,
-        dropped=dropped or (0,) * workers,
-        workers=tuple(range(workers)),
-    )
-
-
-def met(worker, start, end, **more):
-    return Span(
-        worker, "collective", "barrier()", start, end, "Cell In[2], line 1", meeting=(BOTH, 7, 1), **more
-    )
-
-
-def waiting(worker, start, end, **more):
-    return Span(worker, "waiting", "barrier()", start, end, "Cell In[2], line 1", "for others", **more)
-
-
 MANY = timeline(
     Span(0, "cell", "Cell In[2]", 0.0, 8.0),
     Span(0, "call", "call f", 8.0, 9.0),

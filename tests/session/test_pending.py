@@ -261,14 +261,7 @@ def test_a_timeout_longer_than_a_look_up_is_waited_for_in_full(monkeypatch):
             looks.append(timeout)
             raise pump.Empty
 
-    class Clock:
-        now = 0.0
-
-        def monotonic(self):
-            Clock.now += 0.1
-            return Clock.now
-
-    monkeypatch.setattr(pump, "time", Clock())
+    monkeypatch.setattr(pump, "time", JumpingClock(0.1))
     with pytest.raises(pump.Empty):
         pump.take(Inbox(), 0.45)
     assert looks == pytest.approx([0.1, 0.1, 0.1, 0.05])

@@ -8,6 +8,7 @@ import pytest
 from disco_magic import stopwatch
 from disco_magic.errors import SessionClosed
 from disco_magic.stopwatch import Stopwatch
+from tests.clocks import Clock
 from tests.session.conftest import until
 
 
@@ -54,16 +55,6 @@ def test_registers_and_their_bytes_are_counted_per_worker(session):
 
 
 # --- time ------------------------------------------------------------------------------------------
-
-
-class Clock:
-    """Stands in for `time.perf_counter`: moves when the test says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from itertools import count
 
 import numpy as np
 import pytest
@@ -12,17 +11,8 @@ import pytest
 from disco_magic import recorder, stopwatch
 from disco_magic.errors import CellError, UsageMistake, WorkerError
 from disco_magic.recorder import KEPT
+from tests.clocks import Clock, ticking
 from tests.session.conftest import cancelled, until
-
-
-class Clock:
-    """Stands in for `time.perf_counter`: moves when the test says so."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -36,9 +26,9 @@ def clock(monkeypatch):
 @pytest.fixture
 def steps(monkeypatch):
     """A clock that moves a second with every look, so that nothing is too short to be kept."""
-    ticks = count(1)
+    clock = ticking()
     for module in (recorder, stopwatch):
-        monkeypatch.setattr(module, "perf_counter", lambda: float(next(ticks)))
+        monkeypatch.setattr(module, "perf_counter", clock)
 
 
 def asleep(session, *workers):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from itertools import count
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from disco_magic.core.messages import Call, Fetch, Kill, Run, Store, Sync
 from disco_magic.core.recorded import ASLEEP
 from disco_magic.functions.cells import compile_cell
 from disco_magic.recorder import SHORT_S, Recorder
+from tests.clocks import Clock, ticking
 
 FACTS = ("allreduce", "float32", (3,), ("sum",), "cell.py", 2)
 
@@ -24,16 +24,6 @@ def describe(command):
 
 def place(filename, line):
     return f"{filename}:{line}"
-
-
-class Clock:
-    """Stands in for `time.perf_counter`."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
@@ -337,9 +327,9 @@ def test_a_thread_that_was_given_up_writes_into_nobodys_record(one, clock):
 @pytest.fixture
 def steps(monkeypatch):
     """A clock that moves a second with every look."""
-    ticks = count(1)
+    clock = ticking()
     for module in (recorder, stopwatch):
-        monkeypatch.setattr(module, "perf_counter", lambda: float(next(ticks)))
+        monkeypatch.setattr(module, "perf_counter", clock)
 
 
 def boom():

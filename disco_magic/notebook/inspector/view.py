@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.words import shape_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -93,6 +95,6 @@ def _found(word: str, row: Row) -> bool:
 
 
 def _text(info: RegisterInfo) -> str:
-    shape = "" if info.shape is None else "\u00d7".join(map(str, info.shape))
-    plain = "" if info.shape is None else "x".join(map(str, info.shape))
+    shape = shape_text(info.shape) if info.shape else ""  # not "0-d": "0" would find it
+    plain = shape.replace("\u00d7", "x")
     return f"{info.type} {info.dtype or ''} {shape} {plain}".lower()

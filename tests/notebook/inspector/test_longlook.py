@@ -33,6 +33,23 @@ def step(share, done):
         raise Stopped("enough")
 
 
+class Endless:
+    """Is made until it is stopped; `inside` is set as soon as that has begun."""
+
+    def __init__(self):
+        self.inside = threading.Event()
+
+    def __call__(self, share):
+        self.inside.set()
+        while True:
+            step(share, 0.1)
+
+
+@pytest.fixture
+def endless():
+    return Endless()
+
+
 def test_it_says_how_far_it_is_and_shows_what_was_made(look, shown):
     bars = []
 
@@ -47,31 +64,17 @@ def test_it_says_how_far_it_is_and_shows_what_was_made(look, shown):
     assert look.box.layout.display == "none"
 
 
-def test_the_button_ends_it(look, shown):
-    inside = threading.Event()
-
-    def make(share):
-        inside.set()
-        while True:
-            step(share, 0.1)
-
-    look.start(make)
-    inside.wait(PATIENCE_S)
+def test_the_button_ends_it(look, shown, endless):
+    look.start(endless)
+    endless.inside.wait(PATIENCE_S)
     look.box.children[1].click()
     assert shown.get(timeout=PATIENCE_S) == READING
     assert shown.get(timeout=PATIENCE_S) == "<div>stopped before all elements were read</div>"
 
 
-def test_the_next_one_replaces_it(look, shown):
-    inside = threading.Event()
-
-    def endless(share):
-        inside.set()
-        while True:
-            step(share, 0.1)
-
+def test_the_next_one_replaces_it(look, shown, endless):
     look.start(endless)
-    inside.wait(PATIENCE_S)
+    endless.inside.wait(PATIENCE_S)
     look.start(lambda share: "second")
     assert [shown.get(timeout=PATIENCE_S) for _ in range(3)] == [READING, READING, "second"]
     assert shown.empty()
@@ -112,15 +115,8 @@ def test_what_cannot_be_stopped_is_left_to_itself_and_shows_nothing(look, shown,
     assert shown.empty()
 
 
-def test_stopping_waits_for_its_thread(look):
-    inside = threading.Event()
-
-    def make(share):
-        inside.set()
-        while True:
-            step(share, 0.1)
-
-    look.start(make)
-    inside.wait(PATIENCE_S)
+def test_stopping_waits_for_its_thread(look, endless):
+    look.start(endless)
+    endless.inside.wait(PATIENCE_S)
     look.stop()
     assert not [thread for thread in threading.enumerate() if thread.name == "disco-long-look"]

@@ -1,0 +1,107 @@
+"""The report of a check: its sentences, its table, its error."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from disco_magic.core.divergence import CheckRow
+from disco_magic.core.report import CheckReport
+from disco_magic.errors import Divergence
+from tests.core.held import DOUBLE, FLOAT, INT, report, value
+
+
+def test_a_report_that_differs_is_false_and_raises_one_sentence_a_table_and_what_to_do():
+    checked = report(*[{"w": FLOAT, "b": FLOAT}] * 3, {"w": DOUBLE, "b": FLOAT})
+    assert not checked
+    assert [row.name for row in checked.differing] == ["w"]
+    with pytest.raises(Divergence) as caught:
+        checked.raise_if_differing()
+    assert caught.value.report is checked
+    assert str(caught.value).split("\n") == [
+        "Cell In[7]: 'w' differs: float32 (3, 4) on workers [0-2], float64 (3, 4) on worker 3",
+        "",
+        "≠ w  dtype  [0-2]  float32 (3, 4)",
+        "            [3]    float64 (3, 4)",
+        "",
+        "No register was changed: session[name].get_all() has the values.",
+        "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "also"), [("a", ""), ("ab", ", and 1 more differs"), ("abc", ", and 2 more differ")]
+)
+def test_the_sentence_tells_the_first_register_and_counts_the_others(names, also):
+    checked = report(dict.fromkeys(names, FLOAT), dict.fromkeys(names, DOUBLE))
+    assert checked.message.split("\n")[0].endswith(f"float64 (3, 4) on worker 1{also}")
+
+
+def test_values_that_differ_come_with_advice_on_marks_and_how_far_they_are_apart():
+    row = CheckRow("w", {0: value("", b"\x01"), 1: value("", b"\x02")}, ((0, 1),), by_value=True, gap="by 3")
+    message = CheckReport("Cell In[7]", (0, 1), (row,)).message
+    assert "`del` drops the mark" in message
+    assert row.lines()[-1] == ("", "", "by 3")
+
+
+def test_a_report_without_differences_is_true_and_raises_nothing():
+    checked = report({"w": FLOAT}, {"w": FLOAT})
+    checked.raise_if_differing()
+    assert checked
+    assert len(checked) == 1
+    assert repr(checked).split("\n") == [
+        "Cell In[7]: [0-1] same type and shape: w",
+        "  w  same  [0-1]  float32 (3, 4)",
+    ]
+
+
+def test_of_hundreds_of_rows_the_error_shows_the_first_twenty_and_the_report_has_all():
+    names = [f"r{number}" for number in range(300)]
+    checked = report(dict.fromkeys(names, FLOAT), dict.fromkeys(names, DOUBLE))
+    with pytest.raises(Divergence) as caught:
+        checked.raise_if_differing()
+    lines = str(caught.value).split("\n")
+    assert lines[0].endswith("and 299 more differ")
+    assert sum(line.startswith("≠ r") for line in lines) == 20
+    assert "... and 280 more: the error's `report` has all of them" in lines
+    assert len(caught.value.report.differing) == 300
+    assert " more: " not in report(dict.fromkeys(names[:20], FLOAT), dict.fromkeys(names[:20], INT)).message
+
+
+def test_a_row_is_found_by_its_name_and_by_its_place_in_the_iteration():
+    checked = report({"a": FLOAT, "b": INT}, {"a": FLOAT, "b": FLOAT})
+    rows = list(checked)
+    assert [checked[place] for place in range(len(checked))] == rows
+    assert [checked[row.name] for row in rows] == rows
+    assert checked[-1] is rows[1]
+    assert checked[:1] == tuple(rows[:1])
+    assert "a" in checked
+    assert rows[0] in checked
+    assert "c" not in checked
+    with pytest.raises(KeyError, match="no row 'c'; there are: a, b"):
+        checked["c"]
+    with pytest.raises(IndexError):
+        checked[2]
+
+
+def test_a_report_of_nothing_says_so():
+    assert repr(report({}, {})) == "Cell In[7]: [0-1] no registers to compare"
+
+
+def test_the_line_that_says_what_agrees_stays_short():
+    names = [f"r{number}" for number in range(9)]
+    checked = report(*[dict.fromkeys(names, INT)] * 2, by_value=["r0"])
+    assert checked.summary == "[0-1] equal: r0; same type and shape: r1, r2, r3, r4, r5, r6 and 2 more"
+
+
+def test_names_that_no_worker_has_have_no_row():
+    with pytest.raises(KeyError):
+        report({"w": FLOAT}, {"w": FLOAT}, names=["w", "gone"])["gone"]
+
+
+def test_the_error_survives_pickling_with_its_report():
+    checked = report({"w": FLOAT}, {"w": DOUBLE})
+    error = Divergence(checked.message, checked)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert (str(again), again.report) == (str(error), checked)

@@ -1,0 +1,259 @@
+"""Which names a cell has bound, which registers are marked, and what a worker tells of them."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.bindings import Watch, deleted_names, stored_names
+from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.functions.divergence import Survey
+from disco_magic.functions.gaps import Sample
+from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
+
+# --- what a cell binds -----------------------------------------------------------------------------
+
+
+def codes(source):
+    return compile_cell(source).codes
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("a = 1; b += 1; c[0] = 1; d.e = 1", {"a", "b"}),
+        ("import os, sys as s; from math import pi", {"os", "s", "pi"}),
+        ("for i in []: pass\nwith f() as g: pass", {"i", "g"}),
+        ("del x", {"x"}),
+        (
+            "def f():\n    global g\n    g = local = 1\n    def h():\n        global k\n        del k",
+            {"f", "g", "k"},
+        ),
+        ("class A:\n    x = 1", {"A"}),
+        ("[y := n for n in range(3)]", {"y"}),
+    ],
+)
+def test_the_code_says_which_names_a_cell_binds(source, names):
+    assert set().union(*map(stored_names, codes(source))) == names
+
+
+def test_names_that_code_unbinds_are_found():
+    assert deleted_names(*codes("a = 1; del b, c[0]")) == {"b"}
+    assert deleted_names(*codes("a = 1")) == set()
+
+
+def bound(before, after, source="0"):
+    namespace = dict(before)
+    watch = Watch(namespace)
+    namespace.clear()
+    namespace.update(after)
+    return watch.bound(codes(source))
+
+
+def test_names_that_hold_another_object_than_before_were_bound():
+    one, other = np.zeros(2), np.zeros(2)
+    assert bound({"a": one, "b": one}, {"a": one, "b": other, "c": 1}) == {"b", "c"}
+    assert bound({"a": one, "n": None}, {"n": None}) == {"a"}
+    assert bound({"_a": 1}, {"_a": 2}) == frozenset()
+
+
+def test_an_array_that_became_none_was_bound():
+    namespace = {"a": np.zeros(2)}
+    watch = Watch(namespace)
+    namespace["a"] = None
+    assert watch.bound(()) == {"a"}
+
+
+def test_names_that_the_code_stores_were_bound_also_with_the_object_of_before():
+    assert bound({"a": 1, "b": 1}, {"a": 1, "b": 1}, "a = 1; gone = 1; del gone") == {"a"}
+
+
+def test_arrays_that_a_cell_replaces_are_not_kept_alive():
+    namespace = {"a": np.zeros(2)}
+    seen = weakref.ref(namespace["a"])
+    watch = Watch(namespace)
+    namespace["a"] = 1
+    gc.collect()
+    assert seen() is None
+    assert watch.bound(()) == {"a"}
+
+
+# --- marks -----------------------------------------------------------------------------------------
+
+
+class Stage:
+    """One worker's cells, marks and registers, in a context of its own."""
+
+    def __init__(self):
+        self.context = WorkerContext(0, Topology(1), None, None, session_id=9998)
+        self.names = new_namespace(self.context, {})
+        self._runner = CellRunner(self.context, self.names)
+        self._apart = contextvars.copy_context()
+
+    def run(self, source):
+        return self._apart.run(self._runner, compile_cell(source), None).value
+
+    def call(self, function):
+        return self._apart.run(lambda: enter_worker(self.context) or function())
+
+    @property
+    def marked(self):
+        return set(self.call(Survey()).marked)
+
+
+@pytest.fixture
+def stage():
+    made = Stage()
+    yield made
+    drop_namespace(made.context, made.names)
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("w = worker.replicated(np.zeros(2))", {"w"}),
+        ("a = b = worker.replicated(3)", {"a", "b"}),
+        ("a, (b, c) = worker.replicated(1, (2, 3))", {"a", "b", "c"}),
+        ("q, r = worker.replicated(*np.linalg.qr(np.eye(2)))", {"q", "r"}),
+        ("n: int = worker.replicated(3)", {"n"}),
+        ("if (n := worker.replicated(3)): pass", {"n"}),
+        ("w = np.zeros(2); worker.replicated(w)", {"w"}),
+        ("p = {}; worker.replicated(p);", {"p"}),
+        ("def f():\n    global g\n    g = worker.replicated(1)\nf()", {"g"}),
+        ("def f():\n    w = worker.replicated(np.zeros(2))\n    return w\nx = f()", {"x"}),
+        ("def f():\n    n = worker.replicated(3)\n    return n\nx = f()", set()),
+        ("class A:\n    w = worker.replicated(np.zeros(2))", set()),
+        ("class A:\n    w = worker.replicated(np.zeros(2))\nx = A.w", {"x"}),
+        ("w = worker.replicated(np.zeros(2)) + 1", set()),
+        ("w = np.zeros(2); _ = worker.replicated(w)", {"w"}),
+        ("w = _w = worker.replicated(np.zeros(2))", {"w"}),
+        ("def f(): return worker.replicated(_kept)\n_kept = np.zeros(2); x = f()", {"x"}),
+    ],
+)
+def test_a_mark_goes_to_the_name_that_the_value_gets(stage, source, names):
+    stage.run(source)
+    assert stage.marked == names
+
+
+def test_a_small_number_marks_no_other_name_that_happens_to_be_equal(stage):
+    stage.run("seed = worker.replicated(0); rank = 0")
+    assert stage.marked == {"seed"}
+
+
+def test_other_names_of_a_value_that_was_marked_as_one_name_are_not_marked(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); x = w")
+    stage.run("x = x + 1")
+    assert stage.marked == {"w"}
+
+
+def test_replicated_returns_its_value_or_a_tuple_of_them(stage):
+    stage.run("w = np.zeros(2)")
+    assert stage.run("worker.replicated(w) is w") is True
+    assert stage.run("worker.replicated(w, w) == (w, w)") is True
+
+
+@pytest.mark.parametrize(
+    "source", ["worker.replicated(3)", "worker.replicated('w');", "x = [worker.replicated(3)]"]
+)
+def test_a_number_that_gets_no_name_cannot_be_marked(stage, source):
+    with pytest.raises(UsageMistake, match=r"write `step = worker.replicated\(step\)`"):
+        stage.run(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("_w = worker.replicated(np.zeros(2))", "_w"),
+        ("_n = worker.replicated(3)", "_n"),
+        ("_w = np.zeros(2); worker.replicated(_w)", "_w"),
+        ("_w = np.zeros(2); x = {'w': worker.replicated(_w)}", "_w"),
+    ],
+)
+def test_a_name_that_is_no_register_cannot_be_marked(stage, source, name):
+    # The mark was lost without a word.
+    with pytest.raises(UsageMistake, match=f"'{name}' begins with an underscore, so it is no register"):
+        stage.run(source)
+
+
+def test_replicated_without_a_value_is_refused(stage):
+    with pytest.raises(UsageMistake, match="needs a value"):
+        stage.run("worker.replicated()")
+
+
+def test_a_mark_survives_what_later_cells_do_to_the_register(stage):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run("w = w - 1")
+    stage.run("w += 1")
+    assert stage.marked == {"w"}
+
+
+def test_a_mark_survives_a_new_value_in_the_same_cell(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); w = w + 1")
+    assert stage.marked == {"w"}
+
+
+@pytest.mark.parametrize("source", ["del w", "del w; w = 1", "globals().pop('w')"])
+def test_del_drops_the_mark_also_if_the_name_is_bound_again(stage, source):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run(source)
+    stage.run("w = np.ones(2)")
+    assert stage.marked == set()
+
+
+def test_a_mark_made_after_del_in_the_same_cell_stays(stage):
+    stage.run("w = worker.replicated(np.zeros(2))")
+    stage.run("del w; w = worker.replicated(np.ones(2))")
+    assert stage.marked == {"w"}
+
+
+def test_a_value_marked_in_a_function_marks_the_name_that_it_gets_later(stage):
+    array = np.zeros(2)
+    stage.call(lambda: stage.context.replicated(array, 3))
+    assert stage.marked == set()
+    stage.names["w"] = array  # what `session["w"] = dref` does
+    stage.run("w = w * 2")
+    assert stage.marked == {"w"}
+
+
+def test_marked_arrays_are_not_kept_alive(stage):
+    array = np.zeros(2)
+    seen = weakref.ref(array)
+    stage.context.marks.add(array)
+    stage.context.marks.add({})
+    del array
+    gc.collect()
+    assert seen() is None
+    stage.run("x = 1")
+    assert not stage.context.marks
+
+
+# --- what a worker is asked ------------------------------------------------------------------------
+
+
+def test_a_survey_digests_marked_registers_only_or_those_that_are_named(stage):
+    stage.run("w = worker.replicated(np.zeros(2)); x = np.zeros(2)")
+
+    def digested(survey):
+        found = stage.call(survey).registers
+        return {name for name, ((_, held), *_) in found.items() if held.digest}
+
+    assert digested(Survey()) == set()
+    assert digested(Survey(values=True)) == {"w"}
+    assert digested(Survey(("x",), values=True)) == {"x"}
+    assert set(stage.call(Survey(("x",))).registers) == {"x"}
+    assert Survey().disco_name == "check registers"
+
+
+def test_a_sample_has_the_elements_of_the_parts_that_were_named(stage):
+    stage.run("w = np.arange(3); p = {'a': np.arange(200_000), 'b': 1}")
+    found = stage.call(Sample(("w", "p['a']", "p['b']", "gone")))
+    assert found["w"].tolist() == [0, 1, 2]
+    assert found["p['a']"].size <= 65_536
+    assert set(found) == {"w", "p['a']"}
+    assert Sample(()).disco_name == "sample registers"

@@ -1,0 +1,228 @@
+"""One register, looked at closely: every face of it."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from disco_magic.notebook.inspector import faces
+from tests.notebook.inspector.user import detail, look_at, message, until
+
+
+def test_nothing_is_looked_at_closely_until_a_register_is_chosen(inspector):
+    assert inspector._detail.html == ""
+    assert inspector._detail._below.layout.display == "none"
+    assert inspector._actions.of_register.layout.display == "none"
+    look_at(inspector, "x")
+    assert inspector._detail._below.layout.display is None
+
+
+@pytest.mark.parametrize("face", ["summary", "heatmap", "histogram", "values", "difference"])
+@pytest.mark.parametrize("name", ["x", "same", "n", "text", "things", "nothing", "cube", "z", "flags"])
+def test_every_face_draws_every_value_or_says_why_not(inspector, session, face, name):
+    session.run(
+        "text = 'abc'; things = [1, object()]; nothing = np.zeros((0, 3)); cube = np.ones((2, 3, 4, 5))\n"
+        "z = np.ones(4) * 1j; flags = np.array([True, False])"
+    )
+    inspector.refresh()
+    look_at(inspector, name, face)
+    until(lambda: name in inspector._detail.html, inspector)
+    assert message(inspector) == ""
+
+
+def test_what_is_no_array_is_shown_by_its_repr_when_asked_for(inspector, session):
+    session.run(
+        "class Odd:\n    asked = 0\n"
+        "    def __repr__(self):\n        Odd.asked += 1\n        return f'<odd {Odd.asked}>'\n"
+        "class Bad:\n    def __repr__(self):\n        raise KeyError('no')\n"
+        "odd, bad, things = Odd(), Bad(), {'a': [1, 2], 'b': list(range(1000))}"
+    )
+    inspector.refresh()
+    look_at(inspector, "things", "values", (0,))
+    until(lambda: "{'a': [1, 2], 'b': [0, 1," in detail(inspector), inspector)
+    assert len(detail(inspector)) < 2000
+    look_at(inspector, "odd", "values", (0,))
+    until(lambda: "<odd 1>" in detail(inspector), inspector)
+    inspector.refresh()
+    assert "<odd 1>" in detail(inspector)
+    inspector._toolbar.refresh.click()
+    until(lambda: "<odd 2>" in detail(inspector), inspector)
+    look_at(inspector, "bad", "values", (0,))
+    until(lambda: "its __repr__ raised KeyError: 'no'" in detail(inspector), inspector)
+
+
+def test_a_face_that_cannot_draw_one_workers_value_draws_the_others(inspector, session):
+    session.run("x = 'text' if worker_id == 1 else x")
+    inspector.refresh()
+    look_at(inspector, "x", "heatmap")
+    assert inspector._detail.html.count("<img") >= 2
+    assert message(inspector) == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "ends", "around"),
+    [
+        ("[-2.0, 1.0]", ("-2", "2"), ("-2", "2")),
+        ("[-0.1, 1.0]", ("-0.1", "1"), ("-1", "1")),
+        ("[1.0, 3.0]", ("0.5", "3"), ("-3", "3")),
+    ],
+)
+def test_values_on_both_sides_of_0_get_a_scale_around_0(inspector, session, values, ends, around):
+    session.run(f"y = np.array({values}) * (1 if worker_id else 0.5)")
+    inspector.refresh()
+    look_at(inspector, "y", "heatmap", ())
+    assert re.search(rf" {ends[0]} [\d.e+-]+ {ends[1]} ", detail(inspector))
+    inspector._detail._scale.value = "symmetric around 0"
+    assert re.search(rf" {around[0]} 0 {around[1]} ", detail(inspector))
+
+
+def test_workers_of_different_shapes_are_not_compared(inspector, session):
+    session.run("y = np.zeros((2, 3) if worker_id else (2, 2))")
+    inspector.refresh()
+    look_at(inspector, "y", "difference", (1, 0))
+    assert "shape" in detail(inspector)
+    assert message(inspector) == ""
+
+
+@pytest.mark.parametrize("face", ["heatmap", "values"])
+def test_a_worker_with_another_shape_gets_its_picture(inspector, session, face):
+    session.run("w = np.ones((8, 4) if worker_id == 1 else (4, 8))")
+    inspector.refresh()
+    look_at(inspector, "w", face, (1,))
+    assert "does not fit" not in detail(inspector)
+    look_at(inspector, "w", face)
+    assert "does not fit" not in detail(inspector)
+    inspector._detail._slices.rows.value = (2, 4)
+    inspector._detail._slices.columns.value = (5, 8)
+    inspector._detail.face.value = "Heat map"
+    assert "does not fit into shape (8, 4)" in detail(inspector)  # what was narrowed is meant
+
+
+def test_sliders_offer_the_axes_of_the_register(inspector, session):
+    session.run("cube = np.arange(120.0).reshape(2, 3, 4, 5)")
+    inspector.refresh()
+    look_at(inspector, "cube", "values")
+    picker = inspector._detail._slices
+    assert [slider.max for slider in picker.further if slider.layout.display is None] == [1, 2]
+    assert "119" not in detail(inspector)
+    picker.further[0].value, picker.further[1].value = 1, 2
+    assert "119" in detail(inspector)
+    picker.rows.value = (1, 2)
+    assert "105" in detail(inspector)
+    assert "119" not in detail(inspector)
+
+
+def test_any_two_axes_can_be_shown_in_either_order(inspector, session):
+    session.run("cube = np.arange(120.0).reshape(2, 3, 4, 5)")
+    inspector.refresh()
+    look_at(inspector, "cube", "values", (0,))
+    picker = inspector._detail._slices
+    assert picker.axes.value == (2, 3)
+    picker.axes.value = (1, 0)
+    assert [slider.description for slider in picker.further if slider.layout.display is None] == [
+        "axis 2",
+        "axis 3",
+    ]
+    assert (picker.rows.value, picker.columns.value) == ((0, 3), (0, 2))
+    head, _, cells = detail(inspector).partition(" | | | ")
+    assert head == "| cube on [0]: 2\u00d73\u00d74\u00d75"
+    assert cells == "0 | 1 | | 0 | 0.0 | 60.0 | | 1 | 20.0 | 80.0 | | 2 | 40.0 | 100.0"
+    picker.further[1].value = 4
+    assert "104" in detail(inspector)
+
+
+def test_a_row_is_shown_of_an_array_with_one_axis_and_an_element_of_one_with_none(inspector, session):
+    session.run("line = np.arange(3.0); dot = np.array(5.0)")
+    inspector.refresh()
+    for name, element in (("line", "2"), ("dot", "5")):
+        look_at(inspector, name, "values", (0,))
+        assert element in detail(inspector)
+        assert inspector._detail._slices.axes.layout.display == "none"
+
+
+def test_where_the_sliders_are_stays_while_the_shape_stays(inspector, session):
+    look_at(inspector, "x", "values", (0,))
+    inspector._detail._slices.columns.value = (2, 4)
+    session.run("x += 100")
+    inspector.refresh()
+    assert inspector._detail._slices.columns.value == (2, 4)
+    assert "102" in detail(inspector)
+    session.run("x = np.zeros((2, 2))")
+    inspector.refresh()
+    assert inspector._detail._slices.columns.value == (0, 2)
+
+
+def test_the_difference_of_two_workers_says_how_much_and_where(inspector, session):
+    session.run("x = np.zeros((3, 4)); x[2, 1] = 5 * worker_id")
+    inspector.refresh()
+    look_at(inspector, "x", "difference", (2, 0))
+    assert "(2, 1)" in detail(inspector)
+    assert "10" in detail(inspector)
+    inspector._detail._other.value = 2
+    assert "choose two different workers" in detail(inspector)
+
+
+def test_the_worker_that_differs_is_compared_with_one_that_does_not(inspector, session):
+    session.run("y = np.full(3, worker_id == 1)")
+    inspector.refresh()
+    look_at(inspector, "y", "difference")
+    assert (inspector._detail._one.value, inspector._detail._other.value) == (1, 0)
+    look_at(inspector, "x", "difference")
+    assert (inspector._detail._one.value, inspector._detail._other.value) == (1, 0)
+    look_at(inspector, "y", "difference", (2, 1))
+    assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 1)
+
+
+def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(inspector, session):
+    session.run("large = np.zeros(200_001); large[-1] = 7 + worker_id")
+    inspector.refresh()
+    look_at(inspector, "large")
+    assert "a sample of 65,536" in detail(inspector)
+    inspector._detail._exact.click()
+    until(lambda: "200,001" in detail(inspector), inspector)
+    assert "| [2] | 0 | " in detail(inspector)
+    assert "| 9 |" in detail(inspector)
+    inspector.refresh()
+    assert "200,001" in detail(inspector)
+    inspector._toolbar.refresh.click()
+    assert "a sample of 65,536" in detail(inspector)
+
+
+def test_large_arrays_are_compared_in_a_thread_and_only_when_asked(inspector, session, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.inspector.detail.AT_ONCE", 50)
+    compared = []
+    real = faces.difference_of
+    monkeypatch.setattr(
+        faces,
+        "difference_of",
+        lambda *given, **named: compared.append(threading.current_thread().name) or real(*given, **named),
+    )
+    look_at(inspector, "x", "difference", (2, 0))
+    until(lambda: "elements differ" in detail(inspector), inspector)
+    inspector.refresh()
+    inspector.refresh()
+    assert compared == ["disco-long-look"]
+    assert "elements differ" in detail(inspector)
+    inspector._toolbar.refresh.click()
+    until(lambda: "elements differ" in detail(inspector), inspector)
+    assert len(compared) == 2
+
+
+def test_only_the_controls_that_a_face_has_use_for_are_shown(inspector):
+    look_at(inspector, "x", "summary")
+    controls = inspector._detail._controls
+    assert [name for name, control in controls.items() if control.layout.display is None] == ["exact"]
+    inspector._detail.face.value = "Difference"
+    shown = {name for name, control in controls.items() if control.layout.display is None}
+    assert shown == {"one", "other", "slice"}
+
+
+def test_a_register_that_is_gone_is_not_looked_at_any_more(inspector, session):
+    look_at(inspector, "x")
+    del session["x"]
+    session.sync_all()
+    inspector.refresh()
+    assert inspector._detail.name == ""
+    assert detail(inspector) == ""

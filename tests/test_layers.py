@@ -21,6 +21,7 @@ LAYERS = [
     ["core"],
     ["recorder", "stopwatch"],
     ["functions", "injection"],
+    ["devices"],
     ["channels", "planes", "lane"],
     ["ending"],
     ["serving"],
@@ -34,7 +35,7 @@ HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "traitlets"}
 # What only these files may import, besides the standard library.
 HOMES = {
-    "cupy": {"planes/device.py", "planes/nccl.py"},
+    "cupy": {"devices/find.py"},
     "mpi4py": {"planes/mpi.py", "launchers/mpi.py"},
     "tvm": {"functions/tvm_modules.py"},
     "tvm_ffi": {"functions/tvm_modules.py"},

@@ -156,8 +156,11 @@ class Place(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """An array that nothing was written to."""
 
-    def holds(self, value: Any) -> bool:
-        """Whether `value` is an array of `xp`."""
+    def read(self, value: Any) -> Any | None:
+        """`value` as an array of `xp`, without a copy, if its elements are on a device of this kind.
+
+        None if they are not; for the host's place always, where NumPy reads what it can.
+        """
 
     def adopt(self, value: Any) -> Any:
         """A copy of a controller's value for this worker; arrays of numbers become arrays of `xp`."""

@@ -48,3 +48,8 @@ def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 worker``, ``4 workers``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -11,6 +11,8 @@ from disco_magic.errors import UsageMistake, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from disco_magic.core.interfaces import Place
+
 # NumPy reads these by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
@@ -30,12 +32,17 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         ) from error
 
 
-def read_early(kind: str, x: Any) -> Any:
+def read_early(kind: str, x: Any, place: Place) -> Any:
     """`x`, read if that may run code of its class; arrays, numbers and None as they are.
+
+    Arrays on the device of the worker's `place` are taken as that place reads them.
 
     Before a plane call, in which nothing is injected: an endless `__array__` could not be interrupted there.
     """
     if issubclass(type(x), _PLAIN):
         return x
+    near = place.read(x)
+    if near is not None:
+        return near
     array = read_array(kind, x)
     return x if array.dtype.hasobject else array  # what is no array is refused by its own name

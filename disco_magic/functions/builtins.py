@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.core.device import Device
 from disco_magic.core.device import device as device_of
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
-from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import register_func
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from disco_magic.core.device import Device
 
 Array = np.ndarray[Any, Any]
 
@@ -63,18 +64,24 @@ def empty(
     With `worker0_only` the first worker of each group gets one, without `in_group` worker 0 alone, and the
     others None. Raises UsageMistake for a device that the worker has not got.
     """
+    place = worker().place
     if device is not None:
-        check_device(device)
+        check_device(device, (place.device,))
+        if device_of(device) == HOST.device:
+            place = HOST
     if worker0_only and _rank(in_group=in_group):
         return None
-    return aligned_empty(tuple(shape), dtype)
+    return place.empty(tuple(shape), dtype)  # type: ignore[no-any-return]  # NumPy's or cupy's
 
 
-def check_device(device: str | Device) -> None:
-    """Raise UsageMistake if thread workers cannot have arrays there."""
+def check_device(device: str | Device, there: Sequence[Device]) -> None:
+    """Raise UsageMistake if workers whose devices are `there` cannot have arrays on `device`."""
     wanted = device_of(device)
-    if wanted != Device("cpu"):
-        raise UsageMistake(f"empty: device '{wanted}' is not there; thread workers without a GPU have 'cpu'")
+    if wanted == HOST.device or wanted in there:
+        return
+    gpus = [f"'{each}'" for each in there if each != HOST.device]
+    have = f"the workers have {', '.join(gpus)} and 'cpu'" if gpus else "workers without a GPU have 'cpu'"
+    raise UsageMistake(f"empty: device '{wanted}' is not there; {have}")
 
 
 @register_func("runtime.disco.allreduce")
@@ -123,7 +130,7 @@ def allgather(
     if not _is_given(dst, into):
         return me.allgather(src, in_group=in_group)
     target = _filled("allgather", dst, np.size(src) * _size(in_group=in_group))
-    return _into("allgather", target, me.allgather(np.ravel(src), in_group=in_group))
+    return _into("allgather", target, me.allgather(_flat(src), in_group=in_group))
 
 
 @register_func("runtime.disco.gather_to_worker0")
@@ -138,10 +145,11 @@ def gather_to_worker0(
     if not _is_given(dst, into):
         return me.gather(src, in_group=in_group)
     if _rank(in_group=in_group):
-        me.gather(np.ravel(src), in_group=in_group)
+        me.gather(_flat(src), in_group=in_group)
         return dst
     target = _filled("gather_to_worker0", dst, np.size(src) * _size(in_group=in_group))
-    return _into("gather_to_worker0", target, np.asarray(me.gather(np.ravel(src), in_group=in_group)))
+    joined: Any = me.gather(_flat(src), in_group=in_group)
+    return _into("gather_to_worker0", target, joined)
 
 
 @register_func("runtime.disco.scatter_from_worker0")
@@ -177,13 +185,18 @@ def scatter_from_worker0(
 
 def _flat_parts(src: Array, dst: Array | None, size: int) -> Array:
     if dst is not None:
-        _same_count("scatter_from_worker0", np.size(src), dst, times=size)
-    elif np.ndim(src) == 0 or src.shape[0] != size:
+        _same_count("scatter_from_worker0", src.size, dst, times=size)
+    elif not src.shape or src.shape[0] != size:
         raise PlaneMismatch(
-            f"scatter: the array has shape {np.shape(src)}, expected a first axis of length {size}, "
+            f"scatter: the array has shape {src.shape}, expected a first axis of length {size}, "
             "one part per worker; reshape it or pass a destination"
         )
-    return np.ascontiguousarray(src).reshape(size, -1)
+    return src.reshape(size, -1)
+
+
+def _flat(src: Any) -> Any:
+    """In C order, as an array of its own library."""
+    return src.reshape(-1) if hasattr(src, "reshape") else np.ravel(src)
 
 
 def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-state, always named here
@@ -216,9 +229,9 @@ def _into(verb: str, dst: Array, values: Array) -> Array:
     _same_count(verb, values.size, dst)  # the others' arrays may have another size than the own
     if dst.dtype != values.dtype:
         raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
-    if not dst.flags.writeable:
+    if not getattr(dst.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
-    np.copyto(dst, values.reshape(dst.shape))
+    worker().place.copy(dst, values.reshape(dst.shape))
     return dst
 
 
@@ -233,17 +246,19 @@ def _rank(*, in_group: bool) -> int:
 
 
 def copy_array(dst: Array, src: Array) -> None:
-    """Copy between a register and a host array of the same shape and dtype, without a detour.
+    """Copy between a register, on the host or the worker's GPU, and a host array of the same shape and dtype.
 
     Raises:
         UsageMistake: shape or dtype differ, or one of them is no array; nothing was written.
     """
+    place = worker().place
     for what, value in (("destination", dst), ("source", src)):
-        if not isinstance(value, np.ndarray):
-            raise UsageMistake(f"copy: the {what} is {type(value).__name__}, expected a NumPy array")
+        if not isinstance(value, np.ndarray | place.xp.ndarray):
+            library = "NumPy" if place is HOST else f"NumPy or {place.xp.__name__}"
+            raise UsageMistake(f"copy: the {what} is {type(value).__name__}, expected an array of {library}")
     if dst.shape != src.shape or dst.dtype != src.dtype:
         raise UsageMistake(
             f"copy: the destination is {dst.dtype} {dst.shape}, the source {src.dtype} {src.shape}; "
             "they must be equal"
         )
-    np.copyto(dst, src)
+    place.copy(dst, src)

@@ -10,10 +10,11 @@ import numpy as np
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake, class_name
 from disco_magic.functions.arrays import read_early
+from disco_magic.functions.kinds import home_of
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Place, Plane
     from disco_magic.core.recorded import Facts
     from disco_magic.functions.context import Guard, Topology
 
@@ -36,7 +37,8 @@ def _facts(verb: str, arguments: tuple[Any, ...]) -> Facts:
         return verb, "", "", arguments[:1], code, frame.f_lasti
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
-    if type(x) is np.ndarray:
+    kind = type(x)
+    if kind is np.ndarray or (class_name(x) == "ndarray" and home_of(kind) == "cupy"):
         return verb, x.dtype, x.shape, rest, code, frame.f_lasti
     return verb, "no array" if x is None else class_name(x), "", rest, code, frame.f_lasti
 
@@ -63,8 +65,9 @@ class Collectives:
     Small arrays cost the waking of the members, 20-40 us each (2 cores); big ones what the verb says.
     """
 
-    def __init__(self, worker: int, topology: Topology, plane: Plane, guard: Guard) -> None:
+    def __init__(self, worker: int, topology: Topology, plane: Plane, guard: Guard, place: Place) -> None:
         self.id = worker
+        self.place = place
         self.num_workers = topology.num_workers
         self.num_groups = topology.num_groups
         self.group_size = topology.group_size
@@ -78,7 +81,7 @@ class Collectives:
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
         if arguments and verb != "recv":
-            arguments = (read_early(verb, arguments[0]), *arguments[1:])
+            arguments = (read_early(verb, arguments[0], self.place), *arguments[1:])
         facts = _facts(verb, arguments)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left

@@ -90,8 +90,7 @@ class WorkerContext(Collectives):
         session_id: int = 0,
         place: Place = HOST,
     ) -> None:
-        super().__init__(worker, topology, plane, guard)
-        self.place = place
+        super().__init__(worker, topology, plane, guard, place)
         self.device = str(place.device)
         self.xp = place.xp
         self.session_id = session_id

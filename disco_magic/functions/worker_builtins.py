@@ -120,7 +120,7 @@ def _into(dst: Array | None, values: Array, sender: str) -> Array:
             f"worker {worker().id} received {values.dtype} {values.shape} from {sender}, but the destination "
             f"is {here}; expected an array of that dtype and as many elements"
         )
-    dst[...] = values.reshape(dst.shape)
+    worker().place.copy(dst, values.reshape(dst.shape))
     return dst
 
 

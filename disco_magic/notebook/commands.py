@@ -10,6 +10,7 @@ from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.options import OUT, command_parsers, overview
+from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def perform(front: Front, line: str) -> Any:
 def _start(front: Front, options: Namespace) -> None:
     running = front.sessions.find()
     if running is None:
-        front.sessions.start(front.settings, options.workers, options.groups, options.ccl, options.kind)
+        front.sessions.start(front.settings, Wanted(*(getattr(options, name) for name in Wanted._fields)))
     else:
         front.sessions.say(
             f"{running!r} is running already, with its registers; %disco restart gives it new workers and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from disco_magic.notebook.magics import DiscoMagics
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.session import Session
+
+
+class Wanted(NamedTuple):
+    """What ``%disco start`` was told; None: as configured."""
+
+    workers: int | None = None
+    groups: int | None = None
+    kind: str | None = None
+    ccl: str | None = None
+    devices: str | None = None
+
+
+_NOTHING: Final = Wanted()
 
 
 class SessionKeeper:
@@ -51,32 +64,31 @@ class SessionKeeper:
         session = self.find()
         return self.start(settings) if session is None else session  # one without registers is falsy
 
-    def start(
-        self,
-        settings: DiscoMagics,
-        workers: int | None = None,
-        groups: int | None = None,
-        ccl: str | None = None,
-        kind: str | None = None,
-    ) -> Session:
+    def start(self, settings: DiscoMagics, wanted: Wanted = _NOTHING) -> Session:
         """Start a session and say so in one line, once every worker has answered.
 
         Raises:
-            UsageMistake: numbers, kind or data plane are impossible; nothing was started.
+            UsageMistake: numbers, kind, devices or data plane are impossible; nothing was started.
+            PlaneUnavailable, MissingDependency: GPUs were asked for that cannot be used.
         """
         began = time.perf_counter()
-        from disco_magic.session.config import ThreadedSession, choose_plane
+        from disco_magic.session.config import ThreadedSession, check_plane
 
-        plane_name = choose_plane(kind or settings.kind, ccl or settings.ccl)
+        plane = wanted.ccl or settings.ccl
+        check_plane(wanted.kind or settings.kind, plane)
+        # Of arrays on the CPU: then it does not matter which GPUs there are.
+        where = wanted.devices or ("cpu" if plane == "threads" else settings.devices)
         session = ThreadedSession(
-            settings.workers if workers is None else workers,
-            settings.groups if groups is None else groups,
-            ccl=plane_name,
+            settings.workers_for(where, plane) if wanted.workers is None else wanted.workers,
+            settings.groups if wanted.groups is None else wanted.groups,
+            ccl=plane,
+            devices=where,
             extras=cell_extras,
         )
         self._own = session
         session.sync_all()
-        self.say(f"{session!r} \u00b7 {time.perf_counter() - began:.2f} s")
+        why = f" ({session.why})" if session.devices and session.why else ""
+        self.say(f"{session!r}{why} \u00b7 {time.perf_counter() - began:.2f} s")
         return session
 
     def close(self) -> None:

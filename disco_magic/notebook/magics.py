@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Enum, Float, Int
+from traitlets import Enum, Float, Int, Unicode, observe
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.commands import perform
@@ -24,7 +24,13 @@ class DiscoMagics(Magics):
     workers = Int(4, min=1, help="Workers of the session that the first %%disco starts.").tag(config=True)
     groups = Int(1, min=1, help="Groups of equal size that they form.").tag(config=True)
     kind = Enum(["threads"], "threads", help="What the workers are.").tag(config=True)
-    ccl = Enum(["auto", "threads"], "auto", help="What carries collectives.").tag(config=True)
+    ccl = Enum(["auto", "threads", "device", "nccl"], "auto", help="What carries collectives.").tag(
+        config=True
+    )
+    devices = Unicode(
+        "auto",
+        help="Each worker's GPU, as in 0,1 or 0,0; auto: one worker per GPU, if there are any; cpu: none.",
+    ).tag(config=True)
     output = Enum(MODES, "live", help="How cells show output, as --output does.").tag(config=True)
     progress_after = Float(
         1.0,
@@ -34,6 +40,21 @@ class DiscoMagics(Magics):
     ).tag(config=True)
 
     front: Front
+    _workers_chosen = False
+
+    @observe("workers")
+    def _workers_were_chosen(self, _: object) -> None:
+        self._workers_chosen = True
+
+    def workers_for(self, devices: str, ccl: str) -> int | None:
+        """How many workers a session without -n gets; None: as many as there are devices."""
+        if devices not in ("auto", "cpu"):
+            return None
+        if self._workers_chosen or devices == "cpu":
+            return self.workers
+        from disco_magic.devices.find import count_gpus
+
+        return None if count_gpus() and ccl != "device" else self.workers
 
     @no_var_expand
     @line_cell_magic

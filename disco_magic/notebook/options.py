@@ -168,7 +168,14 @@ def command_parsers() -> dict[str, OptionParser]:
     start.add_argument("-n", "--workers", type=int, metavar="N", help="how many workers")
     start.add_argument("--groups", type=int, metavar="G", help="how many groups of equal size they form")
     start.add_argument("--kind", choices=["threads"], help="what the workers are")
-    start.add_argument("--ccl", choices=["auto", "threads"], help="what carries collectives")
+    start.add_argument(
+        "--ccl", choices=["auto", "threads", "device", "nccl"], help="what carries collectives"
+    )
+    start.add_argument(
+        "--devices",
+        metavar="DEVICES",
+        help="each worker's GPU: 0,1 or 0,0,0,0 for four on one; auto: GPUs if there are any; cpu: none",
+    )
     rm = _command("rm", "Unbind registers on every worker, or free the values that a result keeps there.")
     rm.add_argument(
         "names",

@@ -134,13 +134,14 @@ class Meeting:
 
 
 class Message(NamedTuple):
-    """An array on its way: the sender's copy, which becomes the receiver's own."""
+    """An array on its way: the sender's copy; `memory` makes it the receiver's own, with the `token`."""
 
     array: NDArray[Any]
     scalar: bool
     source: int
     site: Site
     memory: Memory
+    token: Any
 
     def describe(self) -> str:
         """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""

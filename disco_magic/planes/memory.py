@@ -72,8 +72,8 @@ class Memory(Protocol):
     def copy(self, target: Any, source: Any) -> None:
         """Copy between arrays of the calling worker."""
 
-    def parcel(self, worker: int, array: Any, x: Any) -> Any:
-        """A copy of `array`, what `worker` gave as `x`, that can be sent; itself if it is a copy already."""
+    def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Any]:
+        """A copy of `array`, what `worker` gave as `x`, that can be sent, and what `unpack` needs with it."""
 
     def unpack(self, worker: int, message: Message) -> Any:
         """What was sent, as an array that the receiver owns."""
@@ -151,10 +151,10 @@ class HostMemory:
         """See `Memory.copy`."""
         np.copyto(target, source)
 
-    def parcel(self, worker: int, array: Any, x: Any) -> Any:  # noqa: ARG002 - as above
+    def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Any]:  # noqa: ARG002 - as above
         """See `Memory.parcel`."""
         copied = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)
-        return array if copied else array.copy()
+        return array if copied else array.copy(), None
 
     def unpack(self, worker: int, message: Message) -> Any:  # noqa: ARG002 - as above
         """The sender's copy becomes the receiver's own."""

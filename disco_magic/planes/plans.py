@@ -12,7 +12,7 @@ Every verb comes down to folds: these sources, reduced or one of them copied, to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
 from disco_magic.planes.calls import REDUCING
@@ -34,8 +34,26 @@ if TYPE_CHECKING:
 _IN_PLACE = frozenset({"allreduce", "reduce", "broadcast"})
 
 
-class Plan:
-    """Folds and targets of one collective.
+class Plan(Protocol):
+    """What is to be done for one collective.
+
+    Attributes:
+        shared: members take pieces of it, if it is large: it is a `FoldPlan`.
+        nbytes: bytes read and written.
+    """
+
+    shared: bool
+    nbytes: int
+
+    def run(self) -> None:
+        """Do everything that one member can do for all; by the last one to arrive."""
+
+    def result(self, rank: int) -> Any:
+        """What the member of `rank` gets; to be called by that member, after everything was done."""
+
+
+class FoldPlan:
+    """Folds and targets of one collective in memory that all members reach.
 
     Results are allocated here, by the last member to arrive, because some shapes are known only now. That
     maps memory and does not touch it: the pages are faulted in by whoever writes them first.
@@ -90,14 +108,14 @@ def _targets(calls: Sequence[Call]) -> Targets:
     for call, expected in zip(calls, results(calls), strict=True):
         if expected is None:
             targets.append(None)
-        elif call.out is not None and _usable(call.out, calls):
+        elif call.out is not None and usable(call.out, calls):
             targets.append(call.out)
         else:
             targets.append(giver(calls).memory.empty(call, expected))
     return targets
 
 
-def _usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
+def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
     """Whether results may be written straight to `out`; otherwise they go through memory of our own.
 
     It has to be contiguous and must not overlap what some member still reads, except in place. Bounds of

@@ -18,12 +18,15 @@ from disco_magic.errors import PlaneError, PlaneMismatch, class_name, words
 from disco_magic.planes.blocks import Mover
 from disco_magic.planes.checks import verdict
 from disco_magic.planes.meeting import Meeting, Verdict
-from disco_magic.planes.plans import Plan
+from disco_magic.planes.plans import FoldPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from disco_magic.planes.blocks import Fold
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
+    from disco_magic.planes.plans import Plan
 
     Key = tuple[tuple[int, ...], int, int]
 
@@ -46,10 +49,12 @@ class Rendezvous:
     Args:
         board: the bookkeeping of the plane.
         num_workers: number of workers.
+        plan: what is to be done for calls that fit together.
     """
 
-    def __init__(self, board: Board, num_workers: int) -> None:
+    def __init__(self, board: Board, num_workers: int, plan: Callable[[list[Call]], Plan] = FoldPlan) -> None:
         self._board = board
+        self._plan = plan
         self._meetings: dict[Key, Meeting] = {}
         self._workers = num_workers
         # worker -> (scope, collectives made in it by communicator)
@@ -149,8 +154,13 @@ class Rendezvous:
             if text is not None:
                 meeting.verdict = Verdict(PlaneMismatch, text)
             else:
-                plan = meeting.plan = Plan(calls)
-                if plan.shared and plan.nbytes > ALONE_NBYTES and len(calls) > 1:
+                plan = meeting.plan = self._plan(calls)
+                if (
+                    isinstance(plan, FoldPlan)
+                    and plan.shared
+                    and plan.nbytes > ALONE_NBYTES
+                    and len(calls) > 1
+                ):
                     self._share(meeting, plan, call)
                     return
                 plan.run()
@@ -163,7 +173,7 @@ class Rendezvous:
                 with self._board.lock:
                     self._board.wake(meeting)
 
-    def _share(self, meeting: Meeting, plan: Plan, call: Call) -> None:
+    def _share(self, meeting: Meeting, plan: FoldPlan, call: Call) -> None:
         """Cut the plan into pieces and wake helpers: at most one per piece, and two per core.
 
         On idle cores, one helper each moves as fast as more (measured: 2 and 4 threads on 2 cores are
@@ -189,7 +199,7 @@ class Rendezvous:
         """
         plan, pieces = meeting.plan, meeting.pieces
         with self._board.lock:
-            if meeting.moved or plan is None or pieces is None:
+            if meeting.moved or not isinstance(plan, FoldPlan) or pieces is None:
                 return
             meeting.busy += 1
         try:
@@ -217,7 +227,7 @@ class Rendezvous:
         board.sleep(call)
 
 
-def _move(plan: Plan, pieces: deque[Fold]) -> None:
+def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
     mover = Mover(plan.reduction)
     while True:
         try:

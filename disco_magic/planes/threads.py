@@ -24,6 +24,7 @@ from disco_magic.planes.layout import Expected
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.meeting import Message
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.plans import FoldPlan
 from disco_magic.planes.rendezvous import Rendezvous
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
+    from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.memory import Memory
+    from disco_magic.planes.plans import Plan
 
 
 class ThreadPlane:
@@ -54,12 +57,12 @@ class ThreadPlane:
 
     name = "threads"
 
-    def __init__(self, num_workers: int) -> None:
+    def __init__(self, num_workers: int, *, plan: Callable[[list[Call]], Plan] = FoldPlan) -> None:
         if operator.index(num_workers) < 1:
             raise UsageMistake(f"a plane needs at least 1 worker, got {num_workers}")
         self.num_workers = num_workers
         self._board = Board(num_workers)
-        self._rendezvous = Rendezvous(self._board, num_workers)
+        self._rendezvous = Rendezvous(self._board, num_workers, plan)
         self._mailbox = Mailbox(self._board, num_workers)
         self.left: list[int] = self._board.left
         self.waiting: dict[int, Any] = self._board.waiting
@@ -170,9 +173,12 @@ class ThreadPlane:
         memory = self.memory_of(seat.worker, given.get("out") if x is None else x)
         return read_call(kind, seat, x, **given, memory=memory)
 
-    def _collective(self, call: Call) -> Any:
+    def _meet(self, call: Call) -> Meeting:
         join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
-        plan = join(call).plan
+        return join(call)
+
+    def _collective(self, call: Call) -> Any:
+        plan = self._meet(call).plan
         return None if plan is None else plan.result(call.seat.rank)
 
     # --- point to point ------------------------------------------------------------------------------
@@ -183,8 +189,9 @@ class ThreadPlane:
         memory = self.memory_of(seat.worker, x)
         array, scalar = memory.read("send", seat.worker, x)
         call = Call("send", seat, call_site(), memory)
-        copy = memory.parcel(seat.worker, array, x)
-        self._mailbox.post(call, Message(copy, scalar, seat.worker, call.site, memory), receiver)
+        copy, token = memory.parcel(seat.worker, array, x)
+        message = Message(copy, scalar, seat.worker, call.site, memory, token)
+        self._mailbox.post(call, message, receiver)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""

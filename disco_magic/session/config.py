@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake
+from disco_magic.devices import find
+from disco_magic.errors import UsageMistake, ranges
 from disco_magic.functions.context import Topology
+from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.session.dispatch import MAX_OUTSTANDING
+from disco_magic.session.equipment import choose
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from disco_magic.core.interfaces import Launcher, Plane
+    from disco_magic.core.interfaces import Launcher, Place, Plane
     from disco_magic.serving import Extras
 
 
@@ -24,19 +27,35 @@ class Combination:
     """A row of the table: what a kind of session and a data plane are made of.
 
     Attributes:
-        device: where the workers' arrays live.
-        plane: makes the data plane for a number of workers.
+        plane: makes the data plane for workers at these places, in these groups.
         launcher: makes the launcher on that plane.
     """
 
-    device: str
-    plane: Callable[[int], Plane]
+    plane: Callable[[Sequence[Any], Topology], Plane]
     launcher: Callable[..., Launcher]
 
 
-# (kind of session, data plane) -> what goes together; of a kind's planes the first is its own choice.
+def _threads(places: Sequence[Any], _: Topology) -> Plane:
+    return ThreadPlane(len(places))
+
+
+def _device(places: Sequence[Any], _: Topology) -> Plane:
+    from disco_magic.planes.device import DevicePlane
+
+    return DevicePlane(places)
+
+
+def _nccl(places: Sequence[Any], topology: Topology) -> Plane:
+    from disco_magic.planes.nccl import NcclPlane
+
+    return NcclPlane(places, [topology.members(group) for group in range(topology.num_groups)])
+
+
+# (kind of session, data plane) -> what goes together.
 COMBINATIONS: dict[tuple[str, str], Combination] = {
-    ("threads", "threads"): Combination("cpu", ThreadPlane, ThreadLauncher),
+    ("threads", "threads"): Combination(_threads, ThreadLauncher),
+    ("threads", "device"): Combination(_device, ThreadLauncher),
+    ("threads", "nccl"): Combination(_nccl, ThreadLauncher),
 }
 
 
@@ -48,48 +67,60 @@ class Preset:
         kind: what the workers are.
         plane_name: what carries collectives.
         extras: names a front end adds behind the workers' namespaces.
+        devices: each worker's GPU; empty: all compute on the CPU.
+        why: in words, why this plane and these devices, if that was left to us.
     """
 
     kind: str
     plane_name: str
     extras: Extras | None = None
+    devices: tuple[int, ...] = ()
+    why: str = ""
 
     @property
     def device(self) -> str:
-        """Where the workers' arrays live."""
-        return COMBINATIONS[self.kind, self.plane_name].device
+        """Where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``."""
+        numbers = sorted(set(self.devices))
+        if not numbers:
+            return "cpu"
+        return f"cuda:{numbers[0]}" if len(numbers) == 1 else f"cuda:{ranges(numbers)}"
 
     def launcher(self, topology: Topology, session_id: int) -> Launcher:
         """A new launcher with a new plane; called again at every restart."""
         row = COMBINATIONS[self.kind, self.plane_name]
-        plane = row.plane(topology.num_workers)
-        return row.launcher(topology, plane, session_id=session_id, extras=self.extras)
+        places = self._places(topology.num_workers)
+        plane = row.plane(places, topology)
+        return row.launcher(topology, plane, session_id=session_id, extras=self.extras, places=places)
+
+    def _places(self, num_workers: int) -> list[Place]:
+        if not self.devices:
+            return [HOST] * num_workers
+        from disco_magic.devices.gpu import GpuPlace
+
+        cupy = find.load_cupy()
+        return [GpuPlace(cupy, index) for index in self.devices]
 
 
-def choose_plane(kind: str, ccl: str = "auto") -> str:
-    """The data plane for a kind of session.
-
-    Raises:
-        UsageMistake: `kind` is unknown, or cannot have that plane.
-    """
+def check_plane(kind: str, ccl: str = "auto") -> None:
+    """Raise UsageMistake if `kind` is unknown, or cannot have that data plane."""
     planes = [plane for known, plane in COMBINATIONS if known == kind]
     if not planes:
         kinds = ", ".join(dict.fromkeys(known for known, _ in COMBINATIONS))
         raise UsageMistake(f"kind is {kind!r}, expected one of {kinds}")
-    if ccl == "auto":
-        return planes[0]
-    if ccl not in planes:
+    if ccl != "auto" and ccl not in planes:
         raise UsageMistake(f"ccl is {ccl!r}; sessions of kind {kind} can have auto, {', '.join(planes)}")
-    return ccl
 
 
 class ThreadedSession(Session):
     """A session whose workers are threads of this process.
 
     Args:
-        num_workers: how many.
+        num_workers: how many; None: one for each of `devices`.
         num_groups: how many groups of equal size they form.
-        ccl: the data plane, ``"auto"`` or ``"threads"``.
+        ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
+            for one GPU per worker; ``"auto"``: what fits `devices`.
+        devices: each worker's GPU, ``[0, 0, 1, 1]`` or ``"0,1"``; ``"auto"``: GPUs if there are any, one per
+            worker, or all on the only one. None: the CPU, unless `ccl` needs GPUs.
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
@@ -97,18 +128,25 @@ class ThreadedSession(Session):
 
     Raises:
         UsageMistake: the numbers are impossible; nothing was started.
+        PlaneUnavailable, MissingDependency: it needs GPUs, or NCCL, that are not there.
+        LaunchError: the workers could not be started.
     """
 
     def __init__(
         self,
-        num_workers: int,
+        num_workers: int | None = None,
         num_groups: int = 1,
         *,
         ccl: str = "auto",
+        devices: Sequence[int] | str | None = None,
         max_outstanding: int = MAX_OUTSTANDING,
         timeout: float | None = None,
         extras: Extras | None = None,
     ) -> None:
-        preset = Preset("threads", choose_plane("threads", ccl), extras)
-        topology = Topology(num_workers, num_groups)
+        check_plane("threads", ccl)
+        if num_workers is not None:
+            Topology(num_workers, num_groups)  # refuses impossible numbers before a GPU is looked for
+        choice = choose(ccl, devices, num_workers)
+        preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why)
+        topology = Topology(choice.num_workers, num_groups)
         super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)

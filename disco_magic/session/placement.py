@@ -28,11 +28,12 @@ class Placement(Calls):
     """Mixed into `Session`.
 
     Attributes:
-        kind, device, plane_name: as `Session` has them.
+        kind, device, devices, plane_name: as `Session` has them.
     """
 
     kind: str
     device: str
+    devices: tuple[int, ...]
     plane_name: str
 
     def init_ccl(self, ccl: str, *device_ids: int) -> None:
@@ -83,6 +84,11 @@ class Placement(Calls):
             raise UsageMistake(
                 f"init_ccl got {len(numbers)} device ids for {self.num_workers} workers; "
                 "give one for each, or none"
+            )
+        if self.devices and numbers != self.devices:
+            raise UsageMistake(
+                f"init_ccl: the workers of session {self.id} have the GPUs {list(self.devices)}, which it "
+                f"keeps; for {list(numbers)} start another session with devices={list(numbers)}"
             )
         missing = sorted(set(numbers) - {0})
         if str(self.device) == "cpu" and missing:

@@ -58,7 +58,8 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         id: number of the session in this process.
         kind: ``"threads"``.
         num_workers, num_groups, group_size: workers of group g are ``g*group_size .. (g+1)*group_size - 1``.
-        device: where the workers' arrays live, ``"cpu"``.
+        device: where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``.
+        devices: each worker's GPU; empty on the CPU.
         plane_name: what carries collectives, ``"threads"``.
         closed: whether it was shut down.
     """
@@ -74,11 +75,17 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         super().__init__(topology, max_outstanding, timeout)
         self.kind = preset.kind
         self.device = preset.device
+        self.devices = preset.devices
         self.plane_name = preset.plane_name
         self._preset = preset
         self._restarting = Turn()  # two threads that restart at once would start workers that nobody holds
         self.id = current.enroll(self)
         self._begin()
+
+    @property
+    def why(self) -> str:
+        """Why it has these devices and this data plane, if that was left to us; in words."""
+        return self._preset.why
 
     def _begin(self) -> None:
         with attentive() as inbox:  # a SIGINT half-way would leave threads that nobody can end

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.core.device import Device
+from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
@@ -30,13 +32,18 @@ from disco_magic.session.calls import Calls
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.device import Device
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import DRef
 
 
 class ArrayVerbs(Calls):
-    """Mixed into `Session`; everything here is made of its commands."""
+    """Mixed into `Session`; everything here is made of its commands.
+
+    Attributes:
+        devices: as `Session` has them.
+    """
+
+    devices: tuple[int, ...]
 
     def empty(
         self,
@@ -51,7 +58,7 @@ class ArrayVerbs(Calls):
         Args:
             shape: of every worker's array; a number for one axis.
             dtype: anything `numpy.dtype` takes.
-            device: its name or a Device, ``"cpu"`` for thread workers without a GPU; None: the workers' own.
+            device: its name or a Device, ``"cpu"`` or the workers' GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
 
@@ -61,8 +68,10 @@ class ArrayVerbs(Calls):
         Raises:
             UsageMistake: shape, dtype or device is impossible.
         """
+        asked = None
         if device is not None:
-            builtins.check_device(device)
+            asked = device_of(device)
+            builtins.check_device(asked, self._devices())
         try:
             kind = np.dtype(dtype)
             lengths = tuple(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
@@ -70,7 +79,10 @@ class ArrayVerbs(Calls):
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         if any(n < 0 for n in lengths):
             raise UsageMistake(f"empty: shape {lengths} has a negative length")
-        return self.call_packed(builtins.empty, lengths, kind, None, worker0_only, in_group)
+        return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
+
+    def _devices(self) -> list[Device]:
+        return [Device("cuda", index) for index in self.devices] or [Device("cpu")]
 
     def copy_to_worker_0(
         self, host: Any, remote: DRef | None = None, *, timeout: float | None = None

@@ -215,6 +215,8 @@ class ScriptedPreset:
 
     kind = "scripted"
     device = "cpu"
+    devices = ()
+    why = ""
     plane_name = "none"
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from IPython.core.error import UsageError
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, UnknownName, UsageMistake
 from disco_magic.notebook.commands import COMMANDS
+from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.session.current import session
 
@@ -262,13 +263,13 @@ def front(shell):
 
 
 def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
-    numbers = {"workers": 2, "groups": 1, "ccl": "threads"}
+    numbers = {"workers": 2, "groups": 1, "ccl": "threads", "devices": "cpu"}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
         COMMANDS["start"](front, Namespace(kind="boats", **numbers))
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
         front.sessions.start(Namespace(kind="carts", **numbers))
     assert front.sessions.find() is None
-    front.sessions.start(Namespace(kind="carts", **numbers), kind="threads")
+    front.sessions.start(Namespace(kind="carts", **numbers), Wanted(kind="threads"))
     assert session().kind == "threads"
 
 

@@ -123,7 +123,7 @@ def test_empty_takes_the_workers_own_device_by_every_name(session, where):
 @pytest.mark.parametrize(
     ("where", "text"),
     [
-        ("cuda:0", "empty: device 'cuda:0' is not there; thread workers without a GPU have 'cpu'"),
+        ("cuda:0", "empty: device 'cuda:0' is not there; workers without a GPU have 'cpu'"),
         ("gpu", "empty: device 'cuda:0' is not there"),
         (device("cuda", 1), "empty: device 'cuda:1' is not there"),
         ("cpu:1", "empty: device 'cpu:1' is not there"),

@@ -100,7 +100,7 @@ def test_a_copy_that_does_not_fit_is_refused_and_writes_nothing(session, host, t
 def test_a_copy_of_a_register_that_holds_no_array_says_what_it_holds(session):
     s = session(1)
     ref = s.call_packed(dict)
-    with pytest.raises(WorkerError, match="the source is dict, expected a NumPy array"):
+    with pytest.raises(WorkerError, match="the source is dict, expected an array of NumPy"):
         s.copy_from_worker_0(np.zeros(1), ref)
-    with pytest.raises(WorkerError, match="the destination is dict, expected a NumPy array"):
+    with pytest.raises(WorkerError, match="the destination is dict, expected an array of NumPy"):
         s.copy_to_worker_0(np.zeros(1), ref)

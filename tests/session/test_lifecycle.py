@@ -13,7 +13,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
 from disco_magic.session import current
-from disco_magic.session.config import choose_plane
+from disco_magic.session.config import check_plane
 from disco_magic.session.pump import sigint_into
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -56,21 +56,21 @@ def test_impossible_numbers_start_nothing(numbers):
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize(("kind", "ccl"), [("threads", "auto"), ("threads", "threads")])
-def test_sessions_of_threads_have_the_thread_plane(kind, ccl):
-    assert choose_plane(kind, ccl) == "threads"
+@pytest.mark.parametrize("ccl", ["auto", "threads"])
+def test_sessions_of_threads_have_the_thread_plane(session, ccl):
+    assert session(1, ccl=ccl).plane_name == "threads"
 
 
 @pytest.mark.parametrize(
     ("kind", "ccl", "text"),
     [
         ("thread", "auto", "kind is 'thread', expected one of threads"),
-        ("threads", "nccl", "ccl is 'nccl'; sessions of kind threads can have auto, threads"),
+        ("threads", "mpi", "ccl is 'mpi'; sessions of kind threads can have auto, threads, device, nccl"),
     ],
 )
 def test_an_impossible_combination_is_refused_with_the_possible_ones(kind, ccl, text):
     with pytest.raises(UsageMistake) as caught:
-        choose_plane(kind, ccl)
+        check_plane(kind, ccl)
     assert str(caught.value) == text
 
 

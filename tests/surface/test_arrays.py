@@ -117,7 +117,7 @@ def test_copy_to_worker_0_into_a_register_lets_the_caller_reuse_host_at_once(ses
 
 def test_copy_to_worker_0_into_a_register_without_an_array_says_what_is_there(session):
     s = session(2)
-    with pytest.raises(disco.WorkerError, match="the destination is dict, expected a NumPy array"):
+    with pytest.raises(disco.WorkerError, match="the destination is dict, expected an array of NumPy"):
         s.copy_to_worker_0(np.zeros(2), s.call_packed(dict))
     s.sync_all()
 

@@ -67,7 +67,7 @@ IMPOSSIBLE = {  # what is wrong -> (request, who says so, command, what was expe
         lambda s: s.copy_from_worker_0(np.zeros(2), s.call_packed(dict)),
         [0],
         "copy_array",
-        "the source is dict, expected a NumPy array",
+        "the source is dict, expected an array of NumPy",
     ),
     "type of a collective's register": (
         lambda s: s.allreduce(s.call_packed(dict)),

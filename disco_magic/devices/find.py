@@ -1,0 +1,47 @@
+"""Which GPUs there are, and the one place where cupy is imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from disco_magic.errors import MissingDependency, PlaneUnavailable
+from disco_magic.functions.installed import has_package, visible_gpus
+from disco_magic.functions.support import support
+
+
+def load_cupy() -> Any:
+    """The module `cupy`; takes a second the first time.
+
+    Raises:
+        MissingDependency: it is not installed; the message names the extra.
+        PlaneUnavailable: it is, but cannot be used: no driver, or one that is too old.
+    """
+    try:
+        import cupy
+    except ImportError as reason:
+        raise MissingDependency(
+            f"GPUs need cupy, which cannot be imported ({reason}); {_advice()}"
+        ) from reason
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as reason:
+        raise PlaneUnavailable(
+            f"cupy {cupy.__version__} finds no GPU that it can use: {reason}; disco.support() says what is"
+            " there"
+        ) from reason
+    return cupy
+
+
+def _advice() -> str:
+    part = support()["cuda"]
+    return f"install it with: {part.install}" if part.install else 'pip install "disco-magic[cuda13]"'
+
+
+def count_gpus() -> int:
+    """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
+    if not has_package("cupy") or not visible_gpus():
+        return 0
+    try:
+        return int(load_cupy().cuda.runtime.getDeviceCount())
+    except (MissingDependency, PlaneUnavailable):
+        return 0

@@ -1,0 +1,158 @@
+"""A GPU as the place where a worker computes: cupy's arrays, on a stream of the worker's own.
+
+The module `cupy` is handed in: the real one, or a simulated GPU of `disco_magic.testing`.
+
+Memory belongs to the stream that it was allocated on: cupy hands a freed block to the next allocation of that
+stream at once, before the device has done what was queued with it. That is right as long as only this stream
+uses the block. Whoever uses a worker's array on another stream (`planes.device`) orders the two by events.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.core.device import Device
+from disco_magic.devices.patience import wait_until
+from disco_magic.devices.staging import Staging
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.copies import copy_of
+
+# Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
+_KINDS: Final = frozenset("biufc")
+
+
+class GpuPlace:
+    """One worker's device and stream; implements `disco_magic.core.interfaces.Place`.
+
+    Args:
+        cupy: the module.
+        index: which GPU, from 0, as the CUDA runtime numbers those that this process sees.
+
+    Attributes:
+        stream: where the worker's work is queued; does not wait for the default stream.
+        fence: an event that others may record on the stream, while the worker waits for them.
+    """
+
+    def __init__(self, cupy: Any, index: int) -> None:
+        self.xp = cupy
+        self.device = Device("rocm" if cupy.cuda.runtime.is_hip else "cuda", index)
+        self._device = cupy.cuda.Device(index)
+        with self._device:
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self.fence = cupy.cuda.Event(disable_timing=True)
+            self._done = cupy.cuda.Event(disable_timing=True)
+        self._staging = Staging(cupy, self.stream)
+        self._thread = 0
+
+    def enter(self) -> None:
+        """See `Place.enter`. Costs 2 us."""
+        self._device.use()
+        thread = threading.get_ident()
+        if thread == self._thread:
+            self.stream.use()
+        else:
+            # As `with stream:` would: where one of the user's ends, cupy goes back to the last one entered so,
+            # and after a mere `use` that is the default stream.
+            self.stream.__enter__()
+            # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
+            self._staging = Staging(self.xp, self.stream)
+            self._done = self.xp.cuda.Event(disable_timing=True)
+            self._thread = thread
+
+    def finish(self) -> None:
+        """See `Place.finish`."""
+        self._done.record(self.stream)
+        wait_until(lambda: bool(self._done.done))
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """See `Place.empty`.
+
+        Raises:
+            UsageMistake: cupy has no arrays of that dtype.
+        """
+        kind = np.dtype(dtype)
+        if not self._can_hold(kind):
+            raise UsageMistake(
+                f"arrays of dtype {kind} cannot be on {self.device}; use bool, integers, floats"
+            )
+        return self.xp.empty(shape, kind)
+
+    def read(self, value: Any) -> Any | None:
+        """See `Place.read`."""
+        if type(value) is self.xp.ndarray or isinstance(value, self.xp.ndarray):
+            return value
+        if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
+            return None
+        code, _ = value.__dlpack_device__()
+        if code != self.device.type_code:
+            return None
+        return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
+
+    def adopt(self, value: Any) -> Any:
+        """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
+        if type(value) is np.ndarray and self._can_hold(value.dtype):
+            array = self.xp.empty(value.shape, value.dtype)
+            self.copy(array, value)
+            return array
+        return copy_of(value)
+
+    def take(self, value: Any) -> Any:
+        """See `Place.take`. Also arrays in lists, tuples and dictionaries come as arrays of NumPy."""
+        self.finish()  # so that what is copied below waits for nothing that an interrupt could not end
+        return self._taken(value)
+
+    def _taken(self, value: Any) -> Any:
+        kind = type(value)
+        if issubclass(kind, self.xp.ndarray):
+            host = np.empty(value.shape, value.dtype)
+            self.copy(host, value)
+            return host
+        if kind in (list, tuple):
+            return kind(map(self._taken, value))
+        if kind is dict:
+            return {copy_of(key): self._taken(each) for key, each in value.items()}
+        return copy_of(value)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """See `Place.copy`."""
+        if not target.size:
+            return
+        near, far = (isinstance(array, np.ndarray) for array in (target, source))
+        if near and far:
+            np.copyto(target, source)
+        elif near:
+            self._download(target, source)
+        elif far:
+            self._upload(target, source)
+        else:
+            self.xp.copyto(target, source)
+
+    def _upload(self, target: Any, host: np.ndarray[Any, Any]) -> None:
+        native = np.ascontiguousarray(host, host.dtype.newbyteorder("="))
+        if target.flags.c_contiguous:
+            self._staging.upload(target.data.ptr, native)
+            return
+        whole = self.xp.empty(target.shape, target.dtype)
+        self._staging.upload(whole.data.ptr, native)
+        self.xp.copyto(target, whole)
+
+    def _download(self, host: np.ndarray[Any, Any], source: Any) -> None:
+        whole = self.xp.ascontiguousarray(source)
+        if host.flags.c_contiguous:
+            self._staging.download(host, whole.data.ptr)
+            return
+        dense = np.empty(host.shape, host.dtype)
+        self._staging.download(dense, whole.data.ptr)
+        np.copyto(host, dense)
+
+    def memory(self) -> tuple[int, int] | None:
+        """See `Place.memory`."""
+        free, total = self._device.mem_info
+        return total - free, total
+
+    def _can_hold(self, dtype: np.dtype[Any]) -> bool:
+        # No long double: neither float128 nor complex256.
+        return dtype.kind in _KINDS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)

@@ -1,0 +1,215 @@
+"""Several workers on one GPU: collectives by kernels of ours over the workers' arrays, which NCCL refuses.
+
+The members meet on the host, as in the thread plane, and their calls are checked there. Then the last one to
+arrive queues everything, and nobody waits for the GPU:
+
+    stream of member 0   ...work... fence ------------------. . . . . . . . . . .-> work that needs the result
+    stream of member 1   ...work... fence --.               |                    |
+    stream of the last   ...work...       wait - wait -> kernels over all arrays -> done
+
+What is on the host, NumPy's arrays and numbers, is carried as in the thread plane.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.planes.kernels import Folder
+from disco_magic.planes.memory import HOST
+from disco_magic.planes.threads import ThreadPlane
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.devices.gpu import GpuPlace
+    from disco_magic.planes.blocks import Fold
+    from disco_magic.planes.calls import Call
+    from disco_magic.planes.layout import Expected
+    from disco_magic.planes.meeting import Message
+    from disco_magic.planes.memory import Memory
+    from disco_magic.planes.reductions import Reduction
+
+
+class Sent(NamedTuple):
+    """When a message's copy is there, and on which stream its memory lives."""
+
+    ready: Any
+    stream: Any
+
+
+class DeviceMemory:
+    """Arrays of cupy; implements `disco_magic.planes.memory.Memory`.
+
+    Each member's arrays belong to the stream that was its current one when it made the call: results are
+    allocated there, and what is queued elsewhere over them lies between two events of it. cupy hands freed
+    memory to the next allocation of the same stream at once, so that anything else would be a race.
+
+    Args:
+        places: of the workers, in the order of their ids.
+    """
+
+    shared = False
+
+    def __init__(self, places: Sequence[GpuPlace]) -> None:
+        self.places = places
+        self.name = str(places[0].device)
+        self.cupy = places[0].xp
+        self.folder = Folder(self.cupy)
+        # worker -> its current stream at its last call; written before it meets the others.
+        self.streams: list[Any] = [place.stream for place in places]
+
+    def arrive(self, worker: int) -> None:
+        """`worker` makes a call, on its current stream."""
+        self.streams[worker] = self.cupy.cuda.get_current_stream()
+
+    def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
+        """See `Memory.read`."""
+        near = self.places[worker].read(x)
+        if near is None:  # None itself, where the verb needs an array
+            return HOST.read(kind, worker, x)
+        array = self._here(kind, worker, near)
+        if not array.flags.c_contiguous:
+            array = self.cupy.ascontiguousarray(array)
+        return array, False
+
+    def check_out(self, kind: str, worker: int, out: Any) -> Any:
+        """See `Memory.check_out`."""
+        if not isinstance(out, self.cupy.ndarray):
+            raise UsageMistake(f"{kind}: out must be an array of cupy, got {type(out).__name__}")
+        return self._here(kind, worker, out)
+
+    def _here(self, kind: str, worker: int, array: Any) -> Any:
+        place = self.places[worker]
+        if array.device.id != place.device.index:
+            raise UsageMistake(
+                f"{kind}: the array of worker {worker} is on {place.device.kind}:{array.device.id}, the"
+                f" worker computes on {place.device} - copy it there first, with xp.array(x)"
+            )
+        return array
+
+    def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
+        """See `Memory.check_reduction`."""
+        self.folder.check(kind, op, dtype)
+
+    def empty(self, call: Call, expected: Expected) -> Any:
+        """From the memory of the caller's stream, whichever thread this is."""
+        mine = self.cupy.cuda.get_current_stream()
+        self.streams[call.worker].use()
+        try:
+            return self.cupy.empty(expected.shape, expected.dtype)
+        finally:
+            mine.use()
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """See `Memory.overlap`."""
+        return HOST.overlap(_shadow(a), _shadow(b))
+
+    def share(self, a: Any, b: Any) -> bool:
+        """See `Memory.share`."""
+        return HOST.share(_shadow(a), _shadow(b))
+
+    def address(self, array: Any) -> int:
+        """See `Memory.address`."""
+        return int(array.data.ptr)
+
+    def is_writeable(self, array: Any) -> bool:  # noqa: ARG002 - cupy has no read-only arrays
+        """See `Memory.is_writeable`."""
+        return True
+
+    def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
+        """Queue `folds` on the calling thread's stream, between what all members queued and will queue."""
+        mine = self.cupy.cuda.get_current_stream()
+        others = [call.worker for call in calls if self.streams[call.worker].ptr != mine.ptr]
+        for worker in others:
+            fence = self.places[worker].fence
+            fence.record(self.streams[worker])
+            mine.wait_event(fence)
+        with ExitStack() as stack:
+            # Also after an error: what was queued until then uses the members' arrays.
+            stack.callback(self._release, mine, others)
+            for whole in folds:
+                self.folder.launch(whole.sources, whole.targets, reduction)
+
+    def _release(self, mine: Any, others: Sequence[int]) -> None:
+        done = self.cupy.cuda.Event(disable_timing=True)
+        done.record(mine)
+        for worker in others:
+            self.streams[worker].wait_event(done)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """See `Memory.copy`."""
+        self.cupy.copyto(target, source)
+
+    def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Sent]:
+        """See `Memory.parcel`."""
+        copied = isinstance(x, self.cupy.ndarray) and not self.overlap(array, x)
+        sent = array if copied else array.copy()
+        ready = self.cupy.cuda.Event(disable_timing=True)
+        ready.record(self.streams[worker])
+        return sent, Sent(ready, self.streams[worker])
+
+    def unpack(self, worker: int, message: Message) -> Any:
+        """See `Memory.unpack`. The receiver copies: what was sent is memory of the sender's stream."""
+        sent, stream = message.token, self.streams[worker]
+        stream.wait_event(sent.ready)
+        array = self.cupy.empty(message.array.shape, message.array.dtype)
+        runtime = self.cupy.cuda.runtime
+        # Also from one GPU to another: the address says where it is.
+        runtime.memcpyAsync(
+            array.data.ptr, message.array.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
+        )
+        copied = self.cupy.cuda.Event(disable_timing=True)
+        copied.record(stream)
+        sent.stream.wait_event(copied)  # before that memory is anybody else's
+        return array
+
+
+class _Shadow:
+    """Where a device array is, in words that NumPy understands."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (int(array.data.ptr), False),
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": f"|V{array.dtype.itemsize}",
+        }
+
+
+def _shadow(array: Any) -> np.ndarray[Any, Any]:
+    """An array at the same address, to compare with others; its elements must not be touched."""
+    return np.asarray(_Shadow(array))
+
+
+class DevicePlane(ThreadPlane):
+    """Moves arrays between workers that share one GPU; implements `disco_magic.core.interfaces.Plane`.
+
+    As `ThreadPlane`, for arrays of cupy too, and of libraries that lend theirs through DLPack. A call returns
+    when its work is queued on the caller's current stream. The arrays of all members of a call have to be in
+    one kind of memory. Reductions give the bits that `ThreadPlane` gives, for all dtypes that cupy has.
+
+    Args:
+        places: of the workers; all on one GPU.
+
+    Attributes:
+        name: ``"device"``.
+    """
+
+    name = "device"
+
+    def __init__(self, places: Sequence[GpuPlace]) -> None:
+        super().__init__(len(places))
+        self._places = places
+        self._memory = DeviceMemory(places)
+
+    def memory_of(self, worker: int, x: object) -> Memory:
+        """Where `x` is; who brings nothing gets what the others bring, on the GPU or not."""
+        if x is not None and self._places[worker].read(x) is None:
+            return HOST
+        self._memory.arrive(worker)
+        return self._memory

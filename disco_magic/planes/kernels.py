@@ -1,0 +1,158 @@
+"""One fold over arrays on one GPU: what `Reduction.fold` does with NumPy, by the kernel in ``fold.cu``.
+
+NVRTC compiles the kernel for each `Variant` that is met, in a few tenths of a second; cupy keeps the result
+on disk, so that it is done once per machine.
+
+Results have the same bits as NumPy's, but for two things on which processors do not agree either: what bits a
+NaN has, and whether a product of complex numbers is fused. Here it is, as by NumPy where x86 has FMA.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.planes.rows import rows_of
+from disco_magic.planes.variants import refusal, supported, work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.planes.reductions import Reduction
+    from disco_magic.planes.variants import Variant, Work
+
+# As in fold.cu: threads per block; sources and targets together, which take 2 KiB of the 4 KiB that the
+# parameters of a kernel may have; those parameters.
+BLOCK = 256
+MOST = 128
+JOB = np.dtype(
+    [
+        ("accesses", "i8"),
+        ("width", "i8"),
+        ("tail", "i4"),
+        ("sources", "i4"),
+        ("targets", "i4"),
+        ("unused", "i4"),
+        ("data", "u8", MOST),
+        ("pitch", "i8", MOST),
+    ]
+)
+_HEADER = struct.Struct("=qqiii4x")
+_DATA = _HEADER.size
+_PITCH = _DATA + 8 * MOST
+# More blocks than a multiprocessor holds at a time: one that is done early finds another.
+_BLOCKS_PER_MULTIPROCESSOR = 32
+
+
+class Folder:
+    """Carries out folds on one GPU. Any thread may use it, several at a time.
+
+    Args:
+        cupy: the module, or what has the same `RawModule` and `cuda.Device`. The GPU is its current device
+            wherever folds are launched.
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._functions: dict[Variant, Any] = {}
+        self._compiling = threading.Lock()
+        self._job = _Job()
+
+    @staticmethod
+    def check(verb: str, op: str, dtype: np.dtype[Any]) -> None:
+        """UsageMistake, which begins with `verb`, if arrays of `dtype` cannot be reduced on a GPU."""
+        if not supported(dtype, op):
+            raise UsageMistake(f"{verb}: {refusal(dtype)}")
+
+    @cached_property
+    def _most_blocks(self) -> int:
+        device = self._cupy.cuda.Device()
+        return _BLOCKS_PER_MULTIPROCESSOR * int(device.attributes["MultiProcessorCount"])
+
+    def launch(self, sources: Sequence[Any], targets: Sequence[Any], reduction: Reduction | None) -> None:
+        """Queue one fold on the calling thread's current stream; it is not waited for.
+
+        Args:
+            sources: arrays of one shape on the GPU, in rank order; one if nothing is reduced. Views are such
+                as `rows_of` can lay out.
+            targets: arrays of that shape. One may be the very memory of a source, with the same strides;
+                apart from that, what is written overlaps nothing else.
+            reduction: None to copy the bytes of the source.
+
+        Raises:
+            UsageMistake: the kernel has no way for these dtypes, shapes or layouts, or there are more than
+                `MOST` arrays; nothing was queued.
+        """
+        arrays = [*sources, *targets]
+        itemsizes = _checked(arrays, len(sources), reduction)
+        rows = rows_of(arrays)
+        if rows is None:
+            raise UsageMistake(
+                f"arrays of shape {arrays[0].shape} with strides {[a.strides for a in arrays]} - a fold on"
+                f" a GPU expects rows of neighbouring elements, at one pitch per array; make them contiguous"
+            )
+        if not targets or not rows.rows * rows.inner:
+            return
+        pointers = [array.data.ptr for array in arrays]
+        todo = work(pointers, rows, itemsizes, len(sources), reduction)
+        function = self._functions.get(todo.variant) or self._compiled(todo.variant)
+        blocks = -(-todo.accesses // (BLOCK * todo.variant.unroll))
+        # The parameters are copied before the call returns: the thread's next launch may overwrite them.
+        job = self._job.filled(todo, pointers, rows.pitches, len(sources))
+        function((max(1, min(blocks, self._most_blocks)),), (BLOCK,), (job,))
+
+    def _compiled(self, variant: Variant) -> Any:
+        with self._compiling:
+            if variant not in self._functions:
+                module = self._cupy.RawModule(code=_source(), options=variant.options(), backend="nvrtc")
+                self._functions[variant] = module.get_function("fold")
+            return self._functions[variant]
+
+
+class _Job(threading.local):
+    """The kernel's parameters, each thread's own: to make them anew would take as long as the rest."""
+
+    def __init__(self) -> None:
+        self._job = np.zeros((), JOB)
+        self._memory = self._job.reshape(1).view(np.uint8).data
+
+    def filled(self, todo: Work, pointers: Sequence[int], pitches: Sequence[int], sources: int) -> Any:
+        memory, arrays = self._memory, len(pointers)
+        _HEADER.pack_into(memory, 0, todo.accesses, todo.width, todo.tail, sources, arrays - sources)
+        struct.pack_into(f"={arrays}Q", memory, _DATA, *pointers)
+        if not todo.variant.flat:
+            struct.pack_into(f"={arrays}q", memory, _PITCH, *pitches)
+        return self._job
+
+
+def _checked(arrays: Sequence[Any], sources: int, reduction: Reduction | None) -> tuple[int, int]:
+    """Item sizes of sources and targets; what is wrong with them would be read or written out of bounds."""
+    if len(arrays) > MOST:
+        raise UsageMistake(
+            f"a fold of {sources} sources to {len(arrays) - sources} targets - a GPU takes {MOST} arrays at a"
+            f" time, which is enough for {MOST // 2} workers on it; use fewer of them"
+        )
+    if reduction is None and sources != 1:
+        raise UsageMistake(f"a copy of {sources} sources - expected one; give a reduction to combine them")
+    shape = arrays[0].shape
+    source = arrays[0].dtype if reduction is None else reduction.source
+    result = source if reduction is None else reduction.result
+    for position, array in enumerate(arrays):
+        expected = source if position < sources else result
+        if array.shape != shape or array.dtype != expected:
+            raise UsageMistake(
+                f"array {position} of a fold has shape {array.shape} and dtype {array.dtype} - expected"
+                f" {shape} and {expected}, as the others have"
+            )
+    return source.itemsize, result.itemsize
+
+
+@lru_cache(maxsize=1)
+def _source() -> str:
+    return Path(__file__).with_name("fold.cu").read_text(encoding="utf-8")

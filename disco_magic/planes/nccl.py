@@ -1,0 +1,237 @@
+"""One GPU per worker: collectives by NCCL, through cupy.
+
+The members meet on the host, as in the thread plane, and their calls are checked there, so that nobody starts
+what the others do not. Then each starts its part on its own stream, and waits for it by looking: whoever sees
+that the call cannot end (an interrupt, a failed member, an error that NCCL reports) aborts its communicator,
+and all members raise. Their communicators are rebuilt at the next call.
+
+    arrive -> checked -> connect, once -> start -> look: done? error? aborted? a member gone? -> result
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.devices.patience import wait_until
+from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, class_name, words
+from disco_magic.planes.communicators import Communicators
+from disco_magic.planes.device import DeviceMemory
+from disco_magic.planes.layout import giver, results
+from disco_magic.planes.meeting import Verdict
+from disco_magic.planes.memory import HOST
+from disco_magic.planes.nccl_calls import start
+from disco_magic.planes.plans import FoldPlan, usable
+from disco_magic.planes.threads import ThreadPlane
+from disco_magic.planes.wire import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from disco_magic.devices.gpu import GpuPlace
+    from disco_magic.planes.calls import Call
+    from disco_magic.planes.meeting import Meeting
+    from disco_magic.planes.memory import Memory
+    from disco_magic.planes.plans import Plan
+
+
+class NcclMemory(DeviceMemory):
+    """Arrays of cupy on several GPUs."""
+
+    def __init__(self, places: Sequence[GpuPlace]) -> None:
+        super().__init__(places)
+        self.name = places[0].device.kind
+
+    def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
+        """See `Memory.check_reduction`."""
+        wire(kind, op, dtype)
+
+
+class NcclPlan:
+    """One collective that NCCL carries out; each member does its own part.
+
+    Attributes:
+        verdict: why it fails, as soon as any member knows.
+        finished: ranks of members that have their result.
+    """
+
+    shared = False
+    nbytes = 0
+
+    def __init__(self, calls: Sequence[Call], communicators: Communicators) -> None:
+        self.calls = calls
+        self.verdict: Verdict | None = None
+        self.finished: set[int] = set()
+        self._expected = results(calls)
+        self._communicators = communicators
+
+    def run(self) -> None:
+        """By the last member to arrive, before the others do their parts."""
+        self._communicators.prepare(self.calls[0].seat.members)
+
+    def result(self, rank: int) -> Any:
+        """Start the part of `rank`; what it gets, as soon as it is there. By that member's thread."""
+        call, expected = self.calls[rank], self._expected[rank]
+        communicator = self._communicators.connect(call.worker, call.seat.members)
+        target = None
+        if expected is not None:
+            straight = call.out is not None and usable(call.out, self.calls)
+            target = call.out if straight else call.memory.empty(call, expected)
+        start(communicator, self.calls, rank, target)
+        return target
+
+    def handed_over(self, rank: int, target: Any) -> Any:
+        """The result of `rank` in the array it is wanted in."""
+        call = self.calls[rank]
+        if call.out is None or target is None or target is call.out:
+            return target
+        call.memory.copy(call.out, target)
+        return call.out
+
+
+class NcclPlane(ThreadPlane):
+    """Moves arrays between workers with a GPU each; implements `disco_magic.core.interfaces.Plane`.
+
+    As `ThreadPlane`, for arrays of cupy too, and of libraries that lend theirs through DLPack; what is on the
+    host goes as there. A call returns when its work is done. NCCL reduces in the precision of the arrays and
+    in an order of its own: all members get the same bits, but not those that another plane would give.
+    Messages between two workers are copies from one GPU to the other, without NCCL.
+
+    Args:
+        places: of the workers; no two on one GPU.
+        groups: members of the session's groups.
+
+    Attributes:
+        name: ``"nccl"``, or ``"rccl"`` on AMD's GPUs.
+
+    Raises:
+        MissingDependency: cupy finds no NCCL.
+    """
+
+    name = "nccl"
+
+    def __init__(self, places: Sequence[GpuPlace], groups: Sequence[tuple[int, ...]] = ()) -> None:
+        super().__init__(len(places), plan=self._plan)
+        self._places = places
+        self._memory = NcclMemory(places)
+        self._cupy = places[0].xp
+        self._nccl = load_nccl(self._cupy)
+        if self._cupy.cuda.runtime.is_hip:
+            self.name = "rccl"
+        self._communicators = Communicators(self._nccl, len(places), groups)
+
+    def memory_of(self, worker: int, x: object) -> Memory:
+        """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""
+        if x is not None and self._places[worker].read(x) is None:
+            return HOST
+        self._memory.arrive(worker)
+        return self._memory
+
+    def _plan(self, calls: list[Call]) -> Plan:
+        if giver(calls).memory is HOST or calls[0].kind == "barrier":
+            return FoldPlan(calls)
+        return NcclPlan(calls, self._communicators)
+
+    def _collective(self, call: Call) -> Any:
+        meeting = self._meet(call)
+        plan = meeting.plan
+        if not isinstance(plan, NcclPlan):
+            return None if plan is None else plan.result(call.seat.rank)
+        return self._perform(meeting, plan, call)
+
+    def _perform(self, meeting: Meeting, plan: NcclPlan, call: Call) -> Any:
+        """The caller's part, to its end."""
+        rank, members = call.seat.rank, call.seat.members
+        watch = self._board.asleep[call.worker]
+        with self._board.lock:
+            self._board.waiting[call.worker] = meeting
+        watch.start()
+        try:
+            target = plan.result(rank)
+            done = self._cupy.cuda.Event(disable_timing=True)
+            done.record(self._cupy.cuda.get_current_stream())
+            communicator = self._communicators.connect(call.worker, members)
+            wait_until(lambda: done.done or self._is_hopeless(meeting, plan, call, communicator))
+            if plan.verdict is None:
+                result = plan.handed_over(rank, target)
+                plan.finished.add(rank)
+                return result
+        except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
+            self._condemn(plan, _broken(call, error))
+        finally:
+            watch.stop()
+            with self._board.lock:
+                self._board.waiting.pop(call.worker, None)
+        self._communicators.drop(members)
+        self._communicators.abort(call.worker, members)
+        if plan.verdict is None:
+            raise AssertionError("given up without a verdict")
+        raise plan.verdict.error()
+
+    def _is_hopeless(self, meeting: Meeting, plan: NcclPlan, call: Call, communicator: Any) -> bool:
+        """Whether the call cannot end by itself; then `plan` has a verdict."""
+        if plan.verdict is not None:
+            return True
+        board, seat = self._board, call.seat
+        error = async_error(communicator, self._nccl)
+        if error is not None:
+            self._condemn(plan, _broken(call, error))
+            return True
+        if seat.scope <= board.ended:
+            text = f"{meeting.describe()} was given up while it was being carried out"
+            self._condemn(plan, Verdict(PlaneAborted, text))
+            return True
+        for rank, member in enumerate(seat.members):
+            if board.left[member] >= seat.scope and rank not in plan.finished:
+                with board.lock:
+                    self._condemn(plan, board.gone(member, meeting))
+                return True
+        return False
+
+    @staticmethod
+    def _condemn(plan: NcclPlan, verdict: Verdict) -> None:
+        if plan.verdict is None:
+            plan.verdict = verdict
+
+    def close(self) -> None:
+        """Release everybody, and refuse further calls. Idempotent."""
+        super().close()
+        self._communicators.close()
+
+
+def load_nccl(cupy: Any) -> Any:
+    """`cupy.cuda.nccl`.
+
+    Raises:
+        MissingDependency: there is no NCCL that it could load.
+    """
+    nccl = getattr(cupy.cuda, "nccl", None)
+    if nccl is None or not nccl.available:
+        raise MissingDependency(
+            "ccl='nccl' needs NCCL, and cupy finds no libnccl.so.2; install it with: "
+            "pip install \"disco-magic[cuda13]\" (or cuda12), or share one GPU: ccl='device'"
+        )
+    return nccl
+
+
+def async_error(communicator: Any, nccl: Any) -> Exception | None:
+    """What NCCL says has gone wrong since the last call, None if nothing."""
+    try:
+        communicator.check_async_error()
+    except (nccl.NcclError, KeyError) as error:  # KeyError: a status that cupy has no name for, remote errors
+        if isinstance(error, KeyError) and error.args == (_IN_PROGRESS,):
+            return None
+        return error
+    return None
+
+
+_IN_PROGRESS = 7  # ncclInProgress
+
+
+def _broken(call: Call, error: BaseException) -> Verdict:
+    text = (
+        f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
+        f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
+    )
+    return Verdict(PlaneError, text, cause=error)

@@ -1,0 +1,146 @@
+"""What a session runs on, the CPU or which GPUs, with which data plane: what was asked for, what is there.
+
+Pure but for the count of GPUs, which is only asked for where it decides something.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.words import plural
+from disco_magic.devices import find
+from disco_magic.errors import PlaneUnavailable, UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ON_GPUS: Final = ("device", "nccl")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen.
+
+    Attributes:
+        num_workers: how many.
+        plane_name: what carries collectives.
+        devices: each worker's GPU; empty: all compute on the CPU.
+        why: in words, where a choice was left to us and there was more than one.
+    """
+
+    num_workers: int
+    plane_name: str
+    devices: tuple[int, ...] = ()
+    why: str = ""
+
+
+def choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
+    """Plane and devices for a session of threads.
+
+    Args:
+        ccl: ``"auto"``, ``"threads"``, ``"device"`` or ``"nccl"``.
+        devices: each worker's GPU: numbers, or text like ``"0,0,1"``; ``"auto"``: GPUs if there are any;
+            ``"cpu"`` or None: none, unless `ccl` needs them.
+        num_workers: how many; None: one per GPU.
+
+    Raises:
+        UsageMistake: the three do not go together.
+        PlaneUnavailable: there are no GPUs that could be used.
+    """
+    if ccl == "threads" and _asks_for_gpus(devices):
+        raise UsageMistake(
+            f"ccl='threads' carries arrays on the CPU, but devices are {devices!r}; leave one of the two out"
+        )
+    numbers = _numbers(devices)
+    if numbers is None and not _wants_gpus(ccl, devices):
+        return Choice(_given(num_workers), "threads")
+    count = find.count_gpus()
+    if not count:
+        if devices == "auto" and ccl == "auto":
+            return Choice(_given(num_workers), "threads", why="no GPU was found")
+        find.load_cupy()  # says what exactly is missing
+        raise PlaneUnavailable("no GPU is visible to this process; disco.support() says what is there")
+    if numbers is None:
+        numbers = _spread(ccl, count, num_workers)
+    return _on(numbers, ccl, count, num_workers)
+
+
+def _asks_for_gpus(devices: Sequence[int] | str | None) -> bool:
+    return devices is not None and devices not in ("auto", "cpu")
+
+
+def _wants_gpus(ccl: str, devices: Sequence[int] | str | None) -> bool:
+    return ccl in ON_GPUS or (devices == "auto" and ccl == "auto")
+
+
+def _given(num_workers: int | None) -> int:
+    if num_workers is None:
+        raise UsageMistake("say how many workers there are to be: num_workers=4, or devices=[0, 1]")
+    return num_workers
+
+
+def _numbers(devices: Sequence[int] | str | None) -> tuple[int, ...] | None:
+    """The devices that were named, None if none were."""
+    if not _asks_for_gpus(devices):
+        return None
+    said = f"devices are {devices!r}, expected GPU numbers, one per worker: [0, 1] or '0,1', 'auto' or 'cpu'"
+    entries = devices.split(",") if isinstance(devices, str) else devices
+    try:
+        numbers = tuple(
+            int(each) if isinstance(each, str) else operator.index(each) for each in entries or ()
+        )
+    except (TypeError, ValueError):
+        raise UsageMistake(said) from None
+    if not numbers or min(numbers) < 0:
+        raise UsageMistake(said)
+    return numbers
+
+
+def _spread(ccl: str, count: int, num_workers: int | None) -> tuple[int, ...]:
+    """Which GPUs, if only the number of workers was given."""
+    wanted = count if num_workers is None else num_workers
+    if ccl == "device":
+        return (0,) * (4 if num_workers is None else wanted)
+    if wanted <= count:
+        return tuple(range(wanted))
+    if count == 1 and ccl == "auto":
+        return (0,) * wanted
+    raise UsageMistake(
+        f"{wanted} workers cannot have a GPU each, this process sees {plural(count, 'GPU')}; ask for {count},"
+        f" or let all share one: devices=[{', '.join(['0'] * min(wanted, 4))}{', ...' if wanted > 4 else ''}]"
+    )
+
+
+def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None) -> Choice:
+    workers = len(numbers)
+    if num_workers is not None and num_workers != workers:
+        raise UsageMistake(
+            f"{plural(workers, 'device')} for {plural(num_workers, 'worker')}; give one for each"
+        )
+    missing = sorted({number for number in numbers if number >= count})
+    if missing:
+        raise UsageMistake(
+            f"there is no GPU {', '.join(map(str, missing))}: this process sees {count}, numbered from 0"
+        )
+    one, apart = len(set(numbers)) == 1, len(set(numbers)) == workers
+    if ccl == "nccl" and not apart:
+        raise UsageMistake(
+            f"NCCL takes no two workers on one GPU, but devices are {list(numbers)}; ccl='device' does, if "
+            "all are on the same"
+        )
+    if ccl == "device" and not one:
+        raise UsageMistake(
+            f"ccl='device' is for workers on one GPU, but devices are {list(numbers)}; use 'nccl'"
+        )
+    if not one and not apart:
+        raise UsageMistake(
+            f"devices are {list(numbers)}: either all workers share one GPU, or each has one of its own"
+        )
+    if ccl != "auto":
+        return Choice(workers, ccl, numbers)
+    if one:
+        why = "the workers share one GPU" if workers > 1 else "one worker needs no NCCL"
+        return Choice(workers, "device", numbers, why)
+    return Choice(workers, "nccl", numbers, "one GPU per worker")

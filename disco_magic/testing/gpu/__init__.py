@@ -1,0 +1,27 @@
+"""A simulated GPU: an object like `cupy`, on host memory, whose streams are really asynchronous.
+
+    with SimulatedGpus(count=2) as gpus:
+        cupy = gpus.cupy
+        with cupy.cuda.Device(1), cupy.cuda.Stream(non_blocking=True) as stream:
+            total = cupy.ones(1000).sum()     # returns at once; the stream's thread computes
+        stream.synchronize()
+
+What goes wrong on a GPU goes wrong here: work without an event in between comes in any order, memory that was
+freed in flight is overwritten, memory that nobody wrote holds a pattern, an error comes up at a later call
+and stays. Kernels are compiled by g++.
+
+    gpus.py                  the public class
+    modules.py               the modules; functions.py, creation.py: of arrays; runtime.py: of addresses
+    arrays.py                arrays; operators.py, indexing.py, dlpack.py; operations.py: what all of it shares
+    cuda.py, pointers.py     devices, streams, events, memory as a thread sees them
+    kernels.py, shim.py      compiled kernels
+    world.py                 all devices; where each thread stands; device.py: one of them
+    streams.py, pieces.py    queues and their threads; what is in a queue
+    memory.py                pools
+"""
+
+from disco_magic.testing.gpu.gpus import SimulatedGpus
+from disco_magic.testing.gpu.pieces import Hold
+from disco_magic.testing.gpu.streams import DiscoStream
+
+__all__ = ["DiscoStream", "Hold", "SimulatedGpus"]

@@ -1,0 +1,249 @@
+"""`cupy.cuda`: devices, streams and events of the simulated GPU, as the calling thread sees them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from disco_magic.testing.gpu.errors import INVALID_HANDLE, NOT_READY, CUDARuntimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.testing.gpu.device import SimulatedDevice
+    from disco_magic.testing.gpu.pieces import Marker
+    from disco_magic.testing.gpu.streams import WorkQueue
+    from disco_magic.testing.gpu.world import World
+
+MULTIPROCESSORS: Final = 4
+MAX_THREADS_PER_BLOCK: Final = 1024
+
+
+class Device:
+    """`cupy.cuda.Device`; the current device inside of a ``with``."""
+
+    world: ClassVar[World]
+
+    def __init__(self, device: int | Device | None = None) -> None:
+        self.id: int = self.world.device.id if device is None else int(device)
+
+    def use(self) -> Device:
+        """Make it the calling thread's current device."""
+        self.world.set_device(self.id)
+        return self
+
+    def synchronize(self) -> None:
+        """Wait for all of its work."""
+        self._simulated.synchronize()
+
+    @property
+    def mem_info(self) -> tuple[int, int]:
+        """``(free, total)`` bytes."""
+        device = self._simulated
+        device.check()
+        return device.pool.limit - device.pool.total_bytes(), device.pool.limit
+
+    @property
+    def compute_capability(self) -> str:
+        """As that of a Hopper GPU."""
+        return "90"
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """A few, by CUDA's names."""
+        return {
+            "MultiProcessorCount": MULTIPROCESSORS,
+            "MaxThreadsPerBlock": MAX_THREADS_PER_BLOCK,
+            "WarpSize": 32,
+            "MaxGridDimX": 2**31 - 1,
+            "UnifiedAddressing": 1,
+        }
+
+    @property
+    def pci_bus_id(self) -> str:
+        """What tells devices of one machine apart."""
+        return f"0000:{self.id + 1:02X}:00.0"
+
+    @property
+    def _simulated(self) -> SimulatedDevice:
+        return self.world.device_at(self.id)
+
+    def __enter__(self) -> Self:
+        self.world.push_device(self.id)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.world.pop_device()
+
+    def __int__(self) -> int:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return self.id
+
+    def __repr__(self) -> str:
+        return f"<CUDA Device {self.id}>"
+
+
+class Event:
+    """`cupy.cuda.Event`: the point that a stream had come to when it was recorded last."""
+
+    world: ClassVar[World]
+
+    def __init__(
+        self,
+        block: bool = False,  # noqa: FBT001, FBT002 - CuPy's signature
+        disable_timing: bool = False,  # noqa: FBT001, FBT002
+        interprocess: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        if interprocess and not disable_timing:
+            raise ValueError("Timing must be disabled for interprocess events")
+        device = self.world.device
+        device.check()
+        self.block, self.disable_timing, self.device_id = block, disable_timing, device.id
+        self.ptr = id(self)
+        self.recorded: tuple[WorkQueue, Marker] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the stream got to it; True if it was never recorded."""
+        self._check()
+        return self.recorded is None or self.recorded[1].finished
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Take the point after all work the stream, None: the current one, has been given so far."""
+        self._check()
+        queue = (self.world.stream() if stream is None else stream).queue
+        if queue.device.id != self.device_id:
+            raise CUDARuntimeError(
+                INVALID_HANDLE,
+                (f"an event of device {self.device_id}, a stream of device {queue.device.id}",),
+            )
+        self.recorded = (queue, queue.mark())
+
+    def synchronize(self) -> None:
+        """Wait until the stream has got there."""
+        self._check()
+        if self.recorded is not None:
+            queue, marker = self.recorded
+            queue.await_marker(marker)
+
+    def _check(self) -> None:
+        self.world.device_at(self.device_id).check()
+
+
+def elapsed_time(start: Event, end: Event) -> float:
+    """Milliseconds between two recorded events."""
+    if start.recorded is None or end.recorded is None or start.disable_timing or end.disable_timing:
+        raise CUDARuntimeError(INVALID_HANDLE)
+    if not (start.done and end.done):
+        raise CUDARuntimeError(NOT_READY)
+    return (end.recorded[1].at_ns - start.recorded[1].at_ns) / 1e6
+
+
+class Stream:
+    """`cupy.cuda.Stream`; the current stream of its device inside of a ``with``."""
+
+    world: ClassVar[World]
+    null: ClassVar[Stream]
+
+    def __init__(
+        self,
+        null: bool = False,  # noqa: FBT001, FBT002 - CuPy's signature
+        non_blocking: bool = False,  # noqa: FBT001, FBT002
+        ptds: bool = False,  # noqa: FBT001, FBT002
+        priority: int | None = None,
+    ) -> None:
+        if ptds:
+            raise NotImplementedError("per-thread default streams are not simulated")
+        self._queue: WorkQueue | None = None
+        self._foreign: object = None  # keeps it alive
+        self.priority = priority or 0
+        self.is_non_blocking = non_blocking
+        if null:
+            self.ptr, self.device_id = 0, -1
+            return
+        device = self.world.device
+        device.check()
+        self._queue = device.add_queue(blocking=not non_blocking)
+        self.ptr, self.device_id = self._queue.ptr, device.id
+        weakref.finalize(self, self._queue.retire).atexit = False
+
+    @classmethod
+    def from_external(cls, foreign: Any) -> Stream:
+        """A stream that somebody else made, who says its address by `__cuda_stream__`."""
+        _, ptr = foreign.__cuda_stream__()
+        made = cls(null=True)
+        if ptr:
+            made._queue = made.world.queue_at(ptr)
+            made.ptr, made.device_id = ptr, made._queue.device.id
+            made._foreign = foreign
+        return made
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.ptr
+
+    @property
+    def queue(self) -> WorkQueue:
+        """Where its work goes; the null stream's is that of the current device."""
+        return self._queue or self.world.device.null
+
+    def use(self) -> Stream:
+        """Make it the calling thread's current stream of its device."""
+        self._check_device()
+        self.world.set_stream(self)
+        return self
+
+    def synchronize(self) -> None:
+        """Wait until all work it was given is done."""
+        self.queue.synchronize()
+
+    @property
+    def done(self) -> bool:
+        """Whether all work it was given is done."""
+        self.queue.device.check()
+        return self.queue.done
+
+    def record(self, event: Event | None = None) -> Event:
+        """Record an event, None: a new one; returns it."""
+        made: Event = self.world.cupy.cuda.Event() if event is None else event
+        made.record(self)
+        return made
+
+    def wait_event(self, event: Event) -> None:
+        """Let all further work wait for the event; nothing if it was never recorded."""
+        self.queue.device.check()
+        if event.recorded is not None:
+            self.queue.wait_for(event.recorded[1])
+
+    def launch_host_func(self, callback: Callable[[Any], object], arg: object) -> None:
+        """Call a function in the order of the stream's work."""
+        self.queue.put(lambda: callback(arg))
+
+    def _check_device(self) -> None:
+        here = self.world.device.id
+        if self.device_id not in (-1, here):
+            raise RuntimeError(
+                f"The device that the stream is created on ({self.device_id}) does not match with the "
+                f"current device ({here})"
+            )
+
+    def __enter__(self) -> Self:
+        self._check_device()
+        self.world.push_stream(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.world.pop_stream()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.ptr == other.ptr
+
+    def __hash__(self) -> int:
+        return self.ptr
+
+    def __repr__(self) -> str:
+        return f"<Stream {self.ptr} (device {self.device_id})>"

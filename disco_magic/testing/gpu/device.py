@@ -1,0 +1,83 @@
+"""One simulated device: its memory, its streams, and what broke it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.testing.gpu.errors import INVALID_DEVICE, LAUNCH_FAILURE, CUDARuntimeError
+from disco_magic.testing.gpu.memory import Pool
+from disco_magic.testing.gpu.streams import WorkQueue
+
+if TYPE_CHECKING:
+    from disco_magic.testing.gpu.pieces import Marker
+    from disco_magic.testing.gpu.streams import Lag
+
+
+class SimulatedDevice:
+    """One device.
+
+    Attributes:
+        id: its ordinal.
+        pool: its memory.
+        null: the queue of its null stream.
+        queues: of all its streams, the null stream's first.
+        error: what broke it: the first exception of any of its work.
+        closed: there are no more streams.
+    """
+
+    def __init__(self, id: int, memory_nbytes: int, lag: Lag) -> None:  # noqa: A002
+        self.id = id
+        self.error: BaseException | None = None
+        self.closed = False
+        self._lag = lag
+        self._error_was_told = False
+        self.pool = Pool(id, memory_nbytes, self.synchronize)
+        self.null = WorkQueue(self, 0, lag, blocking=True)
+        self.queues = [self.null]
+
+    def add_queue(self, *, blocking: bool) -> WorkQueue:
+        """A new stream's queue."""
+        if self.closed:
+            raise CUDARuntimeError(INVALID_DEVICE, ("the simulated GPUs are closed",))
+        queue = WorkQueue(self, len(self.queues), self._lag, blocking=blocking)
+        self.queues.append(queue)
+        return queue
+
+    def fail(self, error: BaseException) -> None:
+        """Break the device: `error` came from its work. Only the first counts."""
+        if self.error is None:
+            self.error = error
+
+    def check(self) -> None:
+        """Raise what broke the device, as every call of CUDA does from then on."""
+        error = self.error
+        if error is not None:
+            self._error_was_told = True
+            status, words = LAUNCH_FAILURE, repr(error)
+            if isinstance(error, CUDARuntimeError):
+                status, words = error.status, "; ".join(error.infos)
+            raise CUDARuntimeError(status, (f"work of device {self.id}: {words}",)) from error
+
+    @property
+    def untold(self) -> BaseException | None:
+        """What broke the device if no call has raised it."""
+        return None if self._error_was_told else self.error
+
+    def before(self, queue: WorkQueue) -> list[Marker]:
+        """What has to be reached before the next piece of `queue`: the null stream's rule.
+
+        Every wait is for a marker that is in its queue already, so that no circle of waits can come about,
+        however many threads are at it.
+        """
+        if queue is self.null:
+            others = [other for other in list(self.queues[1:]) if other.blocking]
+        else:
+            others = [self.null] if queue.blocking else []
+        return [other.mark_alone() for other in others if not other.done]
+
+    def synchronize(self) -> None:
+        """Wait for everything that all streams were given."""
+        self.check()
+        for queue, marker in [(queue, queue.mark_alone()) for queue in list(self.queues) if not queue.done]:
+            queue.await_marker(marker)
+        self.check()

@@ -1,0 +1,69 @@
+"""Errors of the simulated GPU, with the numbers and words that CUDA uses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INVALID_VALUE: Final = 1
+NO_DEVICE: Final = 100
+INVALID_DEVICE: Final = 101
+INVALID_HANDLE: Final = 400
+NOT_READY: Final = 600
+ILLEGAL_ADDRESS: Final = 700
+LAUNCH_FAILURE: Final = 719
+
+_WORDS: Final = {
+    INVALID_VALUE: "cudaErrorInvalidValue: invalid argument",
+    NO_DEVICE: "cudaErrorNoDevice: no CUDA-capable device is detected",
+    INVALID_DEVICE: "cudaErrorInvalidDevice: invalid device ordinal",
+    INVALID_HANDLE: "cudaErrorInvalidResourceHandle: invalid resource handle",
+    NOT_READY: "cudaErrorNotReady: device not ready",
+    ILLEGAL_ADDRESS: "cudaErrorIllegalAddress: an illegal memory access was encountered",
+    LAUNCH_FAILURE: "cudaErrorLaunchFailure: unspecified launch failure",
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    """A call of the runtime failed; `status` is CUDA's number."""
+
+    def __init__(self, status: int, infos: tuple[str, ...] = ()) -> None:
+        self.status = status
+        self.infos = infos
+        super().__init__("; ".join([_WORDS[status], *infos]))
+
+
+class CUDADriverError(RuntimeError):
+    """A call of the driver failed, as for a kernel that is not in its module."""
+
+
+class OutOfMemoryError(MemoryError):
+    """The device has too little memory left, also after every free block was given back."""
+
+    def __init__(self, nbytes: int, total: int, limit: int) -> None:
+        super().__init__(
+            f"Out of memory allocating {nbytes:,} bytes (allocated so far: {total:,} bytes, "
+            f"limit set to: {limit:,} bytes)."
+        )
+
+
+class CompileException(Exception):
+    """A kernel's source has errors; the text is the compiler's."""
+
+    def __init__(self, message: str, source: str, name: str, options: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.source = source
+        self.name = name
+        self.options = options
+
+    def get_message(self) -> str:
+        """What the compiler wrote."""
+        return str(self)
+
+
+class NotSimulated(NotImplementedError, AttributeError):
+    """CuPy may have it, the simulation has not. An AttributeError as well, so that `hasattr` works."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the simulated GPU has no {what}: add it to disco_magic.testing.gpu if a test needs it"
+        )

@@ -1,0 +1,270 @@
+"""Functions of the module `cupy`: `functions(world)` gives them by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.testing.gpu import operations
+from disco_magic.testing.gpu.creation import CREATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.testing.gpu.world import World
+
+# Tables in words: their columns would say nothing.
+_ELEMENTWISE: Final = [
+    "abs",
+    "absolute",
+    "add",
+    "arctan",
+    "arctan2",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "cbrt",
+    "ceil",
+    "conj",
+    "conjugate",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "divide",
+    "equal",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "hypot",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "not_equal",
+    "positive",
+    "power",
+    "rad2deg",
+    "reciprocal",
+    "remainder",
+    "right_shift",
+    "rint",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+]
+# CuPy's order of what follows the axis; argmax and argmin have a dtype there, which is not simulated.
+_REDUCTIONS: Final = {
+    **dict.fromkeys(("sum", "mean", "prod", "argmax", "argmin"), ("dtype", "out", "keepdims")),
+    **dict.fromkeys(("std", "var"), ("dtype", "out", "ddof", "keepdims")),
+    **dict.fromkeys(("max", "min", "amax", "amin", "any", "all"), ("out", "keepdims")),
+}
+_VIEWS: Final = ("transpose", "swapaxes", "moveaxis", "expand_dims", "squeeze", "broadcast_to", "atleast_1d")
+_FROM_NUMPY: Final = [
+    "bool_",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "dtype",
+    "newaxis",
+    "pi",
+    "e",
+    "inf",
+    "nan",
+    "finfo",
+    "iinfo",
+    "can_cast",
+    "promote_types",
+    "issubdtype",
+    "generic",
+    "number",
+    "integer",
+    "signedinteger",
+    "unsignedinteger",
+    "floating",
+    "inexact",
+    "complexfloating",
+]
+
+
+def functions(world: World) -> dict[str, Any]:
+    """What the module has besides classes and submodules."""
+    made: dict[str, Any] = {name: getattr(np, name) for name in _FROM_NUMPY}
+    for name in _ELEMENTWISE:
+        made[name] = partial(_elementwise, world, getattr(np, name))
+    for name, options in _REDUCTIONS.items():
+        made[name] = partial(_reduction, world, getattr(np, name), options)
+    for name in _VIEWS:
+        made[name] = partial(_view, world, getattr(np, name))
+    for function in (*CREATION, *_OTHERS):
+        made[function.__name__.strip("_")] = partial(function, world)
+    return made
+
+
+def _elementwise(
+    world: World, function: Any, *args: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind"
+) -> Any:
+    if casting != "same_kind":
+        raise NotImplementedError(f"casting={casting!r} is not simulated")
+    if len(args) > function.nin:
+        *args, out = args  # type: ignore[assignment]
+    return operations.elementwise(world, function, *args, out=out, dtype=dtype)
+
+
+def _reduction(
+    world: World, function: Any, names: tuple[str, ...], a: Any, axis: Any = None, *args: Any, **options: Any
+) -> Any:
+    return operations.reduce(world, function, a, axis, **dict(zip(names, args, strict=False)), **options)
+
+
+def _view(world: World, function: Any, a: Any, *args: Any, **options: Any) -> Any:
+    operations.array_operand(world, a)
+    return a.as_view(function(a.raw, *args, **options))
+
+
+def _asnumpy(
+    world: World, a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True
+) -> Any:
+    if isinstance(a, world.cupy.ndarray):
+        return a.get(stream=stream, order=order, out=out, blocking=blocking)
+    return np.asarray(a)
+
+
+def _copyto(world: World, dst: Any, src: Any, casting: Any = "same_kind", where: Any = None) -> None:
+    operations.copyto(world, dst, src, casting, where)
+
+
+def _concatenate(
+    world: World,
+    tup: Any,
+    axis: int | None = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",  # noqa: ARG001 - CuPy's signature
+) -> Any:
+    return operations.concatenate(world, list(tup), axis, out, dtype)
+
+
+def _stack(world: World, tup: Any, axis: int = 0, out: Any = None, *, dtype: Any = None) -> Any:
+    """Along a new axis."""
+    arrays = list(tup)
+    if len({each.shape for each in arrays}) > 1:
+        raise ValueError("all input arrays must have the same shape")
+    return operations.concatenate(
+        world, [_view(world, np.expand_dims, a, axis) for a in arrays], axis, out, dtype
+    )
+
+
+def _split(world: World, ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """Views."""
+    operations.array_operand(world, ary)
+    return [ary.as_view(part) for part in np.split(ary.raw, indices_or_sections, axis)]
+
+
+def _where(world: World, condition: Any, x: Any, y: Any) -> Any:
+    return operations.elementwise(world, np.where, condition, x, y)
+
+
+def _clip(world: World, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
+    if a_min is not None:
+        a = operations.elementwise(world, np.maximum, a, a_min, out=out if a_max is None else None)
+    return a if a_max is None else operations.elementwise(world, np.minimum, a, a_max, out=out)
+
+
+def _isclose(world: World, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    return operations.elementwise(world, partial(np.isclose, rtol=rtol, atol=atol), a, b)
+
+
+def _allclose(world: World, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    return _isclose(world, a, b, rtol, atol).all()
+
+
+def _array_equal(world: World, a1: Any, a2: Any) -> Any:
+    if a1.shape != a2.shape:
+        return world.cupy.zeros((), np.bool_)
+    return (a1 == a2).all()
+
+
+def _matmul(world: World, a: Any, b: Any, out: Any = None) -> Any:
+    return operations.product(world, np.matmul, a, b, out)
+
+
+def _dot(world: World, a: Any, b: Any, out: Any = None) -> Any:
+    return operations.product(world, np.dot, a, b, out)
+
+
+def _reshape(world: World, a: Any, newshape: Any, order: str = "C") -> Any:
+    operations.array_operand(world, a)
+    return a.reshape(newshape, order=order)
+
+
+def _ravel(world: World, a: Any, order: str = "C") -> Any:
+    return _reshape(world, a, -1, order)
+
+
+def _may_share_memory(world: World, a: Any, b: Any) -> bool:
+    arrays = all(isinstance(each, world.cupy.ndarray) for each in (a, b))
+    return arrays and np.may_share_memory(a.raw, b.raw)
+
+
+def _shares_memory(world: World, a: Any, b: Any) -> bool:
+    arrays = all(isinstance(each, world.cupy.ndarray) for each in (a, b))
+    return arrays and np.shares_memory(a.raw, b.raw)
+
+
+def _get_array_module(world: World, *args: Any) -> Any:
+    return world.cupy if any(isinstance(each, world.cupy.ndarray) for each in args) else np
+
+
+def _is_available(world: World) -> bool:
+    return bool(world.devices)
+
+
+_OTHERS: Final[tuple[Callable[..., Any], ...]] = (
+    _asnumpy, _copyto, _concatenate, _stack, _split, _where, _clip, _isclose, _allclose, _array_equal,
+    _matmul, _dot, _reshape, _ravel, _may_share_memory, _shares_memory, _get_array_module, _is_available,
+)  # fmt: skip

@@ -1,0 +1,265 @@
+"""Device memory and pinned memory, from pools that behave as CuPy's: where real bugs come from.
+
+A block comes from the *arena* of the stream that was current when it was allocated. It goes back there at
+once when the array that had it is gone, work in flight or not, and is handed out again, with its old
+content, for the next request of the same size on that stream: the last one freed comes first. Another
+stream that still reads it sees what the next owner writes.
+
+No memory is unmapped before the simulation ends, so that a test shows wrong numbers instead of crashing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.testing.gpu.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+UNIT: Final = 512  # bytes; every block is a multiple of it and begins at one
+POISON: Final = 0xA5  # what memory holds that nobody has written
+
+
+def rounded(nbytes: int) -> int:
+    """`nbytes` in whole units."""
+    return -(-nbytes // UNIT) * UNIT
+
+
+class Block:
+    """A piece of memory.
+
+    Attributes:
+        bytes: its content, an array of uint8; views of it are what work reads and writes.
+        ptr: its address.
+        home: the free blocks of its arena and size.
+        lent: dead when the block is free.
+    """
+
+    __slots__ = ("bytes", "home", "lent", "ptr")
+
+    def __init__(self, nbytes: int) -> None:
+        everything = np.full(nbytes + UNIT, POISON, np.uint8)
+        start = -everything.ctypes.data % UNIT
+        self.bytes = everything[start : start + nbytes]
+        self.ptr = self.bytes.ctypes.data
+        self.home: list[_Return] = []
+        self.lent: _Return | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return self.bytes.nbytes
+
+    @property
+    def in_use(self) -> bool:
+        """Whether somebody has it."""
+        return self.lent is not None and self.lent() is not None
+
+    def lend(self, loan: Any) -> None:
+        """Give the block to `loan`: it is free again when `loan` is gone."""
+        back = _Return(loan, self.home.append)
+        back.block = self
+        self.lent = back
+
+
+class _Return(weakref.ref[Any]):
+    """Puts itself among the free blocks when the loan dies.
+
+    The callback is a C function: it takes no lock and runs no Python, so that a block cannot get lost,
+    whichever thread lets go of an array and whatever is injected into it.
+    """
+
+    __slots__ = ("block",)
+    block: Block
+
+
+class Memory:
+    """A loan of device memory; what `ndarray.data.mem` is.
+
+    Attributes:
+        ptr, size: address and bytes.
+        device_id: the device it is on.
+        bytes: its content, for work on streams.
+    """
+
+    __slots__ = ("__weakref__", "bytes", "device_id", "ptr", "size")
+
+    def __init__(self, block: Block, device_id: int) -> None:
+        self.bytes = block.bytes
+        self.ptr = block.ptr
+        self.size = block.nbytes
+        self.device_id = device_id
+
+
+class UnownedMemory:
+    """Memory that somebody else owns, by address: an array of another library on the same device."""
+
+    def __init__(self, ptr: int, size: int, owner: object, device_id: int = 0) -> None:
+        self.bytes = at_address(ptr, size)
+        self.ptr = ptr
+        self.size = size
+        self.owner = owner
+        self.device_id = device_id
+
+
+def at_address(ptr: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes at an address of this process, whoever owns them."""
+    if not nbytes:
+        return np.empty(0, np.uint8)
+    return np.ndarray(nbytes, np.uint8, (ctypes.c_uint8 * nbytes).from_address(ptr))  # type: ignore[arg-type]
+
+
+class Pool:
+    """The memory of one device.
+
+    Args:
+        device_id: whose it is.
+        limit: bytes there are.
+        settle: called before blocks are given back to the device; waits for all of the device's work, as
+            cudaFree does.
+    """
+
+    def __init__(self, device_id: int, limit: int, settle: Callable[[], None]) -> None:
+        self.device_id = device_id
+        self.limit = limit
+        self._settle = settle
+        self._arenas: dict[int, dict[int, list[_Return]]] = {}
+        self._blocks: list[Block] = []
+        self._attic: list[Block] = []
+        self._lock = threading.Lock()
+
+    def malloc(self, nbytes: int, stream: int) -> Memory:
+        """A block of the arena of the stream with the number `stream`.
+
+        Raises:
+            OutOfMemoryError: there is too little.
+        """
+        size = rounded(nbytes)
+        free = self._arenas.setdefault(stream, {}).setdefault(size, [])
+        try:
+            block = free.pop().block
+        except IndexError:
+            block = self._map(size)
+            block.home = free
+        loan = Memory(block, self.device_id)
+        block.lend(loan)
+        return loan
+
+    def _map(self, size: int) -> Block:
+        if self.total_bytes() + size > self.limit:
+            self.free_all_blocks()
+        with self._lock:
+            total = self.total_bytes()
+            if total + size > self.limit:
+                raise OutOfMemoryError(size, total, self.limit)
+            block = self._from_attic(size) or Block(size)
+            self._blocks.append(block)
+            return block
+
+    def _from_attic(self, size: int) -> Block | None:
+        for index, block in enumerate(self._attic):
+            if block.nbytes == size:
+                del self._attic[index]
+                block.bytes.fill(POISON)
+                return block
+        return None
+
+    def free_all_blocks(self, stream: int | None = None) -> None:
+        """Give what is free back to the device, None: of all streams; waits for the device's work."""
+        arenas = list(self._arenas.values()) if stream is None else [self._arenas.get(stream, {})]
+        idle = [block for arena in arenas for free in list(arena.values()) for block in _emptied(free)]
+        if idle:
+            self._settle()
+        gone = {block.ptr for block in idle}
+        with self._lock:
+            self._blocks = [block for block in self._blocks if block.ptr not in gone]
+            self._attic += idle
+
+    def total_bytes(self) -> int:
+        """What the pool has from the device."""
+        return sum(block.nbytes for block in list(self._blocks))
+
+    def used_bytes(self) -> int:
+        """What arrays have."""
+        return sum(block.nbytes for block in list(self._blocks) if block.in_use)
+
+    def n_free_blocks(self) -> int:
+        """How many blocks wait for the next array."""
+        return sum(not block.in_use for block in list(self._blocks))
+
+    def holds(self, ptr: int, nbytes: int) -> bool:
+        """Whether `nbytes` bytes at `ptr` are one block's, free or not."""
+        return _holds(self._blocks, ptr, nbytes)
+
+
+def _emptied(free: list[_Return]) -> list[Block]:
+    blocks = []
+    while free:
+        try:
+            blocks.append(free.pop().block)
+        except IndexError:  # another thread took the last one
+            break
+    return blocks
+
+
+def _holds(blocks: Iterable[Block], ptr: int, nbytes: int) -> bool:
+    return any(b.ptr <= ptr and ptr + nbytes <= b.ptr + b.nbytes for b in list(blocks))
+
+
+class PinnedPool:
+    """Pinned host memory, with the same rules: a block that is freed in flight is somebody else's at once."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[_Return]] = {}
+        self._blocks: list[Block] = []
+        self._attic: list[Block] = []
+
+    def malloc(self, nbytes: int) -> Any:
+        """Memory with `ptr`, `size()`, `mem` and the buffer protocol (``np.frombuffer``)."""
+        free = self._free.setdefault(rounded(nbytes), [])
+        try:
+            block = free.pop().block
+        except IndexError:
+            block = Block(rounded(nbytes))
+            block.home = free
+            self._blocks.append(block)
+        kind = type("PinnedMemoryPointer", (_Pinned, ctypes.c_uint8 * nbytes), {})
+        pinned = kind.from_address(block.ptr)  # type: ignore[attr-defined]
+        block.lend(pinned)
+        return pinned
+
+    def holds(self, ptr: int, nbytes: int) -> bool:
+        """Whether memory is pinned."""
+        return _holds(self._blocks, ptr, nbytes)
+
+    def n_free_blocks(self) -> int:
+        """How many blocks wait for the next request."""
+        return sum(not block.in_use for block in list(self._blocks))
+
+    def free_all_blocks(self) -> None:
+        """Forget what is free; it stays where it is, but is no longer pinned."""
+        gone = {block.ptr for free in list(self._free.values()) for block in _emptied(free)}
+        self._attic += [block for block in self._blocks if block.ptr in gone]
+        self._blocks = [block for block in self._blocks if block.ptr not in gone]
+
+
+class _Pinned:
+    @property
+    def ptr(self) -> int:
+        """Its address."""
+        return ctypes.addressof(self)  # type: ignore[arg-type]
+
+    @property
+    def mem(self) -> Any:
+        """The block; it is its own here."""
+        return self
+
+    def size(self) -> int:
+        """Its bytes."""
+        return ctypes.sizeof(self)  # type: ignore[arg-type]

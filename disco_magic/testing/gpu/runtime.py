@@ -1,0 +1,134 @@
+"""`cupy.cuda.runtime`: the calls of CUDA's runtime that take numbers and addresses."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from disco_magic.testing.gpu.cuda import MULTIPROCESSORS
+from disco_magic.testing.gpu.errors import NO_DEVICE, CUDARuntimeError, NotSimulated
+
+if TYPE_CHECKING:
+    from disco_magic.testing.gpu.world import World
+
+VERSION = 13000
+
+
+class PointerAttributes(NamedTuple):
+    """What `pointerGetAttributes` gives."""
+
+    device: int
+    devicePointer: int  # noqa: N815
+    hostPointer: int  # noqa: N815
+    type: int
+
+
+class Runtime(types.ModuleType):
+    """Named as CuPy names them."""
+
+    CUDARuntimeError = CUDARuntimeError
+    is_hip = False
+    memcpyHostToHost = 0  # noqa: N815 - CuPy's names, also below
+    memcpyHostToDevice = 1  # noqa: N815
+    memcpyDeviceToHost = 2  # noqa: N815
+    memcpyDeviceToDevice = 3  # noqa: N815
+    memcpyDefault = 4  # noqa: N815
+    memoryTypeUnregistered = 0  # noqa: N815
+    memoryTypeHost = 1  # noqa: N815
+    memoryTypeDevice = 2  # noqa: N815
+
+    def __init__(self, world: World) -> None:
+        super().__init__("cupy.cuda.runtime")
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotSimulated(f"cupy.cuda.runtime.{name}")
+
+    def getDeviceCount(self) -> int:  # noqa: N802
+        """How many devices there are; as CUDA does, an error for none."""
+        if not self._world.devices:
+            raise CUDARuntimeError(NO_DEVICE)
+        return len(self._world.devices)
+
+    def getDevice(self) -> int:  # noqa: N802
+        """The calling thread's current device."""
+        return self._world.device.id
+
+    def setDevice(self, device: int) -> None:  # noqa: N802
+        """Make a device the calling thread's current one."""
+        self._world.set_device(device)
+
+    def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
+        """A few."""
+        found = self._world.device_at(device)
+        return {
+            "name": b"Simulated GPU",
+            "totalGlobalMem": found.pool.limit,
+            "multiProcessorCount": MULTIPROCESSORS,
+            "major": 9,
+            "minor": 0,
+            "warpSize": 32,
+            "pciDomainID": 0,
+            "pciBusID": device + 1,
+            "pciDeviceID": 0,
+            "uuid": bytes([device]) * 16,
+        }
+
+    def deviceGetPCIBusId(self, device: int) -> str:  # noqa: N802
+        """What tells devices of one machine apart."""
+        bus_id: str = self._world.cupy.cuda.Device(device).pci_bus_id
+        return bus_id
+
+    def deviceCanAccessPeer(self, device: int, peer: int) -> int:  # noqa: N802
+        """Whether one device may read another one's memory."""
+        self._world.device_at(device), self._world.device_at(peer)
+        return int(self._world.peers and device != peer)
+
+    def deviceSynchronize(self) -> None:  # noqa: N802
+        """Wait for all work of the current device."""
+        self._world.device.synchronize()
+
+    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
+        """Wait for all work of a stream."""
+        self._world.queue_at(stream).synchronize()
+
+    def pointerGetAttributes(self, ptr: int) -> PointerAttributes:  # noqa: N802
+        """What memory an address is of."""
+        for device in self._world.devices:
+            if device.pool.holds(ptr, 1):
+                return PointerAttributes(device.id, ptr, 0, self.memoryTypeDevice)
+        if self._world.pinned.holds(ptr, 1):
+            return PointerAttributes(self.getDevice(), ptr, ptr, self.memoryTypeHost)
+        return PointerAttributes(-2, 0, ptr, self.memoryTypeUnregistered)
+
+    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
+        """``(free, total)`` bytes of the current device."""
+        info: tuple[int, int] = self._world.cupy.cuda.Device().mem_info
+        return info
+
+    def memcpy(self, dst: int, src: int, size: int, kind: int) -> None:
+        """Copy on the null stream and wait, except between places of the device."""
+        queue = self._world.device.null
+        self._world.memcpy(dst, src, size, kind, queue)
+        if kind != self.memcpyDeviceToDevice:
+            queue.synchronize()
+
+    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
+        """Copy on a stream."""
+        self._world.memcpy(dst, src, size, kind, self._world.queue_at(stream))
+
+    def memset(self, ptr: int, value: int, size: int) -> None:
+        """Fill bytes on the null stream."""
+        self._world.memset(ptr, value, size, self._world.device.null)
+
+    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:  # noqa: N802
+        """Fill bytes on a stream."""
+        self._world.memset(ptr, value, size, self._world.queue_at(stream))
+
+    def driverGetVersion(self) -> int:  # noqa: N802
+        """Of CUDA."""
+        return VERSION
+
+    def runtimeGetVersion(self) -> int:  # noqa: N802
+        """Of CUDA."""
+        return VERSION

@@ -1,0 +1,237 @@
+"""Streams as threads: work is done later, in order, by the stream's own thread.
+
+    any thread                                    thread "gpu-0-stream-1"
+    put(work)     -->  [piece, piece, marker]  -->  lag, work(), finished
+    C: enqueue()  -->                               a marker wakes those who wait for it
+
+What callers may rely on:
+
+* A piece is started after all pieces that were put before it have finished.
+* `put` never waits. What it was given is either in the queue or not, also if an injected exception ends the
+  caller: the one step that matters is a single call of a C function.
+
+What the code relies on: `deque.append`, `popleft` and ``deque[0]`` are atomic; only the thread removes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+
+from disco_magic.testing.gpu.errors import INVALID_HANDLE, CUDARuntimeError
+from disco_magic.testing.gpu.pieces import DEADLINE_S, Hold, Marker, Piece, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Lag: TypeAlias = "Callable[[], float] | int | None"
+
+# Long enough for other threads to overtake, short enough for tests with thousands of pieces.
+_LONGEST_LAG_S: Final = 0.002
+
+_WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_ENQUEUE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class DiscoStream(ctypes.Structure):
+    """What `Stream.ptr` is the address of: ``int (*enqueue)(self, work, argument)`` for libraries in C."""
+
+    _fields_ = (("enqueue", _ENQUEUE),)
+
+
+class Owner(Protocol):
+    """What a queue asks of its device."""
+
+    id: int
+    error: BaseException | None
+
+    def fail(self, error: BaseException) -> None:
+        """Work of the device raised `error`."""
+        ...
+
+    def check(self) -> None:
+        """Raise what broke the device."""
+        ...
+
+    def before(self, queue: WorkQueue) -> list[Marker]:
+        """What has to be reached before the next piece of `queue`: the null stream's rule."""
+        ...
+
+
+def _lag_of(lag: Lag, name: str) -> Callable[[], float] | None:
+    """How long to wait before each piece, in seconds; `lag` may be a seed, which `name` makes one's own."""
+    if lag is None or callable(lag):
+        return lag
+    numbers = random.Random(f"{lag} {name}")  # noqa: S311 - no secret
+    # Half of the pieces come at once: a stream that is always late is late everywhere by the same amount.
+    return lambda: max(0.0, numbers.uniform(-_LONGEST_LAG_S, _LONGEST_LAG_S))
+
+
+class WorkQueue:
+    """One stream: its queue, its thread and its C handle.
+
+    Attributes:
+        name: of the thread.
+        ptr: the address of its `DiscoStream`; 0 for the null stream.
+        blocking: it and the null stream wait for each other.
+    """
+
+    def __init__(self, device: Owner, number: int, lag: Lag, *, blocking: bool) -> None:
+        self.device = device
+        self.number = number
+        self.blocking = blocking
+        self.name = f"gpu-{device.id}-stream-{number}"
+        self._lag = _lag_of(lag, self.name)
+        self._never = threading.Event()
+        self._pieces: deque[Piece] = deque()
+        self._news: SimpleQueue[None] = SimpleQueue()
+        self._retired = False
+        self._ended = False
+        self._last = Piece(nothing)
+        self._holds: list[Hold] = []
+        # ctypes keeps neither the function nor the struct alive for whoever has only the address.
+        self._struct = DiscoStream(_ENQUEUE(self._enqueue_c))
+        self.ptr = ctypes.addressof(self._struct) if number else 0
+        self.thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self.thread.start()
+
+    def put(self, work: Callable[[], object]) -> None:
+        """Let `work` be done after everything that was put before.
+
+        Raises:
+            CUDARuntimeError: the stream was destroyed, or its device is broken.
+        """
+        self.device.check()
+        self._put(Piece(work, needs_health=True))
+
+    def mark(self) -> Marker:
+        """A point after everything that was put before; never fails on a broken device."""
+        marker = Marker()
+        self._put(marker)
+        return marker
+
+    def mark_alone(self) -> Marker:
+        """A point in this stream, whatever the null stream's rule says; also in one that was destroyed."""
+        marker = Marker()
+        self._append(marker)
+        return marker
+
+    def wait_for(self, marker: Marker) -> None:
+        """Let everything that is put from now on wait for `marker`."""
+        self.device.check()
+        self._put(Piece(marker.wait))
+
+    def hold(self) -> Hold:
+        """Stop here until the hold is released."""
+        hold = Hold()
+        self._holds.append(hold)
+        self._put(Piece(hold.block))
+        return hold
+
+    def synchronize(self) -> None:
+        """Return when everything that was put before is done.
+
+        Raises:
+            CUDARuntimeError: the device is broken.
+            TimeoutError: it is not done after `DEADLINE_S`; a real GPU would wait for ever.
+        """
+        self.device.check()
+        self.await_marker(self.mark())
+
+    def await_marker(self, marker: Marker) -> None:
+        """Wait as the host; see `synchronize`."""
+        if not marker.wait(DEADLINE_S):
+            raise TimeoutError(f"{self.name} did not get there within {DEADLINE_S:g} s: who holds it?")
+        self.device.check()
+
+    @property
+    def done(self) -> bool:
+        """Whether everything that was put so far is done."""
+        try:
+            # The last piece tells of all. It may have finished and still be there.
+            return self._pieces[-1].finished
+        except IndexError:
+            return True
+
+    @property
+    def held(self) -> bool:
+        """Whether a hold was not released."""
+        return any(not hold.released for hold in self._holds)
+
+    @property
+    def pending(self) -> int:
+        """How many pieces are not done; a number for messages."""
+        return sum(not piece.finished and piece is not self._last for piece in list(self._pieces))
+
+    def release(self) -> None:
+        """Release every hold."""
+        for hold in self._holds:
+            hold.release()
+
+    def retire(self) -> None:
+        """Refuse further work and end the thread once what is there is done. Idempotent."""
+        if not self._retired:
+            self._retired = True
+            self._append(self._last)
+
+    def _put(self, piece: Piece) -> None:
+        if self._retired:
+            raise CUDARuntimeError(INVALID_HANDLE, (f"{self.name} was destroyed",))
+        for marker in self.device.before(self):
+            self._append(Piece(marker.wait))
+        self._append(piece)
+
+    def _append(self, piece: Piece) -> None:
+        try:
+            self._pieces.append(piece)
+        finally:
+            # Also if an injected exception strikes here, the thread has to hear of the piece.
+            self._news.put(None)
+        # Either this sees that the thread has ended, or the thread sees the piece before it ends.
+        if self._ended:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Finish what came after the end, so that nobody waits for it."""
+        while self._pieces:
+            with suppress(IndexError):  # the thread and one that puts may both be here
+                self._pieces.popleft().finish()
+
+    def _enqueue_c(self, _: int, work: int, argument: int) -> int:
+        """`DiscoStream.enqueue`. C work is done on a broken device too: it may own what it is to free."""
+        if self._retired or self.device.error is not None:
+            return INVALID_HANDLE
+        self._put(Piece(partial(_WORK(work), argument)))
+        return 0
+
+    def _run(self) -> None:
+        np.seterr(all="ignore")  # a GPU divides by zero without a word
+        while True:
+            self._news.get()
+            while self._pieces:
+                if self._pieces[0] is self._last:
+                    self._ended = True
+                    self._flush()
+                    return
+                self._do(self._pieces[0])
+                self._pieces.popleft()
+
+    def _do(self, piece: Piece) -> None:
+        if self._lag is not None:
+            self._never.wait(self._lag())
+        try:
+            if self.device.error is None or not piece.needs_health:
+                piece.work()
+        except BaseException as error:  # noqa: BLE001 - whatever work raises breaks the device
+            self.device.fail(error)
+        # What the closure refers to may be all that keeps something alive.
+        piece.work = nothing
+        piece.finish()

@@ -1,0 +1,104 @@
+"""A plane on GPUs behind the calls of one on the host: arrays of NumPy go there and come back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from disco_magic.devices.gpu import GpuPlace
+
+
+def places(cupy, devices):
+    """One place per worker, on these devices."""
+    return [GpuPlace(cupy, device) for device in devices]
+
+
+class OnGpus:
+    """What the conformance checks see of a `plane` whose workers are at `places`.
+
+    `lacks(verb, x, arguments)` says what the plane does not carry as NumPy does; that stays on the host.
+    """
+
+    def __init__(self, plane, places, lacks=lambda verb, x, arguments: False):
+        self._plane = plane
+        self._places = places
+        self._lacks = lacks
+        self._here = threading.local()
+        self.carried = 0
+
+    def __getattr__(self, name):
+        return getattr(self._plane, name)
+
+    def _enter(self, seat):
+        place = self._places[seat.worker]
+        if getattr(self._here, "place", None) is not place:
+            place.enter()
+            self._here.place = place
+        return place
+
+    def _call(self, verb, seat, x, *arguments):
+        place = self._enter(seat)
+        *others, out = arguments
+        if isinstance(x, np.ndarray) and self._lacks(verb, x, others):
+            return getattr(self._plane, verb)(seat, x, *arguments)
+        there = self._to(place, x)
+        target = self._to(place, out)
+        result = getattr(self._plane, verb)(seat, there, *others, target)
+        return self._back(place, result, out, target)
+
+    def _to(self, place, x):
+        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray) or not place._can_hold(x.dtype):
+            return x
+        self.carried += 1
+        there = place.xp.empty(x.shape, x.dtype)
+        if x.size and not x.flags.c_contiguous:  # as far from contiguous there as it is here
+            there = place.xp.empty((*x.shape[:-1], 2 * x.shape[-1]) if x.ndim else (), x.dtype)
+            there = there[..., ::2] if x.ndim else there
+        place.copy(there, x)
+        return there
+
+    def _back(self, place, result, out, target):
+        if target is not None and target is not out:
+            if result is not target:
+                return result
+            place.copy(out, target)
+            return out
+        return place.take(result)
+
+    def allreduce(self, seat, x, op, out):
+        return self._call("allreduce", seat, x, op, out)
+
+    def reduce(self, seat, x, op, root, out):
+        return self._call("reduce", seat, x, op, root, out)
+
+    def allgather(self, seat, x, axis, out):
+        return self._call("allgather", seat, x, axis, out)
+
+    def gather(self, seat, x, root, axis, out):
+        return self._call("gather", seat, x, root, axis, out)
+
+    def reduce_scatter(self, seat, x, op, axis, out):
+        return self._call("reduce_scatter", seat, x, op, axis, out)
+
+    def broadcast(self, seat, x, root, out):
+        return self._call("broadcast", seat, x, root, out)
+
+    def scatter(self, seat, x, root, axis, out):
+        return self._call("scatter", seat, x, root, axis, out)
+
+    def alltoall(self, seat, x, axis, out):
+        return self._call("alltoall", seat, x, axis, out)
+
+    def barrier(self, seat):
+        self._enter(seat)
+        self._plane.barrier(seat)
+
+    def send(self, seat, x, to):
+        place = self._enter(seat)
+        self._plane.send(seat, self._to(place, x), to)
+
+    def recv(self, seat, source, out):
+        place = self._enter(seat)
+        target = self._to(place, out)
+        return self._back(place, self._plane.recv(seat, source, target), out, target)

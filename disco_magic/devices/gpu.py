@@ -54,8 +54,8 @@ class GpuPlace:
         if thread == self._thread:
             self.stream.use()
         else:
-            # As `with stream:` would: where one of the user's ends, cupy goes back to the last one entered so,
-            # and after a mere `use` that is the default stream.
+            # As `with stream:` would: where one of the user's ends, cupy goes back to the last one that was
+            # entered so; after a mere `use` that is the default stream.
             self.stream.__enter__()
             # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
             self._staging = Staging(self.xp, self.stream)
@@ -73,7 +73,7 @@ class GpuPlace:
         Raises:
             UsageMistake: cupy has no arrays of that dtype.
         """
-        kind = np.dtype(dtype)
+        kind = np.dtype(dtype).newbyteorder("=")
         if not self._can_hold(kind):
             raise UsageMistake(
                 f"arrays of dtype {kind} cannot be on {self.device}; use bool, integers, floats"
@@ -94,7 +94,7 @@ class GpuPlace:
     def adopt(self, value: Any) -> Any:
         """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
         if type(value) is np.ndarray and self._can_hold(value.dtype):
-            array = self.xp.empty(value.shape, value.dtype)
+            array = self.xp.empty(value.shape, value.dtype.newbyteorder("="))
             self.copy(array, value)
             return array
         return copy_of(value)

@@ -108,6 +108,12 @@ def barrier(in_group: bool) -> None:  # noqa: FBT001 - Disco's order
     worker().barrier(in_group=in_group)
 
 
+def connect() -> None:
+    """Let the data plane bring up what it needs between all workers: NCCL's communicators, in seconds."""
+    me = worker()
+    me.allreduce(me.xp.zeros(1), in_group=False)
+
+
 @register_func("runtime.disco.broadcast_from_worker0")
 def broadcast_from_worker0(src: Array | None, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
     """Copy the first worker's `src` of shape `s` to all; `dst` has exactly shape `s`."""
@@ -129,7 +135,7 @@ def allgather(
     me = worker()
     if not _is_given(dst, into):
         return me.allgather(src, in_group=in_group)
-    target = _filled("allgather", dst, np.size(src) * _size(in_group=in_group))
+    target = _filled("allgather", dst, _count(src) * _size(in_group=in_group))
     return _into("allgather", target, me.allgather(_flat(src), in_group=in_group))
 
 
@@ -147,7 +153,7 @@ def gather_to_worker0(
     if _rank(in_group=in_group):
         me.gather(_flat(src), in_group=in_group)
         return dst
-    target = _filled("gather_to_worker0", dst, np.size(src) * _size(in_group=in_group))
+    target = _filled("gather_to_worker0", dst, _count(src) * _size(in_group=in_group))
     joined: Any = me.gather(_flat(src), in_group=in_group)
     return _into("gather_to_worker0", target, joined)
 
@@ -192,6 +198,10 @@ def _flat_parts(src: Array, dst: Array | None, size: int) -> Array:
             "one part per worker; reshape it or pass a destination"
         )
     return src.reshape(size, -1)
+
+
+def _count(src: Any) -> int:
+    return int(src.size) if hasattr(src, "size") else np.size(src)
 
 
 def _flat(src: Any) -> Any:

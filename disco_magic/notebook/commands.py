@@ -8,9 +8,9 @@ from IPython.display import display
 
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
+from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.options import OUT, command_parsers, overview
-from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:

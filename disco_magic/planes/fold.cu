@@ -1,5 +1,5 @@
 // One fold on a GPU: read all sources, reduce them element by element in rank order, write the result to
-// every target. The rules are those of reductions.py; kernels.py compiles this file once per variant:
+// every target. The rules are those of reductions.py; kernels.py compiles this file for each `Variant`:
 //
 //   OP           add, multiply, minimum, maximum; not defined: one source is copied as it is
 //   AVERAGE      1: the result is divided by the number of sources
@@ -9,7 +9,7 @@
 //   ALIGN        bytes that every access is aligned to, if that is less than its size
 //   UNROLL       accesses per array that a thread has under way at a time
 //   FLAT         1: every array is one row
-//   COUNTER        u32, or u64 for more accesses than that counts
+//   COUNTER      u32, or u64 for more accesses than that counts
 //
 // A target may be the very memory of a source: a thread reads its elements of all sources before it writes
 // the first of them, and no thread reads what another one writes. So there is no __restrict__ here, no shared
@@ -179,7 +179,7 @@ template <> struct Convert<f16, f32> {
 
 // --- Memory ----------------------------------------------------------------------------------------
 
-// kernels.py has the same layout and the same three numbers.
+// As in kernels.py and variants.py.
 enum { BLOCK = 256, GROUP = 8, MOST = 128 };
 
 struct Job {

@@ -3,8 +3,9 @@
 NVRTC compiles the kernel for each `Variant` that is met, in a few tenths of a second; cupy keeps the result
 on disk, so that it is done once per machine.
 
-Results have the same bits as NumPy's, but for two things on which processors do not agree either: what bits a
-NaN has, and whether a product of complex numbers is fused. Here it is, as by NumPy where x86 has FMA.
+Results have the bits that NumPy's have on x86 processors with FMA. Elsewhere NumPy itself differs in whether
+a product of complex numbers is fused, and in which of 0.0 and -0.0 is the minimum (here the later rank's).
+The bits of a NaN are not the same anywhere.
 """
 
 from __future__ import annotations

@@ -43,12 +43,11 @@ class _Part:
         self._reduce(self.call.array, self.target, self.communicator.allReduce)
 
     def reduce(self) -> None:
-        root = self.call.root
+        def to_root(*arguments: int) -> None:
+            *others, stream = arguments
+            self.communicator.reduce(*others, self.call.root, stream)
 
-        def reduce(source: int, target: int, count: int, code: int, op: int, stream: int) -> None:
-            self.communicator.reduce(source, target, count, code, op, root, stream)
-
-        self._reduce(self.call.array, self.target, reduce)
+        self._reduce(self.call.array, self.target, to_root)
 
     def reduce_scatter(self) -> None:
         self._reduce(self._in_runs(self.call.array), self.target, self.communicator.reduceScatter, self.size)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
 from disco_magic.errors import UsageMistake, ranges
+from disco_magic.functions import builtins
 from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
@@ -150,3 +151,9 @@ class ThreadedSession(Session):
         preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why)
         topology = Topology(choice.num_workers, num_groups)
         super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)
+
+    def _begin(self) -> None:
+        super()._begin()
+        if self.plane_name == "nccl":
+            # At the start, where a GPU that is not to be reached is no surprise; not waited for.
+            self.call_packed(builtins.connect)

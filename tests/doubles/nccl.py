@@ -62,7 +62,7 @@ def compile_into(folder: Path, *options: str) -> Path:
 
 
 def _is_too_late() -> bool:
-    """Whether this process has its NCCL, or cupy has looked for one and found none: it does not look again."""
+    """Whether this process has its NCCL, or cupy has looked for one: it does not look again."""
     if "cupy.cuda.nccl" in sys.modules:
         return True
     try:
@@ -203,13 +203,13 @@ class Double:
         """
         self._until(lambda: self.waiting >= count, f"{count} waiting threads")
 
-    def until_idle(self) -> None:
-        """Return when nothing is in flight; streams come past what was aborted a moment after the abort.
+    def until_in_flight(self, count: int) -> None:
+        """Return when `count` operations are in flight; raises as `until_waiting` does."""
+        self._until(lambda: self.in_flight == count, f"{count} operations in flight")
 
-        Raises:
-            TimeoutError: something still is, after a minute.
-        """
-        self._until(lambda: self.in_flight == 0, "nothing in flight")
+    def until_idle(self) -> None:
+        """Return when nothing is in flight: streams come past what was aborted a moment after the abort."""
+        self.until_in_flight(0)
 
     def abort_all(self) -> int:
         """Let everyone who waits go on: abort all communicators, and refuse those that are being made.

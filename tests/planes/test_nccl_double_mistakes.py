@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,7 +182,9 @@ def test_the_double_does_not_come_after_another_nccl(tmp_path):
         f"ctypes.CDLL({str(library)!r})\nprint(nccl.available())\n"
         "try:\n    nccl.load()\nexcept RuntimeError as error:\n    print(error)"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)  # noqa: S603
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)  # noqa: S603 - our own
     assert done.stdout.splitlines() == [
         "cupy.cuda.nccl or another libnccl.so.2 is loaded in this process, and stays",
         "cupy.cuda.nccl or another libnccl.so.2 is loaded: load the double first",

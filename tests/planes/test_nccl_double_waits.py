@@ -85,7 +85,7 @@ def test_an_abort_does_not_wait_for_an_ordered_delay(double, background):
     double.delay(2**31, seed=1)
     (comm,) = communicators(1)
     call = background(sum_of, comm, np.ones(1, int))
-    double._until(lambda: double.in_flight == 1, "an operation in flight")
+    double.until_in_flight(1)
     comm.abort()
     call()
 

@@ -61,3 +61,209 @@ def test_the_nccl_plane_keeps_the_contract(check, size, gpus, run):
         return OnGpus(NcclPlane(there), there, lacks)
 
     check_plane(make, run, sizes=[size], checks=[check])
+
+
+# --- values that are not NumPy's bit for bit --------------------------------------------------------
+
+
+@pytest.fixture
+def crew(gpus, run):
+    """Runs ``program(plane, seat, xp)`` on a plane of `count` workers, each at its place."""
+    planes = []
+
+    def start(program, count=4, scope=1, plane=None, groups=()):
+        if plane is None:
+            plane = NcclPlane(places(gpus.cupy, range(count)), groups)
+            planes.append(plane)
+
+        def entered(plane, seat):
+            plane._places[seat.worker].enter()
+            return program(plane, seat, gpus.cupy)
+
+        return plane, run(plane, entered, scope)
+
+    yield start
+    for plane in planes:
+        plane.close()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+def test_averages_agree_to_the_last_digits(crew, dtype):
+    def program(plane, seat, xp):
+        return plane.allreduce(seat, xp.full(5, seat.worker + 0.5, dtype=dtype), "avg", None).get()
+
+    for got in values(crew(program, 3)[1]):
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, np.full(5, 1.5, dtype), rtol=1e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "text"),
+    [
+        ("int16", "sum", r"convert with x\.astype\('int32'\) first"),
+        ("uint16", "max", r"convert with x\.astype\('uint32'\) first"),
+        ("complex64", "prod", "NCCL has no prod of complex numbers"),
+    ],
+)
+def test_what_nccl_cannot_reduce_is_refused_with_advice_and_can_be_moved(crew, dtype, op, text):
+    def program(plane, seat, xp):
+        x = xp.full(3, seat.worker, dtype=dtype)
+        with pytest.raises(UsageMistake, match=text):
+            plane.allreduce(seat, x, op, None)
+        return plane.allgather(seat, x, 0, None).get().tolist()
+
+    assert values(crew(program, 2)[1]) == [[0, 0, 0, 1, 1, 1]] * 2
+
+
+# --- communicators ----------------------------------------------------------------------------------
+
+
+def test_groups_are_split_off_when_all_connect(crew, double):
+    groups = [(0, 1), (2, 3)]
+
+    def program(plane, seat, xp):
+        whole = plane.allreduce(seat, xp.ones(1), "sum", None)
+        mine = group(seat, groups[seat.worker // 2])
+        return [*whole.get(), *plane.allreduce(mine, xp.full(1, seat.worker), "sum", None).get()]
+
+    _, got = crew(program, groups=groups)
+    assert values(got) == [[4, 1], [4, 1], [4, 5], [4, 5]]
+    assert double.calls("CommSplit") == 4
+    assert double.calls("GetUniqueId") == 1
+
+
+def test_a_group_that_comes_first_connects_by_itself(crew, double):
+    def program(plane, seat, xp):
+        if seat.worker < 2:
+            return plane.allreduce(group(seat, (0, 1)), xp.ones(1), "sum", None).get()[0]
+        return None
+
+    assert crew(program, groups=[(0, 1), (2, 3)])[1] == [2, 2, None, None]
+    assert double.calls("CommSplit") == 0
+
+
+def test_one_communicator_serves_all_calls(crew, double):
+    def program(plane, seat, xp):
+        x = xp.ones(4)
+        for _ in range(5):
+            x = plane.allreduce(seat, x, "sum", None)
+        return x.get()[0]
+
+    assert crew(program)[1] == [4**5] * 4
+    assert double.calls("CommInitRankConfig") == 4
+
+
+def test_closing_leaves_no_communicator(crew, double):
+    plane, _ = crew(lambda plane, seat, xp: plane.allreduce(seat, xp.ones(1), "sum", None).get()[0])
+    assert double.alive == 4
+    plane.close()
+    plane.close()
+    assert double.alive == 0
+
+
+def test_without_nccl_the_extra_is_named():
+    with SimulatedGpus(count=1) as bare, pytest.raises(MissingDependency, match=r"disco-magic\[cuda13\]"):
+        NcclPlane(places(bare.cupy, [0]))
+
+
+# --- what goes wrong --------------------------------------------------------------------------------
+
+
+def good(plane, seat, xp):
+    return plane.allreduce(seat, xp.ones(2), "sum", None).get().tolist()
+
+
+@pytest.mark.parametrize(
+    ("function", "status"), [("AllReduce", doubles.UNHANDLED_CUDA_ERROR), ("AllReduce", doubles.REMOTE_ERROR)]
+)
+def test_a_call_that_nccl_refuses_on_one_rank_raises_on_all_and_the_next_one_works(
+    crew, double, function, status
+):
+    plane, before = crew(good)
+    double.fail(function, status, rank=1)
+    _, outcomes = crew(good, scope=2, plane=plane)
+    assert [type(outcome) for outcome in outcomes] == [PlaneError] * 4
+    assert all("could not be carried out on worker 1" in str(outcome) for outcome in outcomes)
+    assert len({id(outcome) for outcome in outcomes}) == 4
+    _, after = crew(good, scope=3, plane=plane)
+    assert before == after == [[4, 4]] * 4
+
+
+def test_an_asynchronous_error_ends_a_call_that_would_hang(crew, double, background):
+    plane, _ = crew(good)
+    double.stall(2)
+    pending = background(crew, good, scope=2, plane=plane)
+    double.until_waiting(3)
+    double.async_error(1, doubles.SYSTEM_ERROR)
+    assert [type(outcome) for outcome in pending()[1]] == [PlaneError] * 4
+    double.release(2)
+    assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_an_abort_releases_a_rank_that_never_comes(crew, double, background):
+    plane, _ = crew(good)
+    double.stall(0)
+    pending = background(crew, good, scope=2, plane=plane)
+    double.until_waiting(3)
+    plane.abort(2, "interrupted")
+    assert [type(outcome) for outcome in pending()[1]] == [PlaneAborted] * 4
+    double.release(0)
+    assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, background):
+    plane, _ = crew(good)
+    double.stall(3)
+    pending = background(crew, good, scope=2, plane=plane)
+    double.until_waiting(3)
+    plane.leave(3, 2)
+    outcomes = pending()[1]
+    assert [type(outcome) for outcome in outcomes] == [PlaneAborted] * 4
+    assert "worker 3" in str(outcomes[0])
+    double.release(3)
+    assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_while_nccl_works_the_plane_says_what_a_worker_is_in(crew, double, background):
+    plane, _ = crew(good)
+    double.stall(1)
+    pending = background(crew, good, scope=2, plane=plane)
+    double.until_waiting(3)
+    waits = dict(plane.waiting)
+    assert {worker: wait.call_of(worker)[0] for worker, wait in waits.items()} == dict.fromkeys(
+        range(4), "allreduce(float64 (2,) on cuda, op=sum)"
+    )
+    assert all(wait.missing() == [] for wait in waits.values())
+    double.release(1)
+    assert pending()[1] == [[4, 4]] * 4
+    assert not plane.waiting
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_delays_change_nothing(crew, double, seed):
+    double.delay(300, seed + 1)
+
+    def program(plane, seat, xp):
+        x = xp.arange(8) + seat.worker
+        for _ in range(6):
+            x = plane.alltoall(seat, plane.allreduce(seat, x, "max", None), 0, None)
+        return x.get().tolist()
+
+    first, *others = values(crew(program)[1])
+    assert others == [first] * 3
+
+
+def test_failed_connecting_raises_on_all_and_is_tried_again(crew, double):
+    double.fail("CommInitRankConfig", doubles.SYSTEM_ERROR, rank=1)
+    stop = threading.Timer(1.0, double.fail_forming, [doubles.SYSTEM_ERROR])
+    stop.start()
+    plane, outcomes = crew(good)
+    stop.join()
+    assert [type(outcome) for outcome in outcomes] == [PlaneError] * 4
+    assert crew(good, scope=2, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_seats_of_nobody_are_refused(crew):
+    plane, _ = crew(good, 2)
+    with pytest.raises(UsageMistake, match="not one of the members"):
+        plane.allreduce(Seat(0, (1,), 9), 1.0, "sum", None)

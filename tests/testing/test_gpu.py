@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
-from disco_magic.errors import WorkerInterrupt
-from disco_magic.injection import inject
 from disco_magic.testing.gpu import DiscoStream, SimulatedGpus
 
 DEADLINE_S = 60
@@ -502,30 +501,47 @@ def test_whoever_waits_for_a_stream_that_ends_meanwhile_is_woken(cupy, gpus):
     assert queue.mark_alone().wait(DEADLINE_S)
 
 
-def test_an_injected_exception_leaves_a_stream_in_order(gpus, cupy):
-    """It strikes between any two bytecodes; each piece is then in the queue, or not, but never half."""
+INJECTIONS = """
+import threading
+
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.injection import inject
+from disco_magic.testing.gpu import SimulatedGpus
+
+def work(started):
+    try:
+        with stream:
+            x = cupy.zeros(8)
+            while True:
+                x += 1
+                started.set()
+    except WorkerInterrupt:
+        pass
+
+with SimulatedGpus(count=1) as gpus:
+    cupy = gpus.cupy
     stream = cupy.cuda.Stream(non_blocking=True)
-
-    def work(started):
-        try:
-            with stream:
-                x = cupy.zeros(8)
-                while True:
-                    x += 1
-                    started.set()
-        except WorkerInterrupt:
-            pass
-
-    for _ in range(40):
+    for _ in range(100):
         started = threading.Event()
         thread = threading.Thread(target=work, args=(started,))
         thread.start()
-        assert started.wait(DEADLINE_S)
+        started.wait()
         inject(thread.ident)
-        thread.join(DEADLINE_S)
-        assert not thread.is_alive()
+        thread.join()
         stream.synchronize()
         assert stream.done
+    print(cupy.get_default_memory_pool().n_free_blocks() > 0)
+"""
+
+
+def test_an_injected_exception_leaves_a_stream_in_order():
+    """It strikes between any two bytecodes; each piece is then in the queue, or not, but never half.
+
+    In a process of its own: on Python 3.11 threads that coverage traces can hang while one is injected.
+    """
+    command = [sys.executable, "-c", INJECTIONS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE_S)  # noqa: S603
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_wait_of_the_host_ends_with_an_error_that_names_the_stream(gpus, cupy, monkeypatch):

@@ -1,4 +1,4 @@
-"""Arrays of the simulated GPU give what NumPy gives, refuse what CuPy refuses, and say which device they are on."""
+"""Arrays of the simulated GPU give what NumPy gives and refuse what CuPy refuses."""
 
 from __future__ import annotations
 
@@ -165,9 +165,9 @@ def test_set_takes_arrays_of_its_shape_and_dtype(cupy, x):
 
 @pytest.mark.parametrize(
     "index",
-    [1, (1, 2), (slice(None), 1), slice(None, None, -1), (..., None, 0), None, (), np.int64(2), (slice(1, 3), slice(0, 0))],
+    [1, (1, 2), np.s_[:, 1], np.s_[::-1], np.s_[..., None, 0], None, (), np.int64(2), np.s_[1:3, 0:0]],
     ids=str,
-)  # fmt: skip
+)
 def test_basic_indices_give_views(cupy, x, index):
     part = x[index]
     assert same(part, HOST[index] if isinstance(HOST[index], np.ndarray) else np.asarray(HOST[index]))
@@ -234,12 +234,22 @@ def test_what_is_written_has_to_fit(cupy, x):
 
 
 def test_views_share_memory_and_copies_do_not(cupy, x):
-    views = [x.T, x.reshape(4, 3), x.reshape((2, -1)), x.ravel(), x.transpose(1, 0), x.view(np.int32), x.view(),
-             x[None].squeeze(0), cupy.expand_dims(x, 0), cupy.split(x, 3)[1], cupy.from_dlpack(x), x.T.T.ravel(),
-             cupy.broadcast_to(x, (2, 3, 4)), cupy.swapaxes(x, 0, 1), x.T.reshape(4, 1, 3),
-             cupy.reshape(x, 12), cupy.ravel(x), x.astype(np.float32, copy=False), cupy.asarray(x)]  # fmt: skip
-    copies = [x.T.reshape(12), x.T.ravel(), x.flatten(), x.copy(), cupy.ascontiguousarray(x.T), x.astype(np.float32),
-              cupy.array(x)]  # fmt: skip
+    views = [
+        *(x.T, x.reshape(4, 3), x.reshape((2, -1)), x.ravel(), x.transpose(1, 0), x.view(np.int32), x.view()),
+        *(
+            x[None].squeeze(0),
+            cupy.expand_dims(x, 0),
+            cupy.split(x, 3)[1],
+            cupy.from_dlpack(x),
+            x.T.T.ravel(),
+        ),
+        *(cupy.broadcast_to(x, (2, 3, 4)), cupy.swapaxes(x, 0, 1), x.T.reshape(4, 1, 3), cupy.reshape(x, 12)),
+        *(cupy.ravel(x), x.astype(np.float32, copy=False), cupy.asarray(x)),
+    ]
+    copies = [
+        *(x.T.reshape(12), x.T.ravel(), x.flatten(), x.copy(), cupy.ascontiguousarray(x.T)),
+        *(x.astype(np.float32), cupy.array(x)),
+    ]
     assert [cupy.may_share_memory(each, x) for each in views] == [True] * len(views)
     assert [cupy.may_share_memory(each, x) for each in copies] == [False] * len(copies)
     assert same(x.T.reshape(12), HOST.T.reshape(12))
@@ -389,7 +399,7 @@ def test_functions_of_two_arrays_and_an_output(cupy, x):
     assert same(out, HOST.astype(np.float64) + 5)
     assert same(cupy.add(x, 1, dtype=np.float64), np.add(HOST, 1, dtype=np.float64))
     assert np.logaddexp2(1, 1)  # NumPy's own functions still are for its own
-    with pytest.raises(TypeError, match="no implementation found|returned NotImplemented"):
+    with pytest.raises(TypeError, match=r"no implementation found|returned NotImplemented"):
         np.logaddexp2(x, x)
     with pytest.raises(NotImplementedError, match="casting"):
         cupy.add(x, 1, casting="unsafe")

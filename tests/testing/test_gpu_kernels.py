@@ -189,7 +189,7 @@ def test_without_a_compiler_the_error_says_what_is_missing(cupy, monkeypatch):
 
 
 def test_what_is_not_simulated_is_refused(cupy, module):
-    with pytest.raises(NotImplementedError, match="without kernel.cubin"):
+    with pytest.raises(NotImplementedError, match=r"without kernel\.cubin"):
         cupy.RawModule(path="kernel.cubin")
     with pytest.raises(NotImplementedError, match="jitify"):
         cupy.RawModule(code="", jitify=True)

@@ -284,7 +284,7 @@ def test_an_address_that_is_not_the_devices_breaks_it_when_the_stream_gets_there
         else:
             beyond = x.data.ptr + UNIT - 8
             runtime.memcpyAsync(x.data.ptr, beyond, 16, runtime.memcpyDeviceToDevice, stream.ptr)
-    with pytest.raises(runtime.CUDARuntimeError, match="cudaErrorIllegalAddress.*bytes at 0x") as caught:
+    with pytest.raises(runtime.CUDARuntimeError, match=r"cudaErrorIllegalAddress.*bytes at 0x") as caught:
         stream.synchronize()
     assert caught.value.status == 700
 

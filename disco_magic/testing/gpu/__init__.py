@@ -12,7 +12,7 @@ and stays. Kernels are compiled by g++.
 
     gpus.py                  the public class
     modules.py               the modules; functions.py, creation.py: of arrays; runtime.py: of addresses
-    arrays.py                arrays; operators.py, indexing.py, dlpack.py; operations.py: what all of it shares
+    arrays.py                arrays; operators.py, indexing.py, dlpack.py; operations.py: what these share
     cuda.py, pointers.py     devices, streams, events, memory as a thread sees them
     kernels.py, shim.py      compiled kernels
     world.py                 all devices; where each thread stands; device.py: one of them

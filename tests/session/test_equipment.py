@@ -1,0 +1,91 @@
+"""Which GPUs and which data plane a session gets, from what was asked for and what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.devices import find
+from disco_magic.errors import MissingDependency, PlaneUnavailable, UsageMistake
+from disco_magic.session.equipment import Choice, choose
+
+
+@pytest.fixture
+def sees(monkeypatch):
+    """Lets this process see so many GPUs; cupy must not be imported to find out what to do."""
+
+    def see(count):
+        monkeypatch.setattr(find, "count_gpus", lambda: count)
+
+    return see
+
+
+def no_cupy():
+    raise MissingDependency("GPUs need cupy")
+
+
+@pytest.mark.parametrize(
+    ("ccl", "devices", "workers", "count", "expected"),
+    [
+        ("auto", None, 4, 8, Choice(4, "threads")),
+        ("threads", None, 4, 8, Choice(4, "threads")),
+        ("threads", "cpu", 2, 8, Choice(2, "threads")),
+        ("threads", "auto", 2, 8, Choice(2, "threads")),
+        ("auto", "cpu", 3, 8, Choice(3, "threads")),
+        ("auto", "auto", 4, 0, Choice(4, "threads", why="no GPU was found")),
+        ("auto", "auto", None, 8, Choice(8, "nccl", tuple(range(8)), "one GPU per worker")),
+        ("auto", "auto", 2, 8, Choice(2, "nccl", (0, 1), "one GPU per worker")),
+        ("auto", "auto", 4, 1, Choice(4, "device", (0, 0, 0, 0), "the workers share one GPU")),
+        ("auto", "auto", None, 1, Choice(1, "device", (0,), "one worker needs no NCCL")),
+        ("auto", "0,0,0", None, 1, Choice(3, "device", (0, 0, 0), "the workers share one GPU")),
+        ("auto", [3, 1], None, 4, Choice(2, "nccl", (3, 1), "one GPU per worker")),
+        ("auto", (3, 1), 2, 4, Choice(2, "nccl", (3, 1), "one GPU per worker")),
+        ("nccl", None, 2, 4, Choice(2, "nccl", (0, 1))),
+        ("nccl", None, None, 4, Choice(4, "nccl", (0, 1, 2, 3))),
+        ("nccl", "0", None, 1, Choice(1, "nccl", (0,))),
+        ("device", None, 3, 4, Choice(3, "device", (0, 0, 0))),
+        ("device", None, None, 4, Choice(4, "device", (0, 0, 0, 0))),
+        ("device", "1,1", None, 2, Choice(2, "device", (1, 1))),
+    ],
+)
+def test_the_choice(ccl, devices, workers, count, expected, sees):  # noqa: PLR0917 - a table
+    sees(count)
+    assert choose(ccl, devices, workers) == expected
+
+
+@pytest.mark.parametrize(
+    ("ccl", "devices", "workers", "count", "text"),
+    [
+        ("auto", None, None, 0, "say how many workers"),
+        ("threads", "0,1", None, 2, "ccl='threads' carries arrays on the CPU, but devices are '0,1'"),
+        ("auto", "0,1", 3, 2, "2 devices for 3 workers; give one for each"),
+        ("auto", "0,2", None, 2, "there is no GPU 2: this process sees 2, numbered from 0"),
+        ("auto", "0,0,1,1", None, 2, "either all workers share one GPU, or each has one of its own"),
+        ("nccl", "0,0", None, 2, "NCCL takes no two workers on one GPU"),
+        ("device", "0,1", None, 2, "ccl='device' is for workers on one GPU"),
+        ("auto", "auto", 4, 2, r"4 workers cannot have a GPU each, this process sees 2 GPUs; ask for 2,"),
+        ("nccl", None, 5, 1, r"this process sees 1 GPU; .* devices=\[0, 0, 0, 0, ...\]"),
+        ("auto", "gpu", None, 2, r"devices are 'gpu', expected GPU numbers"),
+        ("auto", "0,-1", None, 2, "expected GPU numbers"),
+        ("auto", "", None, 2, "expected GPU numbers"),
+        ("auto", [], None, 2, "expected GPU numbers"),
+        ("auto", [0.5], None, 2, "expected GPU numbers"),
+        ("auto", 0, None, 2, "expected GPU numbers"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(ccl, devices, workers, count, text, sees):  # noqa: PLR0917 - a table
+    sees(count)
+    with pytest.raises(UsageMistake, match=text):
+        choose(ccl, devices, workers)
+
+
+@pytest.mark.parametrize(
+    ("ccl", "devices"), [("nccl", None), ("device", None), ("auto", "0"), ("nccl", "auto")]
+)
+def test_where_no_gpu_is_it_says_what_is_missing(ccl, devices, sees, monkeypatch):
+    sees(0)
+    monkeypatch.setattr(find, "load_cupy", no_cupy)
+    with pytest.raises(MissingDependency, match="GPUs need cupy"):
+        choose(ccl, devices, 1)
+    monkeypatch.setattr(find, "load_cupy", lambda: None)  # cupy is there, and sees none
+    with pytest.raises(PlaneUnavailable, match="no GPU is visible"):
+        choose(ccl, devices, 1)

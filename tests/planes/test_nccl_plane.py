@@ -1,4 +1,4 @@
-"""The plane of workers with a GPU each, on simulated GPUs, with the unmodified `cupy.cuda.nccl`, on a double of NCCL."""
+"""The plane of workers with a GPU each: simulated ones, the unmodified `cupy.cuda.nccl`, a double of NCCL."""
 
 from __future__ import annotations
 

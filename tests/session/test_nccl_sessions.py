@@ -1,0 +1,209 @@
+"""Sessions with a GPU per worker: simulated ones, the unmodified `cupy.cuda.nccl`, a double of NCCL."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.devices import find
+from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
+from disco_magic.testing.gpu import SimulatedGpus
+from tests.conftest import DEADLINE_S
+from tests.doubles import nccl as doubles
+
+reason = doubles.available()
+if reason:
+    pytest.skip(reason, allow_module_level=True)
+
+
+@pytest.fixture(scope="module", params=[None, 5], ids=["prompt", "lagging"])
+def machine(request):
+    double = doubles.load()
+    from cupy.cuda import nccl
+
+    with SimulatedGpus(count=4, lag=request.param) as made:
+        made.cupy.cuda.nccl = nccl
+        made.double = double
+        yield made
+
+
+@pytest.fixture
+def gpus(machine, monkeypatch):
+    monkeypatch.setattr(find, "load_cupy", lambda: machine.cupy)
+    monkeypatch.setattr(find, "count_gpus", lambda: 4)
+    machine.double.reset()
+    return machine
+
+
+@pytest.fixture
+def crew(gpus, session):
+    """Four workers with a GPU each."""
+    return session(4, devices="auto")
+
+
+def host(value):
+    return [None if each is None else each.tolist() for each in value.get_all()]
+
+
+def works(session):
+    result = session.run("allreduce(xp.full(2, worker_id + 1)).get().tolist()")
+    return list(result.values) == [[10, 10]] * 4
+
+
+def test_a_session_says_where_it_computes_and_connects_at_once(gpus, crew):
+    assert repr(crew) == f"Disco session {crew.id}: 4 workers · threads · cuda:[0-3] · plane nccl"
+    assert (crew.devices, crew.why) == ((0, 1, 2, 3), "one GPU per worker")
+    crew.sync_all()
+    assert gpus.double.alive == 4
+    assert crew.run("worker.device").values[2] == "cuda:2"
+    crew.shutdown()
+    assert gpus.double.alive == 0
+
+
+def test_every_verb(crew):
+    assert works(crew)
+    x = crew.scatter(np.arange(8.0).reshape(4, 2))
+    assert host(x) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert host(crew.allreduce(x))[3] == [12, 16]
+    assert host(crew.allgather(x))[1] == list(range(8))
+    assert crew.gather_to_worker0(x).get(0).tolist() == list(range(8))
+    assert host(crew.broadcast(np.float32([[1, 2]])))[3] == [[1, 2]]
+    assert host(crew.alltoall(crew.broadcast(np.arange(4))))[2] == [2] * 4
+    assert host(crew.reduce_scatter(crew.broadcast(np.arange(4))))[3] == [12]
+    assert host(crew.reduce(x, root=2)) == [None, None, [12, 16], None]
+    assert crew.send_to_worker(x, 3, 1).get(3).tolist() == [2, 3]
+
+
+def test_cells_along_other_axes_into_arrays_with_gaps(crew):
+    crew.run(
+        "x = xp.arange(24).reshape(2, 4, 3) + 100 * worker_id\n"
+        "a, b, c = allgather(x, axis=1), reduce_scatter(x, axis=1), alltoall(x, axis=1)\n"
+        "wide = xp.zeros((2, 4, 6), int)\nd = allreduce(x, out=wide[:, :, ::2])\n"
+        "e = scatter(x if worker_id == 1 else None, root=1, axis=1)\nf = gather(x, root=3, axis=2)"
+    )
+    base = np.arange(24).reshape(2, 4, 3)
+    xs = [base + 100 * worker for worker in range(4)]
+    assert (crew["a"].get(2) == np.concatenate(xs, axis=1)).all()
+    assert (crew["b"].get(1) == sum(xs)[:, 1:2]).all()
+    assert (crew["c"].get(3) == np.concatenate([x[:, 3:4] for x in xs], axis=1)).all()
+    assert (crew["wide"].get(0)[:, :, ::2] == sum(xs)).all()
+    assert (crew["wide"].get(0)[:, :, 1::2] == 0).all()
+    assert (crew["e"].get(2) == xs[1][:, 2:3]).all()
+    assert (crew["f"].get(3) == np.concatenate(xs, axis=2)).all()
+
+
+def test_groups_have_communicators_of_their_own(gpus, session):
+    s = session(4, 2, ccl="nccl")
+    assert list(s.run("float(allreduce(xp.full(1, worker_id))[0])").values) == [1, 1, 5, 5]
+    assert gpus.double.calls("CommSplit") == 4
+    assert gpus.double.calls("GetUniqueId") == 1
+
+
+def test_torch_like_arrays_are_read_through_dlpack(crew):
+    crew.run(
+        """
+class Lent:
+    def __init__(self, array): self.array = array
+    def __dlpack__(self, **kwargs): return self.array.__dlpack__(**kwargs)
+    def __dlpack_device__(self): return self.array.__dlpack_device__()
+y = allreduce(Lent(xp.ones(3)))
+"""
+    )
+    assert host(crew["y"])[0] == [4] * 3
+
+
+def test_an_interrupt_of_a_collective_in_flight_leaves_a_session_that_works(gpus, crew):
+    assert works(crew)
+    gpus.double.stall(1)
+    pending = crew.run_nowait("allreduce(xp.ones(3))")
+    gpus.double.until_waiting(3)
+    places = crew.doctor().positions
+    assert [place.state for place in places] == ["moving"] * 4
+    assert "allreduce" in places[0].call
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_one_worker_is_interrupted_and_releases_the_others(gpus, crew):
+    assert works(crew)
+    gpus.double.stall(1)
+    pending = crew.run_nowait("allreduce(xp.ones(3))")
+    gpus.double.until_waiting(3)
+    crew.interrupt([2])
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert set(caught.value.failures) == {0, 1, 2, 3}
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_an_error_of_nccl_is_raised_with_its_words(gpus, crew):
+    assert works(crew)
+    gpus.double.fail("AllReduce", doubles.SYSTEM_ERROR, rank=2)
+    with pytest.raises(CellError, match="could not be carried out on worker 2: NcclError"):
+        crew.run("allreduce(xp.ones(3))")
+    assert works(crew)
+
+
+def test_a_worker_that_fails_before_releases_those_who_wait(crew):
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        crew.run("1 / 0 if worker_id == 3 else allreduce(xp.ones(3))")
+    assert works(crew)
+
+
+def test_different_calls_are_refused_before_anything_starts(gpus, crew):
+    assert works(crew)
+    before = gpus.double.calls("AllReduce")
+    with pytest.raises(CellError, match="disagree on dtype"):
+        crew.run("allreduce(xp.ones(3, dtype='f4' if worker_id else 'f8'))")
+    assert gpus.double.calls("AllReduce") == before
+    assert works(crew)
+
+
+def test_connecting_that_fails_is_told_at_the_first_wait(gpus, session):
+    gpus.double.fail("GetUniqueId", doubles.SYSTEM_ERROR)
+    s = session(4, ccl="nccl")
+    with pytest.raises(WorkerError, match="NcclError"):
+        s.sync_all()
+    assert works(s)
+
+
+def test_restart_connects_anew(gpus, crew):
+    assert works(crew)
+    crew.restart()
+    crew.sync_all()
+    assert gpus.double.alive == 4
+    assert works(crew)
+
+
+def test_nccl_without_its_library_names_the_extra(gpus, session, monkeypatch):
+    monkeypatch.delattr(gpus.cupy.cuda, "nccl")
+    with pytest.raises(MissingDependency, match=r"disco-magic\[cuda13\]"):
+        session(2, ccl="nccl")
+
+
+def test_two_workers_on_one_gpu_are_refused(gpus, session):
+    with pytest.raises(UsageMistake, match="NCCL takes no two workers on one GPU"):
+        session(2, ccl="nccl", devices="0,0")
+    with pytest.raises(PlaneUnavailable, match="has the data plane nccl, not threads"):
+        session(2, ccl="nccl").init_ccl("threads")
+
+
+def test_a_thread_that_takes_over_finds_the_gpu_and_the_stream(gpus, session, gate):
+    s = session(4, devices="auto", extras=lambda context: {"gate": gate})
+    pending = s.run_nowait("if worker_id == 2:\n    gate(2)\n    allreduce(xp.ones(1))")
+    gate.arrived(1)
+    pending.cancel()
+    with pytest.raises(CellError, match="stuck in a call that Python cannot end"):
+        pending.wait()
+    s.run("place = str(xp.cuda.Device()), xp.cuda.get_current_stream().ptr == worker.place.stream.ptr")
+    assert s["place"].get(2) == ("<CUDA Device 2>", True)
+    assert works(s)
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+    assert works(s)

@@ -153,6 +153,12 @@ class Place(Protocol):
         An injected exception ends the wait, not the work. Raises what the device reports of work that failed.
         """
 
+    def is_idle(self) -> bool:
+        """Whether everything that the worker has queued is done; never waits. From any thread.
+
+        False as well where the device cannot say.
+        """
+
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """An array that nothing was written to."""
 
@@ -164,6 +170,9 @@ class Place(Protocol):
 
     def adopt(self, value: Any) -> Any:
         """A copy of a controller's value for this worker; arrays of numbers become arrays of `xp`."""
+
+    def move_in(self, array: Any) -> Any:
+        """An array of NumPy that nobody else holds, as one of `xp`; itself where that is NumPy's too."""
 
     def take(self, value: Any) -> Any:
         """A copy of a worker's value for the controller; arrays of `xp` become arrays of NumPy."""

@@ -20,6 +20,8 @@ from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 
+# cudaError_t: errors after which the GPU refuses everything else that this process asks for.
+_LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
 
@@ -45,6 +47,7 @@ class GpuPlace:
             self.fence = cupy.cuda.Event(disable_timing=True)
             self._done = cupy.cuda.Event(disable_timing=True)
         self._staging = Staging(cupy, self.stream)
+        self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
 
     def enter(self) -> None:
@@ -64,8 +67,24 @@ class GpuPlace:
 
     def finish(self) -> None:
         """See `Place.finish`."""
-        self._done.record(self.stream)
-        wait_until(lambda: bool(self._done.done))
+        try:
+            self._done.record(self.stream)
+            wait_until(lambda: bool(self._done.done))
+        except self.xp.cuda.runtime.CUDARuntimeError as error:
+            if getattr(error, "status", 0) in _LOST:
+                error.add_note(
+                    f"{self.device} can no longer be used by this process, in this or any other session:"
+                    " restart the kernel. A GPU does not recover from a kernel that reads or writes out of"
+                    " bounds."
+                )
+            raise
+
+    def is_idle(self) -> bool:
+        """See `Place.is_idle`. Costs 1 us."""
+        try:
+            return bool(self.stream.done)
+        except self.xp.cuda.runtime.CUDARuntimeError:  # it is lost
+            return False
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """See `Place.empty`.
@@ -75,9 +94,7 @@ class GpuPlace:
         """
         kind = np.dtype(dtype).newbyteorder("=")
         if not self._can_hold(kind):
-            raise UsageMistake(
-                f"arrays of dtype {kind} cannot be on {self.device}; use bool, integers, floats"
-            )
+            raise UsageMistake(f"{self.device} has no arrays of dtype {kind}; use bool, integers, floats")
         return self.xp.empty(shape, kind)
 
     def read(self, value: Any) -> Any | None:
@@ -94,10 +111,16 @@ class GpuPlace:
     def adopt(self, value: Any) -> Any:
         """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
         if type(value) is np.ndarray and self._can_hold(value.dtype):
-            array = self.xp.empty(value.shape, value.dtype.newbyteorder("="))
-            self.copy(array, value)
-            return array
+            return self.move_in(value)
         return copy_of(value)
+
+    def move_in(self, array: Any) -> Any:
+        """See `Place.move_in`. What cupy has no arrays of stays on the host."""
+        if not self._can_hold(array.dtype):
+            return array
+        there = self.xp.empty(array.shape, array.dtype.newbyteorder("="))
+        self.copy(there, array)
+        return there
 
     def take(self, value: Any) -> Any:
         """See `Place.take`. Also arrays in lists, tuples and dictionaries come as arrays of NumPy."""
@@ -154,5 +177,7 @@ class GpuPlace:
         return total - free, total
 
     def _can_hold(self, dtype: np.dtype[Any]) -> bool:
+        if dtype.kind == "V":  # of ml_dtypes, which whoever has such an array has imported
+            return dtype.name == "bfloat16" and self._has_bfloat16
         # No long double: neither float128 nor complex256.
         return dtype.kind in _KINDS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)

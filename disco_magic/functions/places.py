@@ -25,6 +25,10 @@ class HostPlace:
     def finish(self) -> None:
         """What NumPy was asked for is done when it returns."""
 
+    def is_idle(self) -> bool:
+        """What NumPy was asked for is done when it returns."""
+        return True
+
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """See `aligned_empty`."""
         return aligned_empty(shape, dtype)
@@ -36,6 +40,10 @@ class HostPlace:
     def adopt(self, value: Any) -> Any:
         """See `copy_of`."""
         return copy_of(value)
+
+    def move_in(self, array: Any) -> Any:
+        """It is there."""
+        return array
 
     def take(self, value: Any) -> Any:
         """See `copy_of`."""

@@ -159,7 +159,7 @@ def _gpu_parts() -> tuple[Part, Part, Part]:
         "cuda",
         there and not rocm,
         version_of(wheel) if wheel and not rocm else None,
-        "arrays on NVIDIA GPUs; workers use the CPU for now",
+        "workers and arrays on NVIDIA GPUs",
         extra,
         _pip(extra),
         f"{gpus} GPU{'' if gpus == 1 else 's'} visible" if gpus else "no NVIDIA GPU visible",
@@ -189,7 +189,7 @@ def _nccl(extra: str, *, cupy: bool) -> Part:
         version, note = library_version(library), f"from {library}"
     if not cupy:
         note += ", no cupy for CUDA"
-    purpose = "collectives between NVIDIA GPUs; nothing here uses it yet"
+    purpose = "collectives between NVIDIA GPUs, one worker on each"
     return Part("nccl", cupy and library is not None, version, purpose, extra, _pip(extra), note)
 
 
@@ -201,7 +201,7 @@ def _rccl(wheel: str | None) -> Part:
     missing = [what for what, found in needed.items() if not found]
     note = f"from {library}" if not missing else f"no {', no '.join(missing)}"
     version = library_version(library) if library else None
-    purpose = "collectives between AMD GPUs; nothing here uses it yet"
+    purpose = "collectives between AMD GPUs; untried"
     return Part("rccl", not missing, version, purpose, "rocm", _pip("rocm"), note)
 
 

@@ -58,9 +58,10 @@ class LoadPart:
         except BaseException:
             tally.stop()
             raise
+        mine: Array = me.place.move_in(out)
         if self.axis is None:
-            me.marks.add(out)
-        return out
+            me.marks.add(mine)
+        return mine
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,26 +56,26 @@ class ShardLoader:
 
     def load(self, index: int) -> Array:
         """The caller's part of the `index`-th parameter of the list."""
-        return self._hand_out(_at(self._listed, index))
+        return _moved_in(self._hand_out(_at(self._listed, index)))
 
     def load_all(self) -> list[Array]:
         """The caller's parts of all parameters, by number."""
-        return [self._hand_out(tensor) for tensor in self._by_number()]
+        return [_moved_in(self._hand_out(tensor)) for tensor in self._by_number()]
 
     def load_presharded(self, index: int) -> Array:
         """The `index`-th of the parameters that were cut for the caller beforehand."""
-        return self._read(_at(list(self._mine().values()), index))
+        return _moved_in(self._read(_at(list(self._mine().values()), index)))
 
     def load_all_presharded(self) -> list[Array]:
         """All parameters that were cut for the caller beforehand, by number."""
-        return [self._read(tensor) for tensor in _ordered(self._mine())]
+        return [_moved_in(self._read(tensor)) for tensor in _ordered(self._mine())]
 
     def load_on_worker_0(self, index: int) -> Array:
         """Parameter number `index` on the first worker; elsewhere as much uninitialised memory."""
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
-            return self._read(tensor)
-        return np.empty(tensor.shape, tensor.dtype)
+            return _moved_in(self._read(tensor))
+        return _moved_in(np.empty(tensor.shape, tensor.dtype))
 
     # --- one parameter -----------------------------------------------------------------------------
 
@@ -153,6 +153,12 @@ def parameter_names(catalogue: Catalogue) -> list[str]:
     """Names of the parameters there are; those cut beforehand also by the name they had before."""
     found = [_PART.fullmatch(name) for name in catalogue.tensors]
     return [*catalogue.tensors, *(part["name"] for part in found if part)]
+
+
+def _moved_in(array: Array) -> Array:
+    """Where the calling worker computes. Until there everything is on the host, whatever the worker has."""
+    mine: Array = worker().place.move_in(array)
+    return mine
 
 
 def _ordered(tensors: Mapping[str, StoredTensor]) -> list[StoredTensor]:

@@ -13,7 +13,7 @@ What is on the host, NumPy's arrays and numbers, is carried as in the thread pla
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -154,13 +154,13 @@ class DeviceMemory:
 
     def unpack(self, worker: int, message: Message) -> Any:
         """See `Memory.unpack`. The receiver copies: what was sent is memory of the sender's stream."""
-        sent, stream = message.token, self.streams[worker]
+        sent, stream, source = message.token, self.streams[worker], cast("Any", message.array)
         stream.wait_event(sent.ready)
-        array = self.cupy.empty(message.array.shape, message.array.dtype)
+        array = self.cupy.empty(source.shape, source.dtype)
         runtime = self.cupy.cuda.runtime
         # Also from one GPU to another: the address says where it is.
         runtime.memcpyAsync(
-            array.data.ptr, message.array.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
+            array.data.ptr, source.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
         )
         copied = self.cupy.cuda.Event(disable_timing=True)
         copied.record(stream)

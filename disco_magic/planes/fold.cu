@@ -169,7 +169,7 @@ template <> struct Convert<f16, f32> {
 #else
         const u32 sign = as_bits(x) >> 16 & 0x8000, rest = as_bits(x) & 0x7fffffff;
         if (rest > 0x7f800000) return f16{(u16)(sign | 0x7e00)};
-        if (rest >= 0x477ff000) return f16{(u16)(sign | 0x7c00)};  // 65520 is half way to the next power of two
+        if (rest >= 0x47800000) return f16{(u16)(sign | 0x7c00)};  // 65536; what is nearly that much is rounded up
         // The last bit of 0.5 is worth what the last bit of a denormal float16 is: the sum rounds there.
         if (rest < 0x38800000) return f16{(u16)(sign | (as_bits(as_f32(rest) + 0.5f) - as_bits(0.5f)))};
         return f16{(u16)(sign | ((rest + 0xfff + (rest >> 13 & 1) - 0x38000000) >> 13))};
@@ -266,7 +266,7 @@ template <int vector, int unroll> INLINE void move(const Job &job, const Place (
 #pragma unroll
         for (int v = 0; v < vector; ++v) {
 #if AVERAGE
-            if (sources > 1) value[u][v] = average(value[u][v], sources);
+            value[u][v] = average(value[u][v], sources);
 #endif
             result[v] = Convert<RESULT, ACCUMULATOR>::from(value[u][v]);
         }

@@ -92,14 +92,14 @@ class Folder:
         """
         arrays = [*sources, *targets]
         itemsizes = _checked(arrays, len(sources), reduction)
+        if not targets or 0 in arrays[0].shape:
+            return
         rows = rows_of(arrays)
         if rows is None:
             raise UsageMistake(
                 f"arrays of shape {arrays[0].shape} with strides {[a.strides for a in arrays]} - a fold on"
                 f" a GPU expects rows of neighbouring elements, at one pitch per array; make them contiguous"
             )
-        if not targets or not rows.rows * rows.inner:
-            return
         pointers = [array.data.ptr for array in arrays]
         todo = work(pointers, rows, itemsizes, len(sources), reduction)
         function = self._functions.get(todo.variant) or self._compiled(todo.variant)

@@ -26,6 +26,7 @@ class _Part:
         self.calls = calls
         self.rank = rank
         self.call = calls[rank]
+        self.array: Any = self.call.array
         self.target = target
         self.size = len(calls)
         self.xp = self.call.memory.cupy  # type: ignore[attr-defined]  # only arrays of cupy come here
@@ -40,17 +41,17 @@ class _Part:
     # --- reductions ------------------------------------------------------------------------------
 
     def allreduce(self) -> None:
-        self._reduce(self.call.array, self.target, self.communicator.allReduce)
+        self._reduce(self.array, self.target, self.communicator.allReduce)
 
     def reduce(self) -> None:
         def to_root(*arguments: int) -> None:
             *others, stream = arguments
             self.communicator.reduce(*others, self.call.root, stream)
 
-        self._reduce(self.call.array, self.target, to_root)
+        self._reduce(self.array, self.target, to_root)
 
     def reduce_scatter(self) -> None:
-        self._reduce(self._in_runs(self.call.array), self.target, self.communicator.reduceScatter, self.size)
+        self._reduce(self._in_runs(self.array), self.target, self.communicator.reduceScatter, self.size)
 
     def _reduce(self, source: Any, target: Any, call: Callable[..., None], share: int = 1) -> None:
         how = wire(self.call.kind, self.call.op or "", source.dtype)
@@ -72,7 +73,7 @@ class _Part:
     # --- moves -----------------------------------------------------------------------------------
 
     def broadcast(self) -> None:
-        source = self.call.array if self.rank == self.call.root else self.target
+        source = self.array if self.rank == self.call.root else self.target
         self.communicator.broadcast(
             source.data.ptr, self.target.data.ptr, self.target.nbytes, BYTES, self.call.root, self.stream
         )
@@ -82,7 +83,7 @@ class _Part:
             self._joins_runs()
             and len({call.array.shape for call in self.calls if call.array is not None}) == 1
         ):
-            array = self.call.array
+            array = self.array
             self.communicator.allGather(
                 array.data.ptr, self.target.data.ptr, array.nbytes, BYTES, self.stream
             )
@@ -90,7 +91,7 @@ class _Part:
         runs = self._runs()
         with _Together(self.nccl):
             for rank, run in enumerate(runs):
-                self._send(self.call.array, rank)
+                self._send(self.array, rank)
                 self._receive(run, rank)
         self._join(runs)
 
@@ -98,14 +99,14 @@ class _Part:
         root = self.call.root or 0
         runs = self._runs() if self.rank == root else []
         with _Together(self.nccl):
-            self._send(self.call.array, root)
+            self._send(self.array, root)
             for rank, run in enumerate(runs):
                 self._receive(run, rank)
         self._join(runs)
 
     def scatter(self) -> None:
         root = self.call.root or 0
-        source = self._in_runs(self.call.array) if self.rank == root else None
+        source = self._in_runs(self.array) if self.rank == root else None
         with _Together(self.nccl):
             if source is not None:
                 for rank, run in enumerate(self._cut(source)):
@@ -113,7 +114,7 @@ class _Part:
             self._receive(self.target, root)
 
     def alltoall(self) -> None:
-        source = self._in_runs(self.call.array)
+        source = self._in_runs(self.array)
         straight = self.axis == 0
         arrived = self.target if straight else self.xp.empty(source.shape, source.dtype)
         with _Together(self.nccl):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +30,7 @@ def rows_of(arrays: Sequence[Any]) -> Rows | None:
     out, with or without contiguous ones beside them; other views only by chance: copy them first.
 
     Args:
-        arrays: at least one, of any kind that has `shape`, `strides` (in bytes) and `itemsize`.
+        arrays: at least one, of any kind that has `shape`, `strides` (in bytes) and `itemsize`; none empty.
     """
     strides = tuple([array.strides for array in arrays])
     return _rows(arrays[0].shape, strides, tuple([array.itemsize for array in arrays]))
@@ -42,24 +41,12 @@ def rows_of(arrays: Sequence[Any]) -> Rows | None:
 def _rows(
     shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...], sizes: tuple[int, ...]
 ) -> Rows | None:
-    flat = (0,) * len(sizes)
-    if all(_contiguous(shape, steps, size) for steps, size in zip(strides, sizes, strict=True)):
-        return Rows(1, math.prod(shape), flat)
     axes = _merged(shape, strides)
     inner = axes.pop()[0] if axes and axes[-1][1] == sizes else 1
     if len(axes) > 1:
         return None
-    length, pitches = axes[0] if axes else (1, flat)
+    length, pitches = axes[0] if axes else (1, (0,) * len(sizes))
     return Rows(length, inner, pitches)
-
-
-def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Whether the elements lie one after another; the stride of an axis with one element says nothing."""
-    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if length != 1 and stride != itemsize:
-            return 0 in shape
-        itemsize *= length
-    return True
 
 
 def _merged(

@@ -142,7 +142,8 @@ def combinations():
     for number, (dtype, op) in enumerate(CASES):
         for count, layout in itertools.product(COUNTS, LAYOUTS):
             # Neighbours in the list of dtypes and in that of operations meet other counts and layouts.
-            mine = (COUNTS.index(count) - number) % 5 == 0 and LAYOUTS.index(layout) == (number + count) % 4
+            turn = COUNTS.index(count) - number - number // len(OPS)
+            mine = turn % 5 == 0 and LAYOUTS.index(layout) == (number + count) % 4
             if WHOLE_MATRIX or mine:
                 chosen.append(pytest.param(dtype, op, count, layout, id=f"{dtype}-{op}-{count}-{layout}"))
     return chosen
@@ -154,6 +155,27 @@ def test_a_fold_gives_the_bits_that_numpy_gives_and_touches_nothing_else(dtype, 
         pytest.skip(reason)
     # Whichever thread comes first: no thread may read what another one writes.
     compare(layout, dtype, op, count, seed=count, cupy=HostCupy(1, backwards=bool(count % 2)))
+
+
+EXTREMES = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-45, 5e-324, 1.0, -1.0, 3e38, 1e308]
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype.kind in "fcV"], ids=str)
+def test_every_pair_of_extreme_numbers_gives_the_bits_that_numpy_gives(dtype, op):
+    if reason := differs(dtype, op):
+        pytest.skip(reason)
+    with np.errstate(all="ignore"):
+        some = np.array(EXTREMES).astype(real(dtype))
+    if dtype.kind == "c":
+        some = np.stack(np.meshgrid(some, some), axis=-1).reshape(-1).view(dtype)
+    pair = [np.ascontiguousarray(each.reshape(-1)) for each in np.meshgrid(some, some)]
+    rule = reduction("allreduce", op, dtype)
+    expected, got = np.empty_like(pair[0]), np.empty_like(pair[0])
+    with np.errstate(all="ignore"):
+        rule.fold(pair, [expected], np.empty((2, got.size), rule.accumulator))
+    Folder(HostCupy(1)).launch(lent(pair), lent([got]), rule)
+    assert_same(got.view(real(dtype)), expected.view(real(dtype)))
 
 
 def test_blocks_go_on_with_what_is_left_when_there_are_fewer_of_them_than_work(monkeypatch):
@@ -280,7 +302,7 @@ def test_views_cut_along_one_axis_are_folded_wherever_they_lie(arrays):
     ("shape", "strides", "expected"),
     [
         ((), [(), ()], Rows(1, 1, (0, 0))),
-        ((0, 3), [(12, 4), (40, 4)], Rows(1, 0, (0, 0))),
+        ((2, 1, 3), [(12, 99, 4), (12, 12, 4)], Rows(1, 6, (0, 0))),
         ((2, 3), [(12, 4), (12, 4)], Rows(1, 6, (0, 0))),
         ((1, 3), [(99, 4), (12, 4)], Rows(1, 3, (0, 0))),
         ((2, 3), [(12, 4), (40, 4)], Rows(2, 3, (12, 40))),
@@ -338,11 +360,23 @@ def test_nothing_is_launched_for_nobody():
     assert not cupy.launches
 
 
-def test_a_bool_is_any_byte_that_is_not_zero():
+@pytest.mark.parametrize("op", OPS)
+def test_a_bool_is_any_byte_that_is_not_zero(op):
     odd = [np.array(values, np.uint8).view(bool) for values in ([0, 2, 0, 255], [0, 0, 4, 1])]
-    got = np.zeros(4, bool)
-    Folder(HostCupy(1)).launch(lent(odd), lent([got]), reduction("", "sum", got.dtype))
-    assert got.view(np.uint8).tolist() == [0, 1, 1, 1]
+    rule = reduction("", op, np.dtype(bool))
+    expected, got = np.zeros(4, rule.result), np.zeros(4, rule.result)
+    rule.fold(odd, [expected], np.empty((2, 4), rule.accumulator))
+    Folder(HostCupy(1)).launch(lent(odd), lent([got]), rule)
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("count", "sources", "unroll"), [(1, 1, 4), (2, 2, 4), (3, 3, 2), (8, 8, 1), (9, 0, 1)]
+)
+def test_the_number_of_sources_is_compiled_in_up_to_eight(count, sources, unroll):
+    rule = reduction("", "avg", np.dtype("i1"))
+    variant = work([0] * (count + 1), Rows(1, 99, (0,) * (count + 1)), (1, 8), count, rule).variant
+    assert (variant.sources, variant.unroll) == (sources, unroll)
 
 
 # --- Many threads ----------------------------------------------------------------------------------

@@ -336,3 +336,43 @@ def test_groups(gpus, session):
     ]
     x = s.scatter(np.arange(4.0).reshape(4, 1), in_group=False)
     assert host(s.send_to_next_group(x))[2:] == [[0], [1]]
+
+
+def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lost(monkeypatch, session):
+    with SimulatedGpus(count=1) as gpus:
+        monkeypatch.setattr(find, "load_cupy", lambda: gpus.cupy)
+        monkeypatch.setattr(find, "count_gpus", lambda: 1)
+        s = session(2, devices="0,0")
+        s.run("x = xp.ones(2)")
+        gpus.fail(0, gpus.cupy.cuda.runtime.CUDARuntimeError(700))
+        with pytest.raises(CellError, match="cudaErrorIllegalAddress") as caught:
+            s.run("y = 1")
+        assert "cuda:0 can no longer be used by this process" in str(caught.value)
+        with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):
+            s.sync_all()
+        s.shutdown()
+
+
+def test_parameters_are_loaded_onto_the_gpu(shared, tmp_path):
+    path = tmp_path / "model.safetensors"
+    header = (
+        '{"w":{"dtype":"F32","shape":[4,2],"data_offsets":[0,32]},'
+        '"b":{"dtype":"I16","shape":[3],"data_offsets":[32,38]}}'
+    )
+    head = header.encode().ljust(-(-len(header) // 8) * 8)
+    path.write_bytes(
+        len(head).to_bytes(8, "little")
+        + head
+        + np.arange(8, dtype="f4").tobytes()
+        + np.int16([1, 2, 3]).tobytes()
+    )
+    loaded = shared.load_safetensors(path, plan={"w": disco.Shard(axis=0), "b": disco.REPLICATE})
+    assert host(loaded["w"]) == [[[0, 1]], [[2, 3]], [[4, 5]], [[6, 7]]]
+    assert host(loaded["b"]) == [[1, 2, 3]] * 4
+    assert shared.call_packed(
+        lambda *arrays: {type(a).__module__ for a in arrays}, loaded["w"], loaded["b"]
+    ).get(3) == {"cupy"}
+    loaded_names = {"w": loaded["w"], "b": loaded["b"]}
+    for name, dref in loaded_names.items():
+        shared[name] = dref
+    shared.check(values=True)

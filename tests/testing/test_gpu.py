@@ -95,6 +95,7 @@ def test_work_goes_on_while_the_host_does_something_else(gpus, cupy, two_streams
 def producer_and_consumer(gpus, cupy, streams, *, with_event):
     """What another stream reads while the one that writes is held, and after it."""
     writes, reads = streams
+    waiting = gpus.queues(0)[2]
     x = cupy.zeros(3)
     cupy.cuda.runtime.deviceSynchronize()
     with gpus.hold(writes) as hold:
@@ -106,6 +107,7 @@ def producer_and_consumer(gpus, cupy, streams, *, with_event):
         with reads:
             y = x + 1
         if with_event:
+            assert waiting.pending == 2  # the wait, which cannot be over, and the sum
             hold.release()
         return y.get(stream=reads).tolist()
 
@@ -127,7 +129,7 @@ def test_an_event_orders_streams_of_two_devices(gpus, cupy):
         first.launch_host_func(order.append, 0)
         second.wait_event(first.record())
         second.launch_host_func(order.append, 1)
-        assert not second.done
+        assert gpus.queues(1)[1].pending == 2
     second.synchronize()
     assert order == [0, 1]
 

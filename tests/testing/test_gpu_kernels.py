@@ -115,7 +115,7 @@ def test_words_of_cuda(cupy, module):
 
 def test_products_are_not_fused_with_sums(cupy):
     source = 'extern "C" __global__ void f(float* o, float a, float b) { o[0] = a * b + o[0]; }'
-    a, b = np.float32(1 + 2**-12), np.float32(1 - 2**-12)
+    a, b = np.float32(1 + 2**-12), np.float32(1 + 2**-12)
     out = cupy.full(1, -(a * b), np.float32)
     cupy.RawKernel(source, "f", ("-fmad=true",))((1,), (1,), (out, a, b))
     assert out.item() == 0.0

@@ -228,6 +228,20 @@ def test_a_copy_into_pinned_memory_does_not_wait(gpus, cupy, two_streams, pinned
     assert host.tolist() == [1, 1, 1, 1]
 
 
+def test_a_copy_into_pinned_memory_that_is_to_block_does(gpus, cupy, pinned, background):
+    stream, (_, host) = cupy.cuda.Stream(non_blocking=True), pinned
+    with stream:
+        x = cupy.ones(4)
+    with gpus.hold(stream) as hold:
+        copy, after = background(lambda: x.get(stream=stream, out=host)), []
+        stream_queue = gpus.queues(0)[1]
+        while stream_queue.pending < 3:  # hold, copy, and the point that is waited for
+            hold.arrived()
+        hold.release()
+        after.append(copy().tolist())
+    assert after == [[1, 1, 1, 1]]
+
+
 def test_a_copy_into_pageable_memory_waits_whatever_was_asked_for(gpus, cupy, two_streams, background):
     stream, _ = two_streams
     with stream:
@@ -339,10 +353,13 @@ def test_a_copy_that_is_no_plain_one_is_made_on_the_device_it_goes_to(gpus, cupy
     x = cupy.ones(3, np.float32)
     cupy.cuda.Device(0).synchronize()
     with cupy.cuda.Device(1):
-        y, stream = cupy.zeros(3), cupy.cuda.Stream(non_blocking=True).use()
+        y = cupy.zeros(3)
+        cupy.cuda.Device().synchronize()
+        stream = cupy.cuda.Stream(non_blocking=True).use()
     with gpus.hold(stream):
         cupy.copyto(y, x)
-        assert not stream.done
+        cupy.cuda.Device(0).synchronize()
+        assert y.get(stream=cupy.cuda.Stream.null).tolist() == [0, 0, 0]
     assert y.get().tolist() == [1, 1, 1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import traceback
@@ -14,6 +15,8 @@ from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
 
 DEADLINE_S = 60
+# A machine with GPUs runs the same tests; those that want a GPU say so. For kernels in other processes, too.
+os.environ.setdefault("DISCO_DEVICES", "cpu")
 
 
 def pytest_configure(config):

@@ -8,12 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.channels.thread import ThreadChannel
-    from disco_magic.core.interfaces import Channel, Launcher, Plane
+    from disco_magic.core.interfaces import Channel, Launcher, Place, Plane
     from disco_magic.core.messages import Message
+    from disco_magic.devices.gpu import GpuPlace
     from disco_magic.functions.context import Guard, Topology
+    from disco_magic.functions.places import HOST as HOST_PLACE
     from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher
     from disco_magic.notebook.output import NotebookScope
+    from disco_magic.planes.device import DeviceMemory, DevicePlane
+    from disco_magic.planes.memory import HOST, Memory
+    from disco_magic.planes.nccl import NcclPlane
     from disco_magic.planes.threads import ThreadPlane
     from disco_magic.testing import check_channel, check_launcher, check_plane
     from disco_magic.testing.doubles import ScriptedChannel, ScriptedLauncher
@@ -25,6 +30,22 @@ if TYPE_CHECKING:
     plane: Plane = ThreadPlane(2)
     channel: Channel = ThreadChannel()
     launcher: Launcher = ThreadLauncher(Topology(2), plane, session_id=1)
+
+    def device_plane(made: DevicePlane) -> Plane:
+        return made
+
+    def nccl_plane(made: NcclPlane) -> Plane:
+        return made
+
+    place: Place = HOST_PLACE
+
+    def gpu_place(made: GpuPlace) -> Place:
+        return made
+
+    memory: Memory = HOST
+
+    def device_memory(made: DeviceMemory) -> Memory:
+        return made
 
     # --- the doubles stand in for them -------------------------------------------------------------
 

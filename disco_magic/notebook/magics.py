@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Enum, Float, Int, Unicode, observe
+from traitlets import Enum, Float, Int, Unicode, default, observe
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.commands import perform
@@ -28,8 +29,7 @@ class DiscoMagics(Magics):
         config=True
     )
     devices = Unicode(
-        "auto",
-        help="Each worker's GPU, as in 0,1 or 0,0; auto: one worker per GPU, if there are any; cpu: none.",
+        help="Each worker's GPU, as in 0,1 or 0,0; auto: one worker per GPU, if there are any; cpu: none."
     ).tag(config=True)
     output = Enum(MODES, "live", help="How cells show output, as --output does.").tag(config=True)
     progress_after = Float(
@@ -41,6 +41,11 @@ class DiscoMagics(Magics):
 
     front: Front
     _workers_chosen = False
+
+    @default("devices")
+    def _devices(self) -> str:
+        # For machines whose GPUs are somebody else's business, such as those that build documentation.
+        return os.environ.get("DISCO_DEVICES", "auto")
 
     @observe("workers")
     def _workers_were_chosen(self, _: object) -> None:

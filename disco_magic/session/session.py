@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from disco_magic.core.messages import Run, Stop
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
@@ -286,7 +287,8 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
     def __repr__(self) -> str:
         groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""
         state = " · closed" if self.closed else ""
+        workers = plural(self.num_workers, "worker")
         return (
-            f"Disco session {self.id}: {self.num_workers} workers{groups} · {self.kind} · {self.device} · "
+            f"Disco session {self.id}: {workers}{groups} · {self.kind} · {self.device} · "
             f"plane {self.plane_name}{state}"
         )

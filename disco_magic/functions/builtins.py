@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.core.device import device as device_of
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.places import HOST
+from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 
 if TYPE_CHECKING:
@@ -65,23 +64,11 @@ def empty(
     others None. Raises UsageMistake for a device that the worker has not got.
     """
     place = worker().place
-    if device is not None:
-        check_device(device, (place.device,))
-        if device_of(device) == HOST.device:
-            place = HOST
+    if device is not None and check_there("empty", device, (place.device,)) == HOST.device:
+        place = HOST
     if worker0_only and _rank(in_group=in_group):
         return None
     return place.empty(tuple(shape), dtype)  # type: ignore[no-any-return]  # NumPy's or cupy's
-
-
-def check_device(device: str | Device, there: Sequence[Device]) -> None:
-    """Raise UsageMistake if workers whose devices are `there` cannot have arrays on `device`."""
-    wanted = device_of(device)
-    if wanted == HOST.device or wanted in there:
-        return
-    gpus = [f"'{each}'" for each in there if each != HOST.device]
-    have = f"the workers have {', '.join(gpus)} and 'cpu'" if gpus else "workers without a GPU have 'cpu'"
-    raise UsageMistake(f"empty: device '{wanted}' is not there; {have}")
 
 
 @register_func("runtime.disco.allreduce")

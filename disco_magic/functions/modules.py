@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.device import Device
-from disco_magic.core.device import device as device_of
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake, near_misses
 from disco_magic.functions.claims import Claim
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.core.device import Device
 
     Stamp = tuple[tuple[str, int, int], ...]
 
@@ -226,23 +228,21 @@ register_loader(
 # --- what workers are asked to do ------------------------------------------------------------------
 
 
-def check_device(device: object) -> str:
-    """The device's name, ``"cpu"``; `device` is None or anything whose text is ``cpu`` or ``cpu:0``.
+def check_device(device: object, there: Sequence[Device] = (HOST.device,)) -> str | None:
+    """The device's name; `device` is None, or anything whose text is that of one that workers have.
 
     Raises:
         UsageMistake: it is another device, or none at all.
     """
-    if device is not None and (wanted := device_of(str(device))) != Device("cpu"):
-        raise UsageMistake(
-            f"load_vm_module: device '{wanted}' is not there; thread workers without a GPU have 'cpu'"
-        )
-    return "cpu"
+    return None if device is None else str(check_there("load_vm_module", str(device), there))
 
 
 @register_func("runtime.disco.load_vm_module")
 def load_vm_module(path: str, device: object = None) -> Module:
     """The module at `path` for the calling worker; see `load`."""
-    return load(path).on(check_device(device))
+    me = calling_worker()
+    own = HOST.device if me is None else me.place.device
+    return load(path).on(check_device(device, (own,)) or str(own))
 
 
 @register_func("runtime.ModuleGetFunction")

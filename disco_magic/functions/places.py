@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.core.device import Device
+from disco_magic.core.device import device as device_of
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.copies import copy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CPU: Final = Device("cpu")
 
@@ -60,3 +65,17 @@ class HostPlace:
 
 HOST: Final = HostPlace()
 """One for all workers: it holds nothing."""
+
+
+def check_there(verb: str, device: str | Device, there: Sequence[Device]) -> Device:
+    """The device of that name, which has to be the host or one of those that workers have.
+
+    Raises:
+        UsageMistake: it is another one, or no device at all.
+    """
+    wanted = device_of(device)
+    if wanted == _CPU or wanted in there:
+        return wanted
+    gpus = ", ".join(dict.fromkeys(f"'{each}'" for each in there if each != _CPU))
+    have = f"the workers have {gpus} and 'cpu'" if gpus else "workers without a GPU have 'cpu'"
+    raise UsageMistake(f"{verb}: device '{wanted}' is not there; {have}")

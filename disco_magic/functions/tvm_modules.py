@@ -1,15 +1,9 @@
-"""What TVM compiled, and its global functions: tensors on its side, NumPy arrays on ours.
+"""What TVM compiled, and its global functions; how their values travel is in `tvm_values`.
 
 Nothing here imports TVM before it is used. A call releases the GIL, so that workers compute at once. A
 virtual machine keeps the frames of its calls in itself: two threads in one crash the process. So every worker
 gets its own, over one library per process. Loops that were compiled to be parallel run in threads of TVM's,
 for each worker as many as the machine has cores, or as TVM_NUM_THREADS said before the first of them.
-
-An array is lent to TVM by DLPack, without a copy, if it is C-contiguous, writable, of native byte order and
-begins at a multiple of 64 bytes: compiled code may read it with instructions that end the process on any
-other, and nothing checks it there. Another array is copied for the call, and what the function wrote is
-copied back if it can be written. NumPy's own arrays begin at multiples of 16 bytes, large ones 16 bytes after
-the start of a page: those are always copied. What TVM returns is aligned; `aligned.py` makes any array so.
 """
 
 from __future__ import annotations
@@ -17,21 +11,14 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import ALIGNMENT, aligned
-from disco_magic.functions.modules import Module
+from disco_magic.functions.tvm_values import Held, TVMFunction, ffi_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Array = np.ndarray[Any, Any]
 
 # Those of TVM's own Disco look for a worker of its own, which ours are not.
 _NOT_FOR_US: Final = "runtime.disco."
@@ -41,164 +28,30 @@ _MACHINE_FUNCTION: Final = re.compile(r"^@(\S+)(?::| num_inputs=\d+ vm_tir_func;
 _opened: set[Path] = set()
 
 
-def _ffi() -> Any:
-    import tvm_ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-    return tvm_ffi
-
-
 def _tvm() -> Any:
     import tvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return tvm
 
 
-class TVMFunction:
-    """A function of TVM that takes and gives NumPy arrays; the module says which ones are copied.
-
-    Other arguments: numbers and NumPy scalars, text, bytes, None, dtypes, devices, TVM's own objects, tuples,
-    lists and dicts of all these, functions (which get arrays too). Other results: TVM's arrays come as
-    tuples, its maps as dicts, its functions as `TVMFunction`; a tensor that NumPy has no type for (bfloat16)
-    and every other object stays as it is, for TVM to take again.
-
-    It has no keywords. Cost: 1 us per array besides TVM's own.
-    """
-
-    __slots__ = ("disco_name", "function")
-
-    def __init__(self, name: str, function: Any) -> None:
-        self.disco_name = name
-        self.function = function
-
-    def __call__(self, *args: Any) -> Any:
-        """Call it; raises what TVM raises, and UsageMistake for an array that it cannot read."""
-        loan = _Loan()
-        result = self.function(*[loan.lend(value) for value in args])
-        loan.end()
-        return to_numpy(result)
-
-    def __repr__(self) -> str:
-        return f"<TVM function {self.disco_name}>"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> TVMFunction:
-        return self
-
-
-class _Loan:
-    """The arguments of one call, as TVM takes them."""
-
-    __slots__ = ("_copies",)
-
-    def __init__(self) -> None:
-        # By the array's id: the same array given twice has to be the same one for the function.
-        self._copies: dict[int, tuple[Array, Array]] = {}
-
-    def lend(self, value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
-        kind = type(value)
-        if isinstance(value, np.ndarray):
-            return self._tensor(value)
-        if isinstance(value, np.generic):
-            return value.item()
-        if kind in (tuple, list):
-            return [self.lend(item) for item in value]
-        if kind is dict:
-            return {key: self.lend(item) for key, item in value.items()}
-        if isinstance(value, TVMFunction):
-            return value.function
-        if isinstance(value, Library):
-            return value.library
-        if isinstance(value, Device):
-            return _ffi().device(f"{value.kind}:{value.index}")
-        if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
-            return _callback(value)
-        return value
-
-    def _tensor(self, array: Array) -> Any:
-        ffi = _ffi()
-        known = self._copies.get(id(array))
-        if known is None:
-            try:
-                return ffi.from_dlpack(array, require_alignment=ALIGNMENT, require_contiguous=True)
-            except (RuntimeError, BufferError):
-                # Not one that can be lent; a copy of it says why if that cannot be lent either.
-                known = self._copies[id(array)] = (array, aligned(array))
-        try:
-            return ffi.from_dlpack(known[1])
-        except BufferError as reason:
-            raise UsageMistake(
-                f"an array of dtype {array.dtype} cannot be handed to TVM: {reason}; convert it with astype"
-            ) from reason
-
-    def end(self) -> None:
-        """Copy back what the function may have written."""
-        for array, copy in self._copies.values():
-            if array.flags.writeable:
-                np.copyto(array, copy)
-
-
-def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A Python function that TVM calls with its tensors."""
-
-    def call(*args: Any) -> Any:
-        return _Loan().lend(function(*map(to_numpy, args)))
-
-    return call
-
-
-class _Writable:
-    """The memory of `array`, which NumPy will take for writable."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array  # whoever has the memory keeps this object, and this one the array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
-
-
-def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
-    """What a function of TVM returned, as `TVMFunction` says; arrays share the tensors' memory."""
-    ffi = _ffi()
-    if isinstance(value, ffi.Tensor):
-        try:
-            array = np.from_dlpack(value)
-        except (RuntimeError, BufferError):
-            return value  # a dtype that NumPy does not know, or memory of another device
-        # Before 2.2, NumPy lets nobody write into what it got by DLPack.
-        return array if array.flags.writeable else np.asarray(_Writable(array))
-    if isinstance(value, ffi.Array):
-        return tuple(map(to_numpy, value))
-    if isinstance(value, ffi.Map):
-        return {to_numpy(key): to_numpy(item) for key, item in value.items()}
-    if isinstance(value, ffi.Function):
-        return TVMFunction("function", value)
-    if isinstance(value, ffi.Module):
-        return Library(f"<{value.kind}>", value)
-    if isinstance(value, ffi.core.String):
-        return str(value)
-    if isinstance(value, ffi.core.Bytes):
-        return bytes(value)
-    return value
-
-
-# --- global functions ------------------------------------------------------------------------------
-
-
 def global_function(name: str) -> TVMFunction | None:
     """The function registered with `tvm_ffi` as `name`; None if there is none for us."""
     if name.startswith(_NOT_FOR_US):
         return None
-    function = _ffi().get_global_func(name, allow_missing=True)
+    function = ffi_module().get_global_func(name, allow_missing=True)
     return None if function is None else TVMFunction(name, function)
 
 
 def global_names() -> list[str]:
     """All names that `global_function` finds."""
-    names: list[str] = _ffi().registry.list_global_func_names()
+    names: list[str] = ffi_module().registry.list_global_func_names()
     return [name for name in names if not name.startswith(_NOT_FOR_US)]
 
 
 # --- modules ---------------------------------------------------------------------------------------
 
 
-class Library(Module):
+class Library(Held):
     """A module of TVM's; one per process.
 
     Attributes:

@@ -13,10 +13,12 @@ from itertools import islice
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
+from disco_magic.core.device import Device
 from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import find_func
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.failures import Failures
@@ -29,7 +31,13 @@ if TYPE_CHECKING:
 
 
 class Calls(Failures):
-    """What `Session`, its array verbs and its named registers share."""
+    """What `Session`, its array verbs and its named registers share.
+
+    Attributes:
+        devices: as `Session` has them.
+    """
+
+    devices: tuple[int, ...]
 
     def call_packed(
         self,
@@ -132,6 +140,10 @@ class Calls(Failures):
             finally:
                 turn.taken = False
         return dref
+
+    def _places(self) -> list[Device]:
+        """Where the workers' arrays are."""
+        return [Device("cuda", index) for index in self.devices] or [HOST.device]
 
     def get_global_func(self, name: str) -> DPackedFunc:
         """A function by its registered name, as a register on every worker.

@@ -101,7 +101,8 @@ class Modules(Calls):
             path: a Python file, the directory of a package, or what TVM exported (``.so``, ``.dylib``,
                 ``.tar``). Code at the top level of Python modules runs on one of the workers only: it must
                 not call collectives.
-            device: None, or what has the text ``cpu`` or ``cpu:0``.
+            device: what a virtual machine computes on: ``"cpu"``, or the workers' GPU, which is what None
+                means where they have one.
 
         Returns:
             The module's register; ``module["name"]`` is a function of it. If loading raises on a worker, it
@@ -112,7 +113,7 @@ class Modules(Calls):
             MissingDependency: ``disco-magic[tvm]`` is not installed. Nothing was sent.
         """
         full, _ = modules.locate(path)
-        place = modules.check_device(device)
+        place = modules.check_device(device, self._places())
         dref = self.call_packed(modules.load_vm_module, str(full), place)
         return self.succeed(dref, partial(DModule, path=str(path)))  # `dref` gives the register up
 

@@ -28,12 +28,11 @@ class Placement(Calls):
     """Mixed into `Session`.
 
     Attributes:
-        kind, device, devices, plane_name: as `Session` has them.
+        kind, device, plane_name: as `Session` has them.
     """
 
     kind: str
     device: str
-    devices: tuple[int, ...]
     plane_name: str
 
     def init_ccl(self, ccl: str, *device_ids: int) -> None:

@@ -21,29 +21,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.core.device import Device
-from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.places import check_there
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.device import Device
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import DRef
 
 
 class ArrayVerbs(Calls):
-    """Mixed into `Session`; everything here is made of its commands.
-
-    Attributes:
-        devices: as `Session` has them.
-    """
-
-    devices: tuple[int, ...]
+    """Mixed into `Session`; everything here is made of its commands."""
 
     def empty(
         self,
@@ -70,8 +64,7 @@ class ArrayVerbs(Calls):
         """
         asked = None
         if device is not None:
-            asked = device_of(device)
-            builtins.check_device(asked, self._devices())
+            asked = check_there("empty", device, self._places())
         try:
             kind = np.dtype(dtype)
             lengths = tuple(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
@@ -80,9 +73,6 @@ class ArrayVerbs(Calls):
         if any(n < 0 for n in lengths):
             raise UsageMistake(f"empty: shape {lengths} has a negative length")
         return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
-
-    def _devices(self) -> list[Device]:
-        return [Device("cuda", index) for index in self.devices] or [Device("cpu")]
 
     def copy_to_worker_0(
         self, host: Any, remote: DRef | None = None, *, timeout: float | None = None

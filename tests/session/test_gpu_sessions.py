@@ -376,3 +376,23 @@ def test_parameters_are_loaded_onto_the_gpu(shared, tmp_path):
     for name, dref in loaded_names.items():
         shared[name] = dref
     shared.check(values=True)
+
+
+def test_functions_of_tvm_get_the_gpu_s_arrays_and_give_them_back(shared):
+    ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm is not installed")
+    seen = []
+
+    def same(tensor):
+        seen.append((type(tensor).__module__, ffi.get_raw_stream(ffi.device("cuda:0"))))
+        return tensor
+
+    ffi.register_global_func("disco_test.same", same, override=True)
+    x = shared.scatter(np.arange(8.0).reshape(4, 2))
+    y = shared.call_packed("disco_test.same", x)
+    assert host(y) == host(x)
+    assert (
+        shared.call_packed(lambda x, y: (type(y).__module__, x.data.ptr == y.data.ptr), x, y).get_all()
+        == [("cupy", True)] * 4
+    )
+    streams = {worker.context.place.stream.ptr for worker in shared._launcher.workers}
+    assert {stream for _, stream in seen} == streams

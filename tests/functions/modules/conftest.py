@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from disco_magic.functions import claims, modules
-from disco_magic.functions.tvm_modules import TVMFunction
+from disco_magic.functions.tvm_values import TVMFunction
 
 MODEL = """
 import json

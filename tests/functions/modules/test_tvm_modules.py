@@ -13,7 +13,7 @@ from disco_magic.functions import installed, modules, tvm_modules
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.modules import load, locate
 from disco_magic.functions.registry import find_func, list_funcs, register_func, remove_func
-from disco_magic.functions.tvm_modules import TVMFunction, to_numpy
+from disco_magic.functions.tvm_values import TVMFunction, to_numpy
 
 # --- without TVM ---------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import ALIGNMENT, aligned, aligned_empty
-from disco_magic.functions.tvm_modules import TVMFunction, to_numpy
+from disco_magic.functions.tvm_values import TVMFunction, to_numpy
 
 
 def misaligned(values, dtype="float32"):

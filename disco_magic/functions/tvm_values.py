@@ -1,0 +1,200 @@
+"""Values on their way to TVM and back: tensors on its side, arrays of NumPy and of GPUs on ours.
+
+An array is lent to TVM by DLPack, without a copy, if it is C-contiguous, writable, of native byte order and
+begins at a multiple of 64 bytes: compiled code may read it with instructions that end the process on any
+other, and nothing checks it there. Another array is copied for the call, and what the function wrote is
+copied back if it can be written. NumPy's own arrays begin at multiples of 16 bytes, large ones 16 bytes after
+the start of a page: those are always copied. What TVM returns is aligned; `aligned.py` makes any array so.
+Arrays on the worker's GPU are lent as they are, and TVM queues its work on the worker's current stream.
+"""
+
+from __future__ import annotations
+
+import types
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.core.device import Device
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.aligned import ALIGNMENT, aligned
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.modules import Module
+from disco_magic.functions.places import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from disco_magic.core.interfaces import Place
+
+    Array = np.ndarray[Any, Any]
+
+
+class Held(Module):
+    """A module that is an object of TVM's own, `library`."""
+
+    library: Any
+
+
+def ffi_module() -> Any:
+    """`tvm_ffi`, imported when it is used."""
+    import tvm_ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    return tvm_ffi
+
+
+def _place() -> Place:
+    me = calling_worker()
+    return HOST if me is None else me.place
+
+
+def _stream() -> AbstractContextManager[Any]:
+    """Lets TVM's functions queue their work on the worker's own stream, if it has a GPU."""
+    place = _place()
+    if place is HOST:
+        return nullcontext()
+    ffi, stream = ffi_module(), place.xp.cuda.get_current_stream()
+    context: AbstractContextManager[Any] = ffi.use_raw_stream(ffi.device(str(place.device)), stream.ptr)
+    return context
+
+
+class TVMFunction:
+    """A function of TVM that takes and gives arrays, NumPy's and those of the worker's GPU.
+
+    The module says which of NumPy's are copied; none of a GPU's is.
+
+    Other arguments: numbers and NumPy scalars, text, bytes, None, dtypes, devices, TVM's own objects, tuples,
+    lists and dicts of all these, functions (which get arrays too). Other results: TVM's arrays come as
+    tuples, its maps as dicts, its functions as `TVMFunction`; a tensor that NumPy has no type for (bfloat16)
+    and every other object stays as it is, for TVM to take again.
+
+    It has no keywords. Cost: 1 us per array besides TVM's own.
+    """
+
+    __slots__ = ("disco_name", "function")
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.disco_name = name
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it; raises what TVM raises, and UsageMistake for an array that it cannot read."""
+        loan = _Loan()
+        lent = [loan.lend(value) for value in args]
+        with _stream():
+            result = self.function(*lent)
+        loan.end()
+        return to_numpy(result)
+
+    def __repr__(self) -> str:
+        return f"<TVM function {self.disco_name}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TVMFunction:
+        return self
+
+
+class _Loan:
+    """The arguments of one call, as TVM takes them."""
+
+    __slots__ = ("_copies",)
+
+    def __init__(self) -> None:
+        # By the array's id: the same array given twice has to be the same one for the function.
+        self._copies: dict[int, tuple[Array, Array]] = {}
+
+    def lend(self, value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
+        kind = type(value)
+        if isinstance(value, np.ndarray):
+            return self._tensor(value)
+        if isinstance(value, np.generic):
+            return value.item()
+        near = _place().read(value)
+        if near is not None:
+            return ffi_module().from_dlpack(
+                near
+            )  # without a copy; what it lacks, an alignment for instance, TVM says
+        if kind in (tuple, list):
+            return [self.lend(item) for item in value]
+        if kind is dict:
+            return {key: self.lend(item) for key, item in value.items()}
+        if isinstance(value, TVMFunction):
+            return value.function
+        if isinstance(value, Held):
+            return value.library
+        if isinstance(value, Device):
+            return ffi_module().device(f"{value.kind}:{value.index}")
+        if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
+            return _callback(value)
+        return value
+
+    def _tensor(self, array: Array) -> Any:
+        ffi = ffi_module()
+        known = self._copies.get(id(array))
+        if known is None:
+            try:
+                return ffi.from_dlpack(array, require_alignment=ALIGNMENT, require_contiguous=True)
+            except (RuntimeError, BufferError):
+                # Not one that can be lent; a copy of it says why if that cannot be lent either.
+                known = self._copies[id(array)] = (array, aligned(array))
+        try:
+            return ffi.from_dlpack(known[1])
+        except BufferError as reason:
+            raise UsageMistake(
+                f"an array of dtype {array.dtype} cannot be handed to TVM: {reason}; convert it with astype"
+            ) from reason
+
+    def end(self) -> None:
+        """Copy back what the function may have written."""
+        for array, copy in self._copies.values():
+            if array.flags.writeable:
+                np.copyto(array, copy)
+
+
+def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python function that TVM calls with its tensors."""
+
+    def call(*args: Any) -> Any:
+        return _Loan().lend(function(*map(to_numpy, args)))
+
+    return call
+
+
+class _Writable:
+    """The memory of `array`, which NumPy will take for writable."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array  # whoever has the memory keeps this object, and this one the array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
+    """What a function of TVM returned, as `TVMFunction` says; arrays share the tensors' memory."""
+    ffi = ffi_module()
+    if isinstance(value, ffi.Tensor):
+        try:
+            array = np.from_dlpack(value)
+        except (RuntimeError, BufferError):
+            near = _place().read(value)
+            return value if near is None else near  # of a dtype that NumPy does not know, or a device
+        # Before 2.2, NumPy lets nobody write into what it got by DLPack.
+        return array if array.flags.writeable else np.asarray(_Writable(array))
+    if isinstance(value, ffi.Array):
+        return tuple(map(to_numpy, value))
+    if isinstance(value, ffi.Map):
+        return {to_numpy(key): to_numpy(item) for key, item in value.items()}
+    if isinstance(value, ffi.Function):
+        return TVMFunction("function", value)
+    if isinstance(value, ffi.Module):
+        from disco_magic.functions.tvm_modules import Library  # which gives such values
+
+        return Library(f"<{value.kind}>", value)
+    if isinstance(value, ffi.core.String):
+        return str(value)
+    if isinstance(value, ffi.core.Bytes):
+        return bytes(value)
+    return value
+
+
+# --- global functions ------------------------------------------------------------------------------

@@ -70,8 +70,8 @@ class NcclPlan:
         """By the last member to arrive, before the others do their parts."""
         self._communicators.prepare(self.calls[0].seat.members)
 
-    def result(self, rank: int) -> Any:
-        """Start the part of `rank`; what it gets, as soon as it is there. By that member's thread."""
+    def start(self, rank: int) -> tuple[Any, Any]:
+        """Start the part of `rank`: its communicator, and where its result will be. By its own thread."""
         call, expected = self.calls[rank], self._expected[rank]
         communicator = self._communicators.connect(call.worker, call.seat.members)
         target = None
@@ -79,10 +79,10 @@ class NcclPlan:
             straight = call.out is not None and usable(call.out, self.calls)
             target = call.out if straight else call.memory.empty(call, expected)
         start(communicator, self.calls, rank, target)
-        return target
+        return communicator, target
 
-    def handed_over(self, rank: int, target: Any) -> Any:
-        """The result of `rank` in the array it is wanted in."""
+    def result(self, rank: int, target: Any = None) -> Any:
+        """What `rank` gets, in the array it is wanted in."""
         call = self.calls[rank]
         if call.out is None or target is None or target is call.out:
             return target
@@ -142,19 +142,18 @@ class NcclPlane(ThreadPlane):
 
     def _perform(self, meeting: Meeting, plan: NcclPlan, call: Call) -> Any:
         """The caller's part, to its end."""
-        rank, members = call.seat.rank, call.seat.members
-        watch = self._board.asleep[call.worker]
+        rank, members, worker = call.seat.rank, call.seat.members, call.worker
+        done = self._places[worker].fence
+        watch = self._board.asleep[worker]
         with self._board.lock:
-            self._board.waiting[call.worker] = meeting
+            self._board.waiting[worker] = meeting
         watch.start()
         try:
-            target = plan.result(rank)
-            done = self._cupy.cuda.Event(disable_timing=True)
-            done.record(self._cupy.cuda.get_current_stream())
-            communicator = self._communicators.connect(call.worker, members)
+            communicator, target = plan.start(rank)
+            done.record(self._memory.streams[worker])
             wait_until(lambda: done.done or self._is_hopeless(meeting, plan, call, communicator))
             if plan.verdict is None:
-                result = plan.handed_over(rank, target)
+                result = plan.result(rank, target)
                 plan.finished.add(rank)
                 return result
         except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
@@ -162,9 +161,9 @@ class NcclPlane(ThreadPlane):
         finally:
             watch.stop()
             with self._board.lock:
-                self._board.waiting.pop(call.worker, None)
+                self._board.waiting.pop(worker, None)
         self._communicators.drop(members)
-        self._communicators.abort(call.worker, members)
+        self._communicators.abort(worker, members)
         if plan.verdict is None:
             raise AssertionError("given up without a verdict")
         raise plan.verdict.error()

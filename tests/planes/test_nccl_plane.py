@@ -224,11 +224,12 @@ def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, ba
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 
 
-def test_while_nccl_works_the_plane_says_what_a_worker_is_in(crew, double, background):
+def test_while_nccl_works_the_plane_says_what_a_worker_is_in(crew, double, background, until_parked):
     plane, _ = crew(good)
     double.stall(1)
     pending = background(crew, good, scope=2, plane=plane)
     double.until_waiting(3)
+    until_parked(plane, 4)
     waits = dict(plane.waiting)
     assert {worker: wait.call_of(worker)[0] for worker, wait in waits.items()} == dict.fromkeys(
         range(4), "allreduce(float64 (2,) on cuda, op=sum)"

@@ -88,6 +88,7 @@ class Ending:
             interrupted = lane.end()
             if lane.abandoned:
                 return False
+        self.context.place.enter()  # what was ended may have had a stream or a device of its own
         if value is not NOTHING and not interrupted:
             # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
             self._complete(command, value)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Final
 
 from disco_magic.errors import MissingDependency, PlaneUnavailable
 from disco_magic.functions.installed import has_package, visible_gpus
 from disco_magic.functions.support import support
+
+
+# Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
+_OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
 
 
 def load_cupy() -> Any:
@@ -39,7 +44,7 @@ def _advice() -> str:
 
 def count_gpus() -> int:
     """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
-    if not has_package("cupy") or not visible_gpus():
+    if not has_package("cupy") or not (visible_gpus() or any(map(os.path.exists, _OTHER_DRIVERS))):
         return 0
     try:
         return int(load_cupy().cuda.runtime.getDeviceCount())

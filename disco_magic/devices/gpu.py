@@ -66,7 +66,14 @@ class GpuPlace:
             self._thread = thread
 
     def finish(self) -> None:
-        """See `Place.finish`."""
+        """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""
+        self._device.use()
+        current = self.xp.cuda.get_current_stream()
+        if current.ptr != self.stream.ptr:
+            # What comes next runs on ours, and so does the wait for it.
+            self.fence.record(current)
+            self.stream.wait_event(self.fence)
+            self.stream.use()
         try:
             self._done.record(self.stream)
             wait_until(lambda: bool(self._done.done))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ON_GPUS: Final = ("device", "nccl")
+# An array of each worker's to read and one to write: what a kernel takes at a time (`planes.kernels.MOST`).
+MOST_SHARING: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None)
         raise UsageMistake(
             f"devices are {list(numbers)}: either all workers share one GPU, or each has one of its own"
         )
+    if one and ccl != "nccl" and workers > MOST_SHARING:
+        raise UsageMistake(f"{workers} workers on one GPU are more than the {MOST_SHARING} that a kernel can serve")
     if ccl != "auto":
         return Choice(workers, ccl, numbers)
     if one:

@@ -70,6 +70,7 @@ def test_the_choice(ccl, devices, workers, count, expected, sees):  # noqa: PLR0
         ("auto", [], None, 2, "expected GPU numbers"),
         ("auto", [0.5], None, 2, "expected GPU numbers"),
         ("auto", 0, None, 2, "expected GPU numbers"),
+        ("device", None, 65, 1, "65 workers on one GPU are more than the 64"),
     ],
 )
 def test_what_does_not_go_together_is_refused(ccl, devices, workers, count, text, sees):  # noqa: PLR0917 - a table

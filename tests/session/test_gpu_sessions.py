@@ -396,3 +396,16 @@ def test_functions_of_tvm_get_the_gpu_s_arrays_and_give_them_back(shared):
     )
     streams = {worker.context.place.stream.ptr for worker in shared._launcher.workers}
     assert {stream for _, stream in seen} == streams
+
+
+@pytest.mark.parametrize("ending", ["", "1 / 0"])
+def test_a_stream_that_a_cell_leaves_current_is_not_that_of_the_calls_after_it(shared, ending):
+    for step in range(10):
+        code = f"other = xp.cuda.Stream(non_blocking=True)\nother.use()\nx = xp.full(1000, {step})\n{ending}"
+        if ending:
+            with pytest.raises(CellError, match="ZeroDivisionError"):
+                shared.run(code)
+        else:
+            shared.run(code)
+        y = shared.call_packed(lambda x: x + disco.worker().xp.ones(1000, int), shared["x"])
+        assert [int(each.sum()) for each in shared.allreduce(y).get_all()] == [4000 * (step + 1)] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -206,6 +207,18 @@ def test_a_copy_from_pinned_memory_reads_when_it_is_made(gpus, cupy, two_streams
     assert x.get(stream=stream).tolist() == [2, 2, 2, 2]
 
 
+def test_a_copy_does_not_keep_pinned_memory(gpus, cupy, two_streams):
+    (stream, _), host = two_streams, np.frombuffer(cupy.cuda.alloc_pinned_memory(32), np.float64)
+    x = cupy.zeros(4)
+    host[:] = 1
+    with gpus.hold(stream):
+        x.set(host, stream=stream)
+        del host
+        gc.collect()
+        np.frombuffer(cupy.cuda.alloc_pinned_memory(32), np.float64)[:] = 2
+    assert x.get(stream=stream).tolist() == [2, 2, 2, 2]
+
+
 def test_a_copy_from_pageable_memory_takes_what_is_there_at_the_call(gpus, cupy, two_streams):
     (stream, _), runtime = two_streams, cupy.cuda.runtime
     x, host = cupy.zeros(4), np.ones(4)
@@ -228,18 +241,17 @@ def test_a_copy_into_pinned_memory_does_not_wait(gpus, cupy, two_streams, pinned
     assert host.tolist() == [1, 1, 1, 1]
 
 
-def test_a_copy_into_pinned_memory_that_is_to_block_does(gpus, cupy, pinned, background):
-    stream, (_, host) = cupy.cuda.Stream(non_blocking=True), pinned
+def test_a_copy_into_pinned_memory_that_is_to_block_does(gpus, cupy, pinned):
+    stream, (_, host), given = cupy.cuda.Stream(non_blocking=True), pinned, []
     with stream:
         x = cupy.ones(4)
-    with gpus.hold(stream) as hold:
-        copy, after = background(lambda: x.get(stream=stream, out=host)), []
-        stream_queue = gpus.queues(0)[1]
-        while stream_queue.pending < 3:  # hold, copy, and the point that is waited for
-            hold.arrived()
-        hold.release()
-        after.append(copy().tolist())
-    assert after == [[1, 1, 1, 1]]
+    thread = threading.Thread(target=lambda: given.append(x.get(stream=stream, out=host).tolist()))
+    with gpus.hold(stream):
+        thread.start()
+        while gpus.queues(0)[1].pending < 3 and thread.is_alive():
+            pass  # the hold, the copy, and the point that is waited for
+    thread.join()
+    assert given == [[1, 1, 1, 1]]
 
 
 def test_a_copy_into_pageable_memory_waits_whatever_was_asked_for(gpus, cupy, two_streams, background):

@@ -115,6 +115,11 @@ def at_address(ptr: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.ndarray(nbytes, np.uint8, (ctypes.c_uint8 * nbytes).from_address(ptr))  # type: ignore[arg-type]
 
 
+def unowned(array: Any) -> Any:
+    """The same elements, by address: without anything that keeps their memory."""
+    return np.ndarray(array.shape, array.dtype, at_address(array.ctypes.data, array.nbytes), 0, array.strides)
+
+
 class Pool:
     """The memory of one device.
 

@@ -10,7 +10,8 @@ What callers may rely on:
 * `put` never waits. What it was given is either in the queue or not, also if an injected exception ends the
   caller: the one step that matters is a single call of a C function.
 
-What the code relies on: `deque.append`, `popleft` and ``deque[0]`` are atomic; only the thread removes.
+What the code relies on: `deque.append`, `popleft` and ``deque[0]`` are atomic; until it has ended, only
+the thread removes.
 """
 
 from __future__ import annotations

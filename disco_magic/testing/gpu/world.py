@@ -16,7 +16,7 @@ from disco_magic.testing.gpu.errors import (
     NO_DEVICE,
     CUDARuntimeError,
 )
-from disco_magic.testing.gpu.memory import PinnedPool, UnownedMemory, at_address
+from disco_magic.testing.gpu.memory import PinnedPool, UnownedMemory, at_address, unowned
 from disco_magic.testing.gpu.pieces import DEADLINE_S
 
 if TYPE_CHECKING:
@@ -169,12 +169,14 @@ class World:
         As CUDA does: of pageable memory what is there *now*; pinned memory is read when the copy is made.
         """
         pinned = self.pinned.holds(host.ctypes.data, host.nbytes)
-        queue.put(partial(np.copyto, target, host if pinned else host.copy()))
+        queue.put(partial(np.copyto, target, unowned(host) if pinned else host.copy()))
 
     def download(self, host: Any, source: Any, queue: WorkQueue) -> None:
         """Copy to the host on a stream; waits for it unless `host` is pinned memory. So does CUDA."""
-        queue.put(partial(np.copyto, host, source))
-        if not self.pinned.holds(host.ctypes.data, host.nbytes):
+        pinned = self.pinned.holds(host.ctypes.data, host.nbytes)
+        # Pageable memory is kept: an interrupt may end the wait here, but not the one in CUDA.
+        queue.put(partial(np.copyto, unowned(host) if pinned else host, source))
+        if not pinned:
             queue.synchronize()
 
     def memset(self, ptr: int, value: int, nbytes: int, queue: WorkQueue) -> None:

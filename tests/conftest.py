@@ -24,6 +24,7 @@ def pytest_configure(config):
         "markers",
         "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
     )
+    config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
 
 
 def _disco_threads():

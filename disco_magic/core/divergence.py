@@ -29,7 +29,8 @@ class Held:
     Attributes:
         type: qualified name of the type; without its module if Python or a cell defines it.
         shape: lengths of the axes; the length of a list, tuple, dict or set; None where there is none.
-        dtype, device: of an array, else None.
+        dtype, device: of an array, else None. The worker's own GPU is ``"cuda"``, whatever its number, any
+            other one ``"cuda:1"``.
         elements: types of the plain values in a list, tuple, dict or set.
         text: a short value as text; only where values are compared.
         digest: of the value, equal for equal bits; b"" where values are not compared.

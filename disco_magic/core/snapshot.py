@@ -15,12 +15,13 @@ class RegisterInfo:
         type: class name of the value.
         shape: lengths of the axes, or None if the value is no array.
         dtype: element type as text, or None.
-        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array.
+        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array. Of another library what it says.
         nbytes: bytes of the elements; 0 where it is not known without running the value's code.
         text: the value in at most 60 characters, or what it is.
         minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked
             for, spread evenly; complex numbers by magnitude. None if there are none, or they are no numbers.
-        fingerprint: equal for equal values; b"" if the value was not compared.
+        fingerprint: equal for equal values; b"" if the value was not compared, or not seen: one on a GPU that
+            is computed still has no statistics and no text either.
         sampled: whether the statistics and the fingerprint saw only a part of the elements.
         nans, infs: how many sampled elements are NaN, or infinite; None where elements are no numbers.
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
@@ -53,35 +54,61 @@ class RegisterInfo:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One register across workers; None where a worker has not got it."""
+    """One register across workers; None where a worker has not got it.
+
+    An array on a GPU that is computed still has no fingerprint: it may be equal to the others or not, and
+    neither is said of it.
+    """
 
     name: str
     cells: tuple[RegisterInfo | None, ...]
 
     @property
     def differs(self) -> bool:
-        """Whether any worker's value is missing or of another type, shape, dtype or content."""
-        return len({self._key(cell) for cell in self.cells}) > 1
+        """Whether any worker's value is known to be missing or of another type, shape, dtype or content.
+
+        Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference.
+        """
+        seen = {cell.fingerprint for cell in self.cells if cell is not None and cell.fingerprint}
+        return len(set(map(_kind, self.cells))) > 1 or len(seen) > 1
 
     @property
     def compared(self) -> bool:
         """Whether all workers' values were compared, not only their types and shapes."""
         return all(cell is None or cell.fingerprint for cell in self.cells)
 
+    @property
+    def alike(self) -> bool:
+        """Whether one worker's cell says what is known of all: they do not differ, as far as can be told."""
+        return len({None if cell is None else (_kind(cell), cell.fingerprint) for cell in self.cells}) <= 1
+
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent).
 
-        Where no two agree in value (each has its own shard), only another type, shape or dtype is odd.
+        Where no two agree in value (each has its own shard), only what is of another type, shape or dtype, or
+        on another kind of device, is odd.
         """
-        keys = [self._key(cell) for cell in self.cells]
-        if len(set(keys)) == len(keys):
-            keys = [key if key is None else key[:3] for key in keys]
-        usual = max(keys, key=keys.count)
-        return tuple(key != usual for key in keys)
+        kinds = [_kind(cell) for cell in self.cells]
+        prints = [b"" if cell is None else cell.fingerprint for cell in self.cells]
+        keys = list(zip(kinds, prints, strict=True))
+        # Those that may be equal to another one, which has been looked at.
+        unseen = [kind is not None and not p and any(k == kind and q for k, q in keys) for kind, p in keys]
+        told = [key for key, hidden in zip(keys, unseen, strict=True) if not hidden]
+        if len(set(told)) == len(told):
+            usual = max(kinds, key=kinds.count)
+            return tuple(kind != usual for kind in kinds)
+        most = max(told, key=told.count)
+        return tuple(
+            key[0] != most[0] if hidden else key != most for key, hidden in zip(keys, unseen, strict=True)
+        )
 
-    @staticmethod
-    def _key(cell: RegisterInfo | None) -> tuple[object, ...] | None:
-        return None if cell is None else (cell.type, cell.shape, cell.dtype, cell.fingerprint)
+
+def _kind(cell: RegisterInfo | None) -> tuple[object, ...] | None:
+    """What has to be the same before values are compared."""
+    if cell is None:
+        return None
+    device = "cpu" if cell.device is None else cell.device.partition(":")[0]
+    return cell.type, cell.shape, cell.dtype, device
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from disco_magic.core.words import aligned, human_bytes, human_seconds
+from disco_magic.errors import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a launcher knows of one worker; fields as in `WorkerStats`."""
+    """What a launcher knows of one worker; fields as in `WorkerStats`.
+
+    Attributes:
+        memory: bytes of `device` that are in use, by anybody, and in all; None if that cannot be told.
+    """
 
     registers: int
     nbytes: int
     running_s: float
     waiting_s: float
     idle_s: float
+    device: str = "cpu"
+    device_nbytes: int = 0
+    memory: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,8 @@ class WorkerStats:
         running_s: seconds spent executing commands.
         waiting_s: seconds asleep in collectives and `recv`, for other workers.
         idle_s: seconds without a command.
+        device: where its arrays are, ``"cpu"`` or ``"cuda:0"``.
+        device_nbytes: as much of `nbytes` as is on that device; 0 for the CPU.
     """
 
     worker: int
@@ -46,6 +60,43 @@ class WorkerStats:
     running_s: float
     waiting_s: float
     idle_s: float
+    device: str = "cpu"
+    device_nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStats:
+    """The memory of one GPU that workers compute on.
+
+    Attributes:
+        device: ``"cuda:0"``.
+        workers: who computes there.
+        used, total: bytes in use, by this process or others, and in all; None if the device does not say.
+        nbytes: bytes of the arrays in these workers' registers.
+    """
+
+    device: str
+    workers: tuple[int, ...]
+    used: int | None
+    total: int | None
+    nbytes: int
+
+    def __str__(self) -> str:
+        held = f"{human_bytes(self.nbytes)} in registers of {ranges(self.workers)}"
+        if self.used is None or self.total is None:
+            return f"{self.device}: {held}; it does not say how much of its memory is in use"
+        return f"{self.device}: {human_bytes(self.used)} of {human_bytes(self.total)} in use, {held}"
+
+
+def device_stats(accounts: Sequence[Account]) -> tuple[DeviceStats, ...]:
+    """The GPUs that workers with these accounts compute on, in the order of their first workers."""
+    found = []
+    for device in dict.fromkeys(account.device for account in accounts if account.device != "cpu"):
+        workers = tuple(worker for worker, account in enumerate(accounts) if account.device == device)
+        used, total = accounts[workers[0]].memory or (None, None)
+        nbytes = sum(accounts[worker].device_nbytes for worker in workers)
+        found.append(DeviceStats(device, workers, used, total, nbytes))
+    return tuple(found)
 
 
 HEADER = ("worker", "sent", "done", "outstanding", "registers", "bytes", "running", "waiting", "idle")
@@ -53,10 +104,17 @@ HEADER = ("worker", "sent", "done", "outstanding", "registers", "bytes", "runnin
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionStats:
-    """All workers of a session; ``stats[2]`` is worker 2, and it can be iterated. Shows itself as a table."""
+    """All workers of a session; ``stats[2]`` is worker 2, and it can be iterated. Shows itself as a table.
+
+    Attributes:
+        session_id: its number.
+        workers: by id.
+        devices: the GPUs they compute on; none on the CPU.
+    """
 
     session_id: int
     workers: tuple[WorkerStats, ...]
+    devices: tuple[DeviceStats, ...] = ()
 
     def __getitem__(self, worker: int) -> WorkerStats:
         return self.workers[worker]
@@ -82,4 +140,5 @@ class SessionStats:
         ]
 
     def __repr__(self) -> str:
-        return "\n".join([f"Disco session {self.session_id}", *aligned([HEADER, *self.rows()])])
+        table = aligned([HEADER, *self.rows()])
+        return "\n".join([f"Disco session {self.session_id}", *table, *map(str, self.devices)])

@@ -9,7 +9,6 @@ from disco_magic.errors import MissingDependency, PlaneUnavailable
 from disco_magic.functions.installed import has_package, visible_gpus
 from disco_magic.functions.support import support
 
-
 # Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
 _OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
 

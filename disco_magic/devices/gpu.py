@@ -55,7 +55,7 @@ class GpuPlace:
         self._device.use()
         thread = threading.get_ident()
         if thread == self._thread:
-            self.stream.use()
+            self._come_back()
         else:
             # As `with stream:` would: where one of the user's ends, cupy goes back to the last one that was
             # entered so; after a mere `use` that is the default stream.
@@ -68,12 +68,7 @@ class GpuPlace:
     def finish(self) -> None:
         """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""
         self._device.use()
-        current = self.xp.cuda.get_current_stream()
-        if current.ptr != self.stream.ptr:
-            # What comes next runs on ours, and so does the wait for it.
-            self.fence.record(current)
-            self.stream.wait_event(self.fence)
-            self.stream.use()
+        self._come_back()
         try:
             self._done.record(self.stream)
             wait_until(lambda: bool(self._done.done))
@@ -92,6 +87,14 @@ class GpuPlace:
             return bool(self.stream.done)
         except self.xp.cuda.runtime.CUDARuntimeError:  # it is lost
             return False
+
+    def _come_back(self) -> None:
+        """Go on with our own stream, after what was queued on one that the user has made current."""
+        current = self.xp.cuda.get_current_stream()
+        if current.ptr != self.stream.ptr:
+            self.fence.record(current)
+            self.stream.wait_event(self.fence)
+            self.stream.use()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """See `Place.empty`.
@@ -119,6 +122,11 @@ class GpuPlace:
         """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
         if type(value) is np.ndarray and self._can_hold(value.dtype):
             return self.move_in(value)
+        if isinstance(value, self.xp.ndarray):
+            self.finish()  # so that what waits below waits for this copy only
+            mine = self.xp.array(value)
+            self.finish()  # the original may be dropped now
+            return mine
         return copy_of(value)
 
     def move_in(self, array: Any) -> Any:

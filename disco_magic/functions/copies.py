@@ -10,6 +10,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, words
+from disco_magic.functions.kinds import is_gpu_array
 
 # Immutable all the way down: the object itself may be handed over.
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})
@@ -29,7 +30,8 @@ def copy_of(value: Any) -> Any:
 
     Numbers, strings, bytes, dtypes, functions, classes and modules are returned as they are. Arrays are
     copied with the GIL released (memory speed); containers and other objects by
-    `copy.deepcopy` (microseconds per element).
+    `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
+    returns: the copy may be read on any stream, and the original be dropped.
 
     Raises:
         UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file).
@@ -39,8 +41,10 @@ def copy_of(value: Any) -> Any:
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
         return value.copy(order="K")
+    memo: dict[int, Any] = {}
     try:
-        return copy.deepcopy(value)
+        copied = copy.deepcopy(value, memo)
+        _await_copies(memo)
     except UsageMistake:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here
@@ -48,3 +52,16 @@ def copy_of(value: Any) -> Any:
             f"a value of type {kind.__name__} cannot be copied between controller and worker: "
             f"{words(reason)}; copy the arrays or plain data inside it instead"
         ) from reason
+    return copied
+
+
+def _await_copies(memo: dict[int, Any]) -> None:
+    """Wait until arrays of cupy are copied: it has only queued that, on the calling thread's streams.
+
+    Args:
+        memo: what `copy.deepcopy` has copied.
+    """
+    made = {array.device.id: array for array in memo.values() if is_gpu_array(type(array)) and array.size}
+    for array in made.values():
+        # To fetch an element waits for the thread's stream on that GPU, and needs no module of cupy's.
+        array[(slice(0, 1),) * array.ndim].get()

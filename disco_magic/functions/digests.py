@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.functions.elements import parts_of
+from disco_magic.functions.kinds import is_gpu_array
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,13 +23,25 @@ _PADDED: Final = np.finfo(np.longdouble).nmant == 63
 _SIGNIFICANT: Final = 10
 
 
-def digest_of(array: Array) -> bytes:
-    """16 bytes for the elements in C order, equal for equal bits, whatever the strides; one pass."""
+def digest_of(array: Any) -> bytes:
+    """16 bytes for the elements in C order, equal for equal bits, whatever the strides; one pass.
+
+    Args:
+        array: of NumPy; or of cupy, which is copied to the host in parts, on the calling thread's stream: a
+            thread that is no worker has to know that its elements are computed.
+    """
     made = hashlib.blake2b(digest_size=16)
-    for field in _fields(array):
-        for block in _blocks(field):
-            made.update(block.data)
+    for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
+        for field in _fields(part):
+            for block in _blocks(field):
+                made.update(block.data)
     return made.digest()
+
+
+def _on_host(array: Any) -> Iterator[Array]:
+    """All elements of an array of cupy, in parts of at most a block, in the order of C."""
+    for index in parts_of(array.shape, max(1, _BLOCK // array.itemsize)):
+        yield array[index].get()
 
 
 def _fields(array: Array) -> Iterator[Array]:

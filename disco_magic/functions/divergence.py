@@ -1,7 +1,8 @@
 """What a worker holds, as far as it can be compared with what others hold: the worker's side of a check.
 
 Types, shapes and dtypes cost microseconds per register. Values cost one pass over the data: BLAKE2b at about
-1 GB/s per core, GIL released, without a copy of what is contiguous (anything else is copied in small blocks).
+1 GB/s per core, GIL released, without a copy of what is contiguous (anything else is copied in small blocks,
+what is on a GPU to the host).
 
 Runs where the registers live, in the worker's ordered lane: `shape` and `dtype` of foreign objects may be the
 user's own code, and what that raises counts as "has none". Nothing is hashed, compared or pickled that could
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.core.device import Device
 from disco_magic.core.divergence import Found, Held
 from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.context import worker
@@ -23,6 +25,8 @@ from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.inside import Column, content_of, is_atom, is_frame, is_plain, type_name
+from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.located import device_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +40,7 @@ _ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 _DEPTH: Final = 8
 _PARTS: Final = 1000
 _SHORT: Final = 6
+_CPU: Final = Device("cpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +64,27 @@ class Survey:
         """Look at the calling worker's registers."""
         me = worker()
         me.marks.settle()
+        if self.values:
+            me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
         namespace, marked = me.marks.namespace, frozenset(me.marks.names)
         registers = {}
         for name in RegisterFile(namespace).public_names():
             value = namespace.get(name, ABSENT)  # a thread of the user's may have unbound it
             if value is not ABSENT and (self.names is None or name in self.names):
                 values = self.values and (self.names is not None or name in marked)
-                registers[name] = survey(name, value, values=values)
+                registers[name] = survey(name, value, values=values, own=me.place.device)
         return Found(me.bound, marked, registers)
 
 
-def survey(name: str, value: Any, *, values: bool) -> tuple[tuple[str, Held], ...]:
+def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[tuple[str, Held], ...]:
     """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
 
     Of more than 1,000 parts, or deeper than 8 containers, the rest is not looked at, and said to be so.
+    `own` is the worker's device.
     """
     parts = [
-        (path, look(part, values=values, deepest=depth == _DEPTH)) for path, part, depth in _walk(name, value)
+        (path, look(part, values=values, deepest=depth == _DEPTH, own=own))
+        for path, part, depth in _walk(name, value)
     ]
     if len(parts) > 1 + _PARTS:
         opaque = f"it has more than {_PARTS:,} parts" if values else ""
@@ -106,14 +115,16 @@ def _descend(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]
             yield from _descend(f"{path}{label}", item, depth + 1)
 
 
-def look(value: Any, *, values: bool, deepest: bool = False) -> Held:
+def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU) -> Held:
     """What one value is, and with `values` its digest; of a container without the parts that `survey` adds.
 
-    `deepest`: parts of a container will not be looked at.
+    `deepest`: parts of a container will not be looked at. `own` is the worker's device.
     """
     kind = type(value)
     if issubclass(kind, np.ndarray):
         return _look_at_array(value, values=values)
+    if is_gpu_array(kind):
+        return _look_at_gpu_array(value, own, values=values)
     if is_plain(kind):
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
@@ -122,16 +133,28 @@ def look(value: Any, *, values: bool, deepest: bool = False) -> Held:
     content = content_of(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
-    return _look_at_object(value, values=values)
+    return _look_at_object(value, own, values=values)
 
 
-def _look_at_object(value: Any, *, values: bool) -> Held:
+def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
     name = type_name(type(value))
     shape, dtype, device = (_attribute(value, name) for name in ("shape", "dtype", "device"))
     why = f"values of type {name} cannot be compared" if values else ""
     if dtype is None or not _is_shape(shape):
         return Held(name, opaque=why, unseen="" if is_atom(value) else f"what is in {name}")
-    return Held(name, tuple(shape), _text(dtype), None if device is None else _text(device), opaque=why)
+    where = None if device is None else _text(device)
+    # Each worker's own GPU is the same place for all, another worker's is not.
+    return Held(name, tuple(shape), _text(dtype), own.kind if where == str(own) else where, opaque=why)
+
+
+def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:
+    where, text, digest = device_of(array), "", b""
+    if own.kind != "cpu" and array.device.id == own.index:
+        where = where.partition(":")[0]
+    if values:
+        digest = digest_of(array)
+        text = describe(array.get()).text if array.size <= _SHORT else ""
+    return Held(type_name(type(array)), array.shape, str(array.dtype), where, text=text, digest=digest)
 
 
 def _look_at_array(value: Array, *, values: bool) -> Held:

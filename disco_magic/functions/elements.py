@@ -7,18 +7,17 @@ code of the value's own runs, and the whole of it is never copied.
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name, words
-from disco_magic.functions.kinds import home_of, name_of
+from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name
+from disco_magic.functions.distant import elements_of_cupy, elements_of_torch, lines_of
+from disco_magic.functions.kinds import home_of, is_gpu_array, name_of
 from disco_magic.functions.samples import sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from disco_magic.functions.windows import Cut, Shape
 
@@ -64,10 +63,10 @@ def elements_of(value: Any) -> Elements:
         raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")
     if issubclass(kind, np.ndarray | np.generic):
         return HostElements(np.asarray(value))
-    if home == "cupy" and name_of(kind) == "ndarray":
-        return _of_cupy(value)
+    if is_gpu_array(kind):
+        return elements_of_cupy(value)
     if home == "torch" and name_of(kind) in ("Tensor", "Parameter"):
-        return _of_torch(value)
+        return elements_of_torch(value)
     raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
 
 
@@ -87,82 +86,11 @@ class HostElements:
         part = self._array[index]
         if len(chosen) == 2 and chosen[0] is not None and chosen[1] is not None:
             return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole line, however long
-        return np.asarray(_lines(part, chosen))
+        return np.asarray(lines_of(part, chosen))
 
     def sample(self, count: int) -> Array:
         """See `Elements`."""
         return sample_of(self._array, count)[0]
-
-
-class DeviceElements:
-    """Those of an array that may be in the memory of a device: only what is looked at comes from there.
-
-    Args:
-        array: has a shape and can be indexed with slices and lists.
-        name: of the element type.
-        fetch: copies an array like it to the host.
-        near: makes its device the current one.
-    """
-
-    def __init__(
-        self,
-        array: Any,
-        name: str,
-        fetch: Callable[[Any], Array],
-        near: AbstractContextManager[Any] | None = None,
-    ) -> None:
-        self.shape = tuple(map(int, array.shape))
-        self.name = name
-        self._array = array
-        self._fetch = fetch
-        self._near = near or nullcontext()
-
-    def __getitem__(self, index: Index) -> Array:
-        return self.lines(index, [])
-
-    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
-        """See `Elements`."""
-        try:
-            with self._near:
-                return self._fetch(_lines(self._array[index], chosen))
-        except Exception as reason:  # a sparse or quantized tensor, one without data, a device that is lost
-            raise NoPicture(f"its elements cannot be read: {words(reason)}") from reason
-
-    def sample(self, count: int) -> Array:
-        """See `Elements`; single elements at odd distances, not to look at a few columns only."""
-        steps = [1] * len(self.shape)
-
-        def left(axis: int) -> int:
-            return -(-self.shape[axis] // steps[axis])
-
-        while math.prod(map(left, range(len(steps)))) > count:
-            longest = max(range(len(steps)), key=left)
-            steps[longest] = steps[longest] * 2 + 1
-        return self[tuple(slice(None, None, step) for step in steps)].reshape(-1)
-
-
-def _of_cupy(array: Any) -> DeviceElements:
-    return DeviceElements(array, str(array.dtype), lambda part: np.asarray(part.get()), array.device)
-
-
-def _of_torch(tensor: Any) -> DeviceElements:
-    name = str(tensor.dtype).removeprefix("torch.")
-    # NumPy has no such types; float32 holds all of their numbers.
-    lacking = name.startswith(("bfloat16", "float8"))
-
-    def fetch(part: Any) -> Array:
-        return np.asarray((part.float() if lacking else part).numpy(force=True))
-
-    return DeviceElements(tensor.detach(), name, fetch)
-
-
-def _lines(part: Any, chosen: list[list[int] | None]) -> Any:
-    """Some lines of a part; the longest axis first, so that little is copied on the way."""
-    longest = sorted(range(len(chosen)), key=lambda axis: part.shape[axis], reverse=True)
-    for axis in longest:
-        if chosen[axis] is not None:
-            part = part[(slice(None),) * axis + (chosen[axis],)]
-    return part
 
 
 def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array:
@@ -191,7 +119,7 @@ class Walk:
         Raises:
             Stopped: `progress` returned False before the end.
         """
-        for index in _parts(shape, self.chunk):
+        for index in parts_of(shape, self.chunk):
             yield index
             self.passed(math.prod(part.stop - part.start for part in index))
 
@@ -208,7 +136,8 @@ class Walk:
             raise Stopped(f"stopped after {self._done:,} of {self._total:,} elements")
 
 
-def _parts(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
+def parts_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
+    """Indices of parts of at most `chunk` elements, all of an array of `shape`, in the order of C."""
     if 0 in shape:
         return
     split = 0  # the first axis of which one index is no more than a chunk

@@ -13,6 +13,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.functions.digests import digest_of, has_gaps
+from disco_magic.functions.kinds import is_gpu_array
 
 # Values that their type and their repr say everything about.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
@@ -26,11 +27,11 @@ _WORKER_MODULE = re.compile(rb"__disco_s\d+_w\d+__")
 def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
     """Equal for equal values, over every element; 16 bytes.
 
-    Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN),
-    lists, tuples, dicts and sets element by element (dicts in the order of their keys), everything else by
-    its pickled form, or by what repr says where it cannot be pickled. The latter two run the value's own
-    code: call this where the value lives, never for a table. Different fingerprints of equal values are
-    possible (objects that pickle differently), equal ones of different values are not.
+    Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
+    those of cupy, lists, tuples, dicts and sets element by element (dicts in the order of their keys),
+    everything else by its pickled form, or by what repr says where it cannot be pickled. The latter two run
+    the value's own code: call this where the value lives, never for a table. Different fingerprints of equal
+    values are possible (objects that pickle differently), equal ones of different values are not.
 
     `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that one
     that contains itself comes to an end.
@@ -53,11 +54,13 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
         array = np.asarray(value)
         if not array.dtype.hasobject:
             return of_array(array, kind.__name__)
+    if is_gpu_array(kind):
+        return of_array(value, "cupy.ndarray")
     return _of_object(value)
 
 
-def of_array(array: np.ndarray[Any, Any], kind: str) -> bytes:
-    """The fingerprint of a plain array of any dtype without objects."""
+def of_array(array: Any, kind: str) -> bytes:
+    """The fingerprint of a plain array of NumPy or cupy, of any dtype without objects."""
     return digest(digest_of(array), f"{kind} {_dtype_text(array.dtype)} {array.shape}".encode())
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.functions.context import worker
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.divergence import parts_of, register_of
-from disco_magic.functions.samples import is_number, sample_of
+from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,11 +39,21 @@ class Sample:
         namespace = worker().marks.namespace
         names = dict.fromkeys(map(register_of, self.parts))
         return {
-            path: sample_of(np.asarray(value))[0]
+            path: _sample(value)
             for name in names
             for path, value in parts_of(name, namespace.get(name))
-            if path in self.parts and issubclass(type(value), np.ndarray)
+            if path in self.parts and (issubclass(type(value), np.ndarray) or is_gpu_array(type(value)))
         }
+
+
+def _sample(value: Any) -> Array:
+    """At most 65,536 elements of an array, on the host; of one on a GPU the same as of one of NumPy."""
+    if not is_gpu_array(type(value)):
+        return sample_of(np.asarray(value))[0]
+    if value.size <= SAMPLE:
+        return np.asarray(value.get()).reshape(-1)
+    places = np.unravel_index(places_of(value.size, SAMPLE), value.shape)
+    return np.asarray(value[tuple(axis.tolist() for axis in places)].get())
 
 
 def gap(samples: Sequence[Array], size: int) -> str:

@@ -11,30 +11,24 @@ worker's. Nobody waits for longer than `PATIENCE_S`, whatever else the GPU is do
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.functions.samples import runs_of
+from disco_magic.functions.wanted import APART, WORD, batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    Words = NDArray[np.int64]
-
-Array = np.ndarray[Any, Any]
+    from disco_magic.functions.wanted import Array, Axis, Wanted, Words
 
 PATIENCE_S: Final = 0.25
 # The pinned memory of one GPU, table included. Never more: to pin some may wait for what the GPU is doing.
 _ROOM: Final = 8 << 20
-_MOST: Final = _ROOM // 2
-_WORD: Final = 8
 _UNITS: Final = (8, 4, 2, 1)
 _BLOCK: Final = 256
 # Elements per thread, as far as there are enough blocks; blocks per array.
@@ -59,18 +53,23 @@ template <class Unit> __device__ void move(char* to, const char* from, word byte
 
 extern "C" __global__ void gather(const word* table, word blocks)
 {
-    const word* head = table + table[blockIdx.x / blocks];
-    const word bytes = head[2], unit = head[3], count = head[4], axes = head[5];
+    // The table is in the host's memory: what is read of it more than once has to come from a cache.
+    const word* head = table + __ldg(table + blockIdx.x / blocks);
+    const char* source = (const char*)__ldg(head);
+    char* target = (char*)__ldg(head + 1);
+    const word bytes = __ldg(head + 2), unit = __ldg(head + 3);
+    const word count = __ldg(head + 4), axes = __ldg(head + 5);
     const word first = (blockIdx.x % blocks) * blockDim.x + threadIdx.x;
     for (word k = first; k < count; k += blocks * blockDim.x) {
-        const char* from = (const char*)head[0];
-        char* to = (char*)head[1] + k * bytes;
+        const char* from = source;
+        char* to = target + k * bytes;
         word rest = k;
         for (word a = axes - 1; a >= 0; a--) {
             const word* axis = head + 6 + 3 * a;
-            const word place = rest % axis[0];
-            from += (axis[2] ? table[axis[2] + place] : place) * axis[1];
-            rest /= axis[0];
+            const word length = __ldg(axis), stride = __ldg(axis + 1), list = __ldg(axis + 2);
+            const word place = rest % length;
+            from += (list ? __ldg(table + list + place) : place) * stride;
+            rest /= length;
         }
         if (unit == 8) move<word>(to, from, bytes);
         else if (unit == 4) move<int>(to, from, bytes);
@@ -79,75 +78,6 @@ extern "C" __global__ void gather(const word* table, word blocks)
     }
 }
 """
-
-
-class Axis(NamedTuple):
-    """One axis of what is fetched.
-
-    Attributes:
-        length: how many elements there are along it.
-        stride: bytes from one to the next.
-        places: int64, which ones, as multiples of the stride; None: 0, 1, 2, ...
-    """
-
-    length: int
-    stride: int
-    places: Words | None = None
-
-    def cut(self, start: int, stop: int) -> tuple[int, Axis]:
-        """A part of it, and how many bytes after the whole it begins."""
-        if self.places is None:
-            return start * self.stride, Axis(stop - start, self.stride)
-        return 0, Axis(stop - start, self.stride, self.places[start:stop])
-
-
-class Wanted(NamedTuple):
-    """Elements to fetch, in C order of `axes`.
-
-    Attributes:
-        array: of cupy; stays alive until they are there.
-        axes: none for a single element.
-        start: bytes from the array's first element to the first of these.
-    """
-
-    array: Any
-    axes: tuple[Axis, ...]
-    start: int = 0
-
-    @property
-    def size(self) -> int:
-        """How many elements."""
-        return math.prod(axis.length for axis in self.axes)
-
-    @property
-    def nbytes(self) -> int:
-        """Of the elements, and of what the table says about them."""
-        lists = sum(axis.length for axis in self.axes if axis.places is not None)
-        return self.size * int(self.array.itemsize) + _WORD * (lists + 7 + 3 * len(self.axes)) + 16
-
-
-def whole(array: Any) -> Wanted:
-    """All elements of an array."""
-    if array.flags.c_contiguous:
-        return Wanted(array, (Axis(int(array.size), int(array.itemsize)),))
-    return Wanted(array, tuple(map(Axis, array.shape, array.strides)))
-
-
-def sampled(array: Any, sample: int) -> Wanted:
-    """Those elements that `sample_of` would look at."""
-    size = int(array.size)
-    if size <= sample:
-        return whole(array)
-    run, starts = runs_of(size, sample)
-    if array.flags.c_contiguous:
-        step = int(array.itemsize)
-        return Wanted(array, (Axis(len(starts), run * step, starts), Axis(run, step)))
-    places = (starts[:, None] * run + np.arange(run)).reshape(-1)
-    indices = zip(np.unravel_index(places, array.shape), array.strides, strict=True)
-    offsets = np.zeros(len(places), np.int64)
-    for index, stride in indices:
-        offsets += index * stride
-    return Wanted(array, (Axis(len(offsets), 1, offsets),))
 
 
 class Gatherer:
@@ -179,7 +109,7 @@ class Gatherer:
         """
         found = [np.empty(each.size, each.array.dtype) for each in wanted]
         with self._lock:
-            for batch in _batches(wanted, found):
+            for batch in batches(wanted, found, _ROOM):
                 if not self._fetch(batch):
                     return None
         return found
@@ -189,7 +119,7 @@ class Gatherer:
         if bench is None:
             with self._standing(None):
                 bench = self._bench = _Bench(self._cupy)
-        if not bench.done.done:
+        if not bench.is_free():
             return False
         with self._standing(bench.stream):
             bench.launch(batch)
@@ -230,48 +160,80 @@ class _Bench:
         self._batch: Sequence[tuple[Wanted, Array]] = ()
         self._starts: list[int] = []
 
+    def is_free(self) -> bool:
+        """Whether the GPU has done what it was asked last; forgets what nobody has waited for."""
+        if self in _flying:
+            if not self.done.done:
+                return False
+            self._land()
+        return True
+
     def launch(self, batch: Sequence[tuple[Wanted, Array]]) -> None:
-        """Let the GPU fetch the elements of a batch, each into its array; `collect` them once it is done."""
-        used = self._write_table([each for each, _ in batch])
-        most = max(each.size for each, _ in batch)
+        """Let the GPU fetch the elements of a batch; `collect` them once it is `done`. Needs to be free."""
+        self._write_table([wanted for wanted, _ in batch])
+        most = max(wanted.size for wanted, _ in batch)
         blocks = min(_MOST_BLOCKS, -(-most // (_BLOCK * _PER_THREAD)))
-        # From here on the GPU may write to this memory, and read the arrays, whatever becomes of the caller.
         self._batch = batch
         _flying.append(self)
-        self._kernel((len(batch) * blocks,), (_BLOCK,), (int(self._memory.ptr), blocks))
-        self.done.record(self.stream)
-        assert used <= _ROOM
-
-    def _write_table(self, batch: Sequence[Wanted]) -> int:
-        """Fill the table; how much of the memory is in use then."""
-        heads = [len(batch) + sum(6 + 3 * len(each.axes) for each in batch[:n]) for n in range(len(batch))]
-        words, at = list(heads), heads[-1] + 6 + 3 * len(batch[-1].axes)
-        listed: dict[int, tuple[int, Words]] = {}
-        for each in batch:
-            for axis in each.axes:
-                if axis.places is not None and id(axis.places) not in listed:
-                    listed[id(axis.places)] = at, axis.places
-                    at += axis.length
-        self._starts = []
-        free = at * _WORD
-        for each in batch:
-            free = -(-free // 16) * 16
-            self._starts.append(free)
-            source, step = int(each.array.data.ptr) + each.start, int(each.array.itemsize)
-            words += [source, self._memory.ptr + free, step, _unit(source, step, each.axes), each.size]
-            words.append(len(each.axes))
-            for axis in each.axes:
-                words += [axis.length, axis.stride]
-                words.append(0 if axis.places is None else listed[id(axis.places)][0])
-            free += each.size * step
-        self._words[: len(words)] = words
-        for start, places in listed.values():
-            self._words[start : start + len(places)] = places
-        return free
+        try:
+            self._kernel((len(batch) * blocks,), (_BLOCK,), (int(self._memory.ptr), blocks))
+        finally:
+            self.done.record(self.stream)
 
     def collect(self) -> None:
         """Copy what has come to where it belongs."""
         for (_, target), start in zip(self._batch, self._starts, strict=True):
             target.view(np.uint8)[:] = self._bytes[start : start + target.nbytes]
+        self._land()
+
+    def _land(self) -> None:
         self._batch = ()
         _flying.remove(self)
+
+    def _write_table(self, batch: Sequence[Wanted]) -> None:
+        words = list(accumulate((6 + 3 * len(each.axes) for each in batch), initial=len(batch)))
+        at = words.pop()
+        listed: dict[int, int] = {}
+        for axis in (axis for each in batch for axis in each.axes):
+            if axis.places is not None and id(axis.places) not in listed:
+                listed[id(axis.places)] = at
+                self._words[at : at + axis.length] = axis.places
+                at += axis.length
+        self._starts = []
+        free = at * WORD
+        for each in batch:
+            free = -(-free // APART) * APART
+            self._starts.append(free)
+            source, step = int(each.array.data.ptr) + each.start, int(each.array.itemsize)
+            unit = _unit(source, step, each.axes)
+            words += [source, self._memory.ptr + free, step, unit, each.size, len(each.axes)]
+            for axis in each.axes:
+                words += [axis.length, axis.stride, 0 if axis.places is None else listed[id(axis.places)]]
+            free += each.size * step
+        self._words[: len(words)] = words
+
+
+# What a GPU writes to, and the arrays that it reads, stay where they are until it is done, also if whoever
+# asked for it is gone.
+_flying: Final[list[_Bench]] = []
+
+
+def _unit(source: int, step: int, axes: Sequence[Axis]) -> int:
+    """Bytes that can be moved at a time: elements need not be where the device would put them."""
+    apart = (source, step, *(axis.stride for axis in axes if axis.length > 1))
+    return next(unit for unit in _UNITS if not any(number % unit for number in apart))
+
+
+def _comes(event: Any) -> bool:
+    """Wait for an event, but not for longer than `PATIENCE_S`; whether it has come."""
+    deadline = time.monotonic() + PATIENCE_S
+    never, pause = threading.Event(), _FIRST_S
+    for _ in range(_LOOKS):
+        if event.done:
+            return True
+    while not event.done:
+        if time.monotonic() > deadline:
+            return False
+        never.wait(pause)
+        pause = min(pause * 1.5, _LONGEST_S)
+    return True

@@ -28,3 +28,8 @@ def module_of(kind: type) -> str:
 def home_of(kind: type) -> str:
     """The package that it comes from."""
     return module_of(kind).partition(".")[0]
+
+
+def is_gpu_array(kind: type) -> bool:
+    """Whether this is cupy's array itself, and no class derived from it."""
+    return name_of(kind) == "ndarray" and home_of(kind) == "cupy"

@@ -39,12 +39,28 @@ def sample_of(array: Array, sample: int = SAMPLE) -> tuple[Array, bool]:
     """
     if array.size <= sample:
         return array.reshape(-1), False
-    run = max(1, min(_RUN, sample // 64))
-    runs, count = array.size // run, sample // run
+    run, starts = runs_of(array.size, sample)
     if not array.flags.c_contiguous:
-        return np.asarray(array.flat[_places(runs, count, run)]), True
+        return np.asarray(array.flat[places_of(array.size, sample)]), True
+    runs = array.size // run
     lines = array.reshape(-1)[: runs * run].reshape(runs, run)
-    return lines.take(_starts(runs, count), axis=0).reshape(-1), True  # an index would let go of the lock
+    return lines.take(starts, axis=0).reshape(-1), True  # an index would let go of the lock
+
+
+def runs_of(size: int, sample: int) -> tuple[int, Array]:
+    """Where `sample_of` looks in more elements than `sample`: the length of a run, and which runs those are.
+
+    Run n begins at element n times the length; intp, ascending.
+    """
+    run = max(1, min(_RUN, sample // 64))
+    return run, _starts(size // run, sample // run)
+
+
+@lru_cache(4)
+def places_of(size: int, sample: int) -> Array:
+    """The numbers of the elements that `sample_of` looks at, of more than `sample`; intp, ascending."""
+    run, starts = runs_of(size, sample)
+    return (starts[:, None] * run + np.arange(run)).reshape(-1)
 
 
 @lru_cache(64)
@@ -55,11 +71,6 @@ def _starts(runs: int, count: int) -> Array:
     # The fraction changes by 0.618 or -0.382 from part to part: of short parts it must not be all.
     within = ratio if ratio > 1.7 else ratio - 1.0
     return (part * ratio + part * _GOLDEN % 1.0 * within).astype(np.intp)
-
-
-@lru_cache(4)
-def _places(runs: int, count: int, run: int) -> Array:
-    return (_starts(runs, count)[:, None] * run + np.arange(run)).reshape(-1)
 
 
 class Summary(NamedTuple):

@@ -17,9 +17,11 @@ from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.errors import LaunchError, class_name, words
-from disco_magic.functions.describe import describe_all
+from disco_magic.functions.describe import describe_all, nbytes_of
+from disco_magic.functions.located import lies_on
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.functions.places import HOST
+from disco_magic.functions.sights import seen_by, sights_of
 from disco_magic.injection import PAUSES_S
 from disco_magic.worker import Worker
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from disco_magic.core.timeline import Record
     from disco_magic.functions.context import Topology
     from disco_magic.functions.running import CellScope
+    from disco_magic.functions.sights import Sight
     from disco_magic.lane import Lane
     from disco_magic.serving import Extras
 
@@ -67,6 +70,7 @@ class ThreadLauncher:
     ) -> None:
         self.topology = topology
         self.places = places or [HOST] * topology.num_workers
+        self._sights = sights_of(self.places)
         self.plane = plane
         self.workers: list[Worker] = []
         self.stuck: list[threading.Thread] = []
@@ -174,13 +178,15 @@ class ThreadLauncher:
             ]
             for worker in self.workers
         ]
-        pictures = iter(describe_all((value for each in held for _, value in each), sample))
+        sights = (sight for each, sight in zip(held, self._sights, strict=True) for _ in each)
+        pictures = iter(describe_all((value for each in held for _, value in each), sample, sights))
         return [[(label, next(pictures)) for label, _ in each] for each in held]
 
     def look_at(self, register: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none."""
         held = [worker.registers.content(register) for worker in self.workers]
-        pictures = iter(describe_all(value for value in held if value is not ABSENT))
+        there = [pair for pair in zip(held, self._sights, strict=True) if pair[0] is not ABSENT]
+        pictures = iter(describe_all([value for value, _ in there], sights=[sight for _, sight in there]))
         return [None if value is ABSENT else next(pictures) for value in held]
 
     def examine(
@@ -196,12 +202,18 @@ class ThreadLauncher:
             for number in {number for circle in circles for number in circle}
         }
         missing = {number for number, value in held.items() if value is ABSENT or type(value) is Poison}
-        return [
-            None
-            if missing.intersection(circle)
-            else function(*(held[number] for number in circle), *arguments)
-            for circle in circles
-        ]
+        found: list[Any] = []
+        for circle in circles:
+            if missing.intersection(circle):
+                found.append(None)
+                continue
+            with seen_by(self._sight(circle)):
+                found.append(function(*(held[number] for number in circle), *arguments))
+        return found
+
+    def _sight(self, circle: Sequence[int]) -> Sight | None:
+        sights = [sight for number in circle if (sight := self._sights[number]) is not None]
+        return sights[0].with_others(sights[1:]) if sights else None
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""
@@ -224,7 +236,25 @@ class ThreadLauncher:
 
     def accounts(self) -> list[Account]:
         """What every worker holds and how it spent its time."""
-        return [worker.account() for worker in self.workers]
+        memories: dict[str, tuple[int, int] | None] = {}
+        return [
+            self._with_device(worker, place, memories)
+            for worker, place in zip(self.workers, self.places, strict=True)
+        ]
+
+    @staticmethod
+    def _with_device(worker: Worker, place: Place, memories: dict[str, tuple[int, int] | None]) -> Account:
+        account, device = worker.account(), str(place.device)
+        if place.device.kind == "cpu":
+            return account
+        if device not in memories:
+            try:
+                memories[device] = place.memory()
+            except Exception:  # noqa: BLE001 - a GPU that is lost has no memory to tell of
+                memories[device] = None
+        held = [value for _, value in worker.registers.contents() if lies_on(value, place.device)]
+        nbytes = sum(map(nbytes_of, held))
+        return replace(account, device=device, device_nbytes=nbytes, memory=memories[device])
 
     def records(self) -> list[Record]:
         """What every worker did and when, as far as that is kept."""

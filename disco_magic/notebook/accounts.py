@@ -19,7 +19,11 @@ _PARTS: Final = (
     ("idle", "transparent"),
 )
 _BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
-_STYLE: Final = table_style("disco-stats", "{} th,{} td{text-align:right!important}")
+_STYLE: Final = table_style(
+    "disco-stats",
+    "{} th,{} td{text-align:right!important}",
+    "{} tfoot td{text-align:left!important}",
+)
 
 
 def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
@@ -33,9 +37,16 @@ def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
     legend = ", ".join(f"{_swatch(paint)} {name}" for name, paint in _PARTS)
     html = (
         f'{_STYLE}<table class="disco-stats"><caption>Disco session {stats.session_id}: {legend}</caption>'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{_devices(stats)}</table>"
     )
     return {"text/plain": repr(stats), "text/html": html}
+
+
+def _devices(stats: SessionStats) -> str:
+    """A line per GPU under the table."""
+    width = len(HEADER) + 1
+    lines = [f'<tr><td class="dim" colspan="{width}">{escape(str(each))}</td></tr>' for each in stats.devices]
+    return f"<tfoot>{''.join(lines)}</tfoot>" if lines else ""
 
 
 def _swatch(paint: str) -> str:

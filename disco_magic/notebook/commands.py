@@ -8,6 +8,7 @@ from IPython.display import display
 
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName, UsageMistake, near_misses, ranges
+from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.options import OUT, command_parsers, overview
@@ -73,9 +74,11 @@ def _status(front: Front, _: Namespace) -> None:
             f"no session is running; %disco start makes one of {front.settings.workers} workers"
         )
         return
-    snapshot = session.registers()
+    snapshot = session.registers(sample=0)
     totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
     front.sessions.say(f"{session!r} \u00b7 {len(snapshot.rows)} registers: {totals}")
+    for device in session.stats().devices:
+        front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
 
 
@@ -153,7 +156,7 @@ def _scatter(front: Front, options: Namespace) -> None:
 def _split(name: str, value: Any, axis: int, session: Session) -> list[Any]:
     import numpy as np
 
-    array = np.asarray(value)
+    array = value.get() if is_gpu_array(type(value)) else np.asarray(value)
     if array.dtype.hasobject:
         raise UsageMistake(f"scatter: {name!r} is a {type(value).__name__}, expected an array of numbers")
     if not -array.ndim <= axis < array.ndim:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, table_style
 from disco_magic.core.words import human_bytes
+from disco_magic.errors import ranges
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
@@ -95,14 +97,27 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
     width = max((len(row.name) for row in rows), default=0)
     lines = []
     for row in rows:
-        if not row.differs:
+        if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            lines.append(f"  {row.name:<{width}}  {everybody} {_line(row.cells[0])}")
+            lines.append(f"  {row.name:<{width}}  {everybody} {_line(_together(row))}")
             continue
-        for worker, (info, odd) in enumerate(zip(row.cells, row.odd(), strict=True)):
+        marks = row.odd() if row.differs else (False,) * len(row.cells)
+        for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
             name = row.name if worker == 0 else ""
             lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {_line(info)}")
     return "\n".join(lines)
+
+
+def _together(row: Row) -> RegisterInfo | None:
+    """The cell that tells of all, with the devices of all: ``cuda:[0-3]``."""
+    first = row.cells[0]
+    names = sorted({cell.device or "" for cell in row.cells if cell is not None})
+    if first is None or len(names) == 1:
+        return first
+    numbers = [name.rpartition(":")[2] for name in names]
+    if not all(map(str.isdigit, numbers)):
+        return replace(first, device=", ".join(names))
+    return replace(first, device=f"{names[0].partition(':')[0]}:{ranges(sorted(map(int, numbers)))}")
 
 
 def _line(info: RegisterInfo | None) -> str:

@@ -44,36 +44,31 @@ typedef complex<f64> c128;
 // In PTX, because cupy compiles with -ftz=true, which would flush small float32 numbers to zero (in comparisons,
 // too), and because a compiler may fuse a product with a sum. What is written with .rn is neither flushed nor fused.
 #ifdef __CUDA_ARCH__
-#define ROUNDED(name, type, letter, operation, sign)                                          \
-    INLINE type name(type a, type b) {                                                        \
-        type result;                                                                          \
-        asm(operation " %0, %1, %2;" : "=" letter(result) : letter(a), letter(b));            \
-        return result;                                                                        \
+#define ROUNDED(name, type, letter, operation, sign)                                              \
+    INLINE type name(type a, type b) {                                                            \
+        type result;                                                                              \
+        asm(operation " %0, %1, %2;" : "=" letter(result) : letter(a), letter(b));                \
+        return result;                                                                            \
     }
-#define FUSED(type, letter, operation, function)                                              \
-    INLINE type fused(type a, type b, type c) {                                               \
-        type result;                                                                          \
+#define FUSED(type, letter, operation, function)                                                  \
+    INLINE type fused(type a, type b, type c) {                                                   \
+        type result;                                                                              \
         asm(operation " %0, %1, %2, %3;" : "=" letter(result) : letter(a), letter(b), letter(c)); \
-        return result;                                                                        \
+        return result;                                                                            \
     }
-INLINE bool less(f32 a, f32 b) {
-    u32 yes;
-    asm("{.reg .pred p; setp.lt.f32 p, %1, %2; selp.u32 %0, 1, 0, p;}" : "=r"(yes) : "f"(a), "f"(b));
-    return yes;
-}
-INLINE bool equal(f32 a, f32 b) {
-    u32 yes;
-    asm("{.reg .pred p; setp.eq.f32 p, %1, %2; selp.u32 %0, 1, 0, p;}" : "=r"(yes) : "f"(a), "f"(b));
-    return yes;
-}
+#define COMPARED(name, operation, sign)                                                           \
+    INLINE bool name(f32 a, f32 b) {                                                              \
+        u32 yes;                                                                                  \
+        asm("{.reg .pred p; " operation " p, %1, %2; selp.u32 %0, 1, 0, p;}" : "=r"(yes) : "f"(a), "f"(b)); \
+        return yes;                                                                               \
+    }
 #else
-#define ROUNDED(name, type, letter, operation, sign) \
-    INLINE type name(type a, type b) { return a sign b; }
-#define FUSED(type, letter, operation, function) \
-    INLINE type fused(type a, type b, type c) { return function(a, b, c); }
-INLINE bool less(f32 a, f32 b) { return a < b; }
-INLINE bool equal(f32 a, f32 b) { return a == b; }
+#define ROUNDED(name, type, letter, operation, sign) INLINE type name(type a, type b) { return a sign b; }
+#define FUSED(type, letter, operation, function) INLINE type fused(type a, type b, type c) { return function(a, b, c); }
+#define COMPARED(name, operation, sign) INLINE bool name(f32 a, f32 b) { return a sign b; }
 #endif
+COMPARED(less, "setp.lt.f32", <)
+COMPARED(equal, "setp.eq.f32", ==)
 template <class T> INLINE bool less(T a, T b) { return a < b; }
 template <class T> INLINE bool equal(T a, T b) { return a == b; }
 template <class T> INLINE bool is_nan(T a) { return a != a; }
@@ -119,7 +114,10 @@ template <class T> INLINE bool before(complex<T> a, complex<T> b) {
 template <class T> INLINE complex<T> minimum(complex<T> a, complex<T> b) { return is_nan(a) | before(a, b) ? a : b; }
 template <class T> INLINE complex<T> maximum(complex<T> a, complex<T> b) { return is_nan(a) | before(b, a) ? a : b; }
 
-template <class T> INLINE T average(T total, int count) { return divide(total, (T)count); }
+// By a power of two, quotient and product have the same bits; the product is one instruction.
+template <class T> INLINE T average(T total, int count) {
+    return count & (count - 1) ? divide(total, (T)count) : multiply(total, (T)1 / (T)count);
+}
 // NumPy divides by a complex count, in Smith's way; its zero imaginary part turns infinities into NaN.
 template <class T> INLINE complex<T> average(complex<T> total, int count) {
     const T scale = divide((T)1, (T)count), zero = 0;

@@ -141,7 +141,9 @@ def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None)
             f"devices are {list(numbers)}: either all workers share one GPU, or each has one of its own"
         )
     if one and ccl != "nccl" and workers > MOST_SHARING:
-        raise UsageMistake(f"{workers} workers on one GPU are more than the {MOST_SHARING} that a kernel can serve")
+        raise UsageMistake(
+            f"{workers} workers on one GPU are more than the {MOST_SHARING} that a kernel can serve"
+        )
     if ccl != "auto":
         return Choice(workers, ccl, numbers)
     if one:

@@ -57,6 +57,55 @@ def test_where_every_worker_has_its_own_value_only_another_kind_is_odd():
     assert Row("x", (A, B, third)).differs
 
 
+# --- arrays on GPUs --------------------------------------------------------------------------------
+
+ON_0 = replace(A, device="cuda:0")
+ON_1 = replace(A, device="cuda:1")
+UNSEEN = replace(ON_0, fingerprint=b"")
+
+
+def test_which_gpu_it_is_makes_no_difference_whether_it_is_one_does():
+    assert not Row("x", (ON_0, ON_1)).differs
+    assert Row("x", (ON_0, ON_1)).alike
+    assert Row("x", (A, ON_1)).differs
+    assert Row("x", (A, A, ON_1)).odd() == (False, False, True)
+
+
+@pytest.mark.parametrize(
+    ("cells", "differs", "odd"),
+    [
+        ((ON_0, UNSEEN), False, (False, False)),
+        ((UNSEEN, UNSEEN), False, (False, False)),
+        ((ON_0, UNSEEN, replace(ON_0, fingerprint=b"b")), True, (False, False, False)),
+        ((ON_0, UNSEEN, ON_1, replace(ON_0, fingerprint=b"b")), True, (False, False, False, True)),
+        ((ON_0, ON_1, replace(UNSEEN, dtype="int8")), True, (False, False, True)),
+        ((ON_0, ON_1, replace(UNSEEN, device="cpu")), True, (False, False, True)),
+        ((UNSEEN, None), True, (False, True)),
+        ((UNSEEN, ON_0, None), True, (False, False, True)),
+        ((None, None, UNSEEN, ON_0), True, (False, False, True, True)),
+    ],
+)
+def test_what_was_not_seen_may_be_equal_to_the_others(cells, differs, odd):
+    row = Row("x", cells)
+    assert (row.differs, row.odd()) == (differs, odd)
+    assert not row.compared
+
+
+@pytest.mark.parametrize(
+    ("cells", "alike"),
+    [
+        ((A, A), True),
+        ((A, B), False),
+        ((A, None), False),
+        ((None, None), True),
+        ((ON_0, UNSEEN), False),
+        ((UNSEEN, UNSEEN), True),
+    ],
+)
+def test_workers_are_alike_if_as_much_is_known_of_all(cells, alike):
+    assert Row("x", cells).alike is alike
+
+
 def test_merging_puts_workers_side_by_side_in_order_of_first_appearance():
     picture = merge(7, [[("x", A)], [("y", B), ("x", B)]])
     assert picture.session_id == 7

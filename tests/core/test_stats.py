@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.stats import SessionStats, WorkerStats
+from disco_magic.core.stats import Account, SessionStats, WorkerStats, device_stats
 from disco_magic.core.words import aligned, human_bytes, human_seconds
 
 
@@ -58,3 +58,31 @@ def test_stats_are_a_sequence_of_workers():
     workers = tuple(WorkerStats(number, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0) for number in range(3))
     stats = SessionStats(1, workers)
     assert (len(stats), stats[2], list(stats)) == (3, workers[2], list(workers))
+
+
+# --- GPUs ------------------------------------------------------------------------------------------
+
+
+def account(**changes):
+    return Account(1, 100, 0.0, 0.0, 0.0, **changes)
+
+
+def test_workers_on_one_gpu_share_a_line():
+    accounts = [
+        account(device="cuda:1", device_nbytes=10, memory=(2**30, 4 * 2**30)),
+        account(),
+        account(device="cuda:1", device_nbytes=14, memory=(2**30, 4 * 2**30)),
+        account(device="cuda:0", device_nbytes=0),
+    ]
+    told = device_stats(accounts)
+    assert list(map(str, told)) == [
+        "cuda:1: 1 GiB of 4 GiB in use, 24 B in registers of [0,2]",
+        "cuda:0: 0 B in registers of [3]; it does not say how much of its memory is in use",
+    ]
+    assert (told[0].used, told[0].total, told[0].workers) == (2**30, 4 * 2**30, (0, 2))
+    stats = SessionStats(1, (WorkerStats(0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0),), told)
+    assert repr(stats).splitlines()[-2:] == list(map(str, told))
+
+
+def test_workers_on_the_cpu_have_no_line():
+    assert device_stats([account(), account()]) == ()

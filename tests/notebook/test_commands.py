@@ -264,12 +264,13 @@ def front(shell):
 
 def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
     numbers = {"workers": 2, "groups": 1, "ccl": "threads", "devices": "cpu"}
+    settings = {**numbers, "workers_for": lambda where, plane: 2}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
         COMMANDS["start"](front, Namespace(kind="boats", **numbers))
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
-        front.sessions.start(Namespace(kind="carts", **numbers))
+        front.sessions.start(Namespace(kind="carts", **settings))
     assert front.sessions.find() is None
-    front.sessions.start(Namespace(kind="carts", **numbers), Wanted(kind="threads"))
+    front.sessions.start(Namespace(kind="carts", **settings), Wanted(kind="threads"))
     assert session().kind == "threads"
 
 

@@ -382,16 +382,36 @@ def test_the_number_of_sources_is_compiled_in_up_to_eight(count, sources, unroll
 # --- Many threads ----------------------------------------------------------------------------------
 
 
+class WatchedLock:
+    """A lock that tells how many have come to it."""
+
+    def __init__(self):
+        self._lock, self.comers = threading.Lock(), threading.Semaphore(0)
+
+    def __enter__(self):
+        self.comers.release()
+        self._lock.acquire()
+
+    def __exit__(self, *exc):
+        self._lock.release()
+
+
 def test_threads_that_meet_a_new_variant_together_compile_it_once_and_keep_to_their_own_arrays():
-    cupy, compilations, together = HostCupy(1), [], threading.Barrier(4)
-    cupy.compiling = compilations.append
-    folder, rule = Folder(cupy), reduction("", "sum", np.dtype("f4"))
+    cupy, compilations, lock = HostCupy(1), [], WatchedLock()
+    folder = Folder(cupy)
+    folder._compiling = lock
+
+    def compiling(options):
+        compilations.append(options)
+        for _ in range(4):  # all threads have found that the variant is new
+            assert lock.comers.acquire(timeout=DEADLINE_S)
+
+    cupy.compiling = compiling
     pairs = [(np.full(1001, n, "f4"), np.full(1001, 10, "f4")) for n in range(4)]
 
     def work_on(pair):
-        together.wait(DEADLINE_S)
         for _ in range(50):
-            folder.launch(lent(pair), lent([pair[0]]), rule)
+            folder.launch(lent(pair), lent([pair[0]]), F4)
 
     threads = [threading.Thread(target=work_on, args=(pair,)) for pair in pairs]
     for thread in threads:

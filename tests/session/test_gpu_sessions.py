@@ -409,3 +409,14 @@ def test_a_stream_that_a_cell_leaves_current_is_not_that_of_the_calls_after_it(s
             shared.run(code)
         y = shared.call_packed(lambda x: x + disco.worker().xp.ones(1000, int), shared["x"])
         assert [int(each.sum()) for each in shared.allreduce(y).get_all()] == [4000 * (step + 1)] * 4
+
+
+def test_an_array_of_the_notebook_s_own_gpu_is_copied_to_the_workers_gpu(gpus, session):
+    s = session(2, devices="1,1")
+    with gpus.cupy.cuda.Device(0):
+        mine = gpus.cupy.arange(1000) * 2
+    gpus.allow_peer_access()
+    s.put("x", mine)
+    mine[...] = 0
+    s.run("there = x.device.id, int(x.sum())")
+    assert s["there"].get_all() == [(1, 999_000)] * 2

@@ -11,8 +11,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from disco_magic.errors import UsageMistake, ranges
-from disco_magic.functions.copies import copy_of
+from disco_magic.functions.copies import copy_of, is_shared
+from disco_magic.functions.elements import elements_of
+from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.sights import current_sight
 from disco_magic.notebook.inspector.holders import reference_of
 
 if TYPE_CHECKING:
@@ -120,8 +125,11 @@ class Acts:
 def copied(session: Session, label: str, worker: int) -> Any:
     """A copy of the value of a register on `worker`, made now, also while the worker is busy.
 
+    Of an array on a GPU it is one of NumPy, as `DRef.get` gives it.
+
     Raises:
         UsageMistake: it has none there.
+        NoPicture: it is on a GPU, and the worker computes there still.
     """
     (found,) = session.examine(label, _boxed, workers=(worker,))
     if found is None:
@@ -131,6 +139,11 @@ def copied(session: Session, label: str, worker: int) -> Any:
 
 def _boxed(value: Any) -> tuple[Any]:
     """A copy that is not None, also of None: that is what `examine` gives where there is no value."""
+    if is_gpu_array(type(value)):
+        return (elements_of(value)[()],)
+    sight = current_sight()
+    if sight is not None and type(value) is not np.ndarray and not is_shared(value):
+        sight.check_all()  # there may be such arrays in it
     return (copy_of(value),)
 
 

@@ -117,7 +117,7 @@ def _bytes(sizes: Sequence[int]) -> str:
 
 
 def _cells(row: Row, *, with_kind: bool) -> str:
-    if not row.differs and len(row.cells) > 1 and row.cells[0] is not None:
+    if row.alike and len(row.cells) > 1 and row.cells[0] is not None:
         about = "the same on all" if row.compared else "of this type on all"
         about += " (sample)" if row.compared and row.cells[0].sampled else ""
         return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'

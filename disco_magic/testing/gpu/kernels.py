@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from disco_magic.testing.gpu.world import World
 
-# The same numbers as a GPU compiled with --fmad=false: no products kept exact on their way into a sum. Tests spend
-# their time in the compiler: without optimisation it takes two thirds of it.
+# The same numbers as a GPU compiled with --fmad=false: no products kept exact on their way into a sum.
+# Tests spend their time in the compiler: without optimisation it takes two thirds of it.
 _FLAGS: Final = ("-x", "c++", "-std=c++17", "-O0", "-ffp-contract=off", "-w")
 _MOST_PARAMETERS: Final = 64
 _compiling = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from disco_magic.core.snapshot import RegisterInfo, Row
@@ -153,3 +154,14 @@ def test_a_histogram_of_sixteen_bins_is_eight_blocks():
     counts = (0, 0, 1, 0) + (0,) * 10 + (700, 700)
     html = table_html([Row("x", (array(histogram=counts),))], 1, [0])
     assert "<td>\u2581\u2582\u2581\u2581\u2581\u2581\u2581\u2588 " in html
+
+
+def test_a_worker_that_could_not_be_looked_at_has_a_cell_of_its_own():
+    unseen = RegisterInfo("ndarray", (64, 64), "float32", "cuda:0", 16384)
+    seen = replace(array(), device="cuda:0")
+    found = table([Row("x", (seen, unseen))])
+    (row,) = [row for row in found.rows if "x" in row[0]]
+    assert len(row) == 5
+    assert "0.125" in row[3]
+    assert row[4] == ""
+    assert found.odd == 0

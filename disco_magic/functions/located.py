@@ -1,0 +1,30 @@
+"""Where the elements of other libraries' arrays are; asks no GPU."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from disco_magic.core.device import Device
+from disco_magic.functions.kinds import home_of, is_gpu_array
+
+_DLPACK: Final = ("cupy", "jax", "jaxlib")
+_ON_DEVICES: Final = ("torch", *_DLPACK)
+
+
+def device_of(value: Any) -> str:
+    """Where an array of another library is, ``"cuda:0"``; ``"cpu"`` if it does not say."""
+    # PyTorch writes devices as we do. CuPy and JAX do not, and say by DLPack's numbers which they mean.
+    if home_of(type(value)) in _DLPACK:
+        try:
+            return str(Device.from_dlpack(value.__dlpack_device__()))
+        except Exception:  # noqa: BLE001 - one that is spread over devices, or is being traced
+            return str(getattr(value, "device", "cpu"))
+    return str(value.device) if hasattr(value, "device") else "cpu"
+
+
+def lies_on(value: Any, device: Device) -> bool:
+    """Whether it is an array whose elements are on that GPU; 2 us."""
+    kind = type(value)
+    if is_gpu_array(kind):
+        return bool(value.device.id == device.index)
+    return home_of(kind) in _ON_DEVICES and device_of(value) == str(device)

@@ -88,7 +88,10 @@ class Ending:
             interrupted = lane.end()
             if lane.abandoned:
                 return False
-        self.context.place.enter()  # what was ended may have had a stream or a device of its own
+        try:
+            self.context.place.enter()  # what was ended may have had a stream or a device of its own
+        except Exception as late:  # noqa: BLE001 - a GPU that is lost, which is told with what failed
+            error.__context__ = error.__context__ or late
         if value is not NOTHING and not interrupted:
             # Step 2 without step 3: interrupt took the command out, saw that it was not meant, let it be.
             self._complete(command, value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import LaunchError, UsageMistake, ranges, words
 from disco_magic.functions import builtins
 from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
@@ -99,7 +99,13 @@ class Preset:
         from disco_magic.devices.gpu import GpuPlace
 
         cupy = find.load_cupy()
-        return [GpuPlace(cupy, index) for index in self.devices]
+        try:
+            return [GpuPlace(cupy, index) for index in self.devices]
+        except (cupy.cuda.runtime.CUDARuntimeError, MemoryError) as reason:
+            raise LaunchError(
+                f"workers on {self.device} could not be started: {words(reason)}; if an earlier kernel has"
+                " failed there, this process has lost that GPU: restart the kernel"
+            ) from reason
 
 
 def check_plane(kind: str, ccl: str = "auto") -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.devices import find, staging
-from disco_magic.errors import CellError, UsageMistake, WorkerError
+from disco_magic.errors import CellError, LaunchError, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
 
 LENGTHS = [0, 1, 3, 15, 16, 17, 96, 97, 1000]
@@ -350,6 +350,14 @@ def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lo
         assert "cuda:0 can no longer be used by this process" in str(caught.value)
         with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):
             s.sync_all()
+        with pytest.raises(CellError, match="ZeroDivisionError|cudaErrorIllegalAddress"):
+            s.run("1 / 0")
+        done = s.call_packed(lambda: 5)
+        with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):
+            done.get_all()
+        assert [place.state for place in s.doctor().positions] == ["idle", "idle"]
+        with pytest.raises(LaunchError, match="this process has lost that GPU: restart the kernel"):
+            session(2, devices="0,0")
         s.shutdown()
 
 

@@ -13,7 +13,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
 	"$$name" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
-.PHONY: help tour lab test soak chaos bench lint types clean
+.PHONY: help tour lab test soak chaos bench gpu lint types clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -43,6 +43,10 @@ chaos: $(VENV)/.has-test  ## a minute of random faults under load: no hang, no l
 
 bench: $(VENV)/.has-bench  ## measure disco_magic and the peers side by side
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+# cupy belongs to the machine's driver: this uses PYTHON's own cupy and pytest, not .venv.
+gpu:  ## check and measure on a GPU, with PYTHON's own cupy (ARGS="--only checks")
+	@"$(PYTHON)" -m benchmarks.gpu $(ARGS)
 
 lint: $(VENV)/.has-dev  ## ruff: rules and format
 	@$(BIN)/ruff check .

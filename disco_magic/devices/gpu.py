@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.devices.patience import wait_until
+from disco_magic.devices.patience import has_passed, wait_until
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
@@ -71,7 +71,7 @@ class GpuPlace:
         self._come_back()
         try:
             self._done.record(self.stream)
-            wait_until(lambda: bool(self._done.done))
+            wait_until(lambda: has_passed(self.xp, self._done))
         except self.xp.cuda.runtime.CUDARuntimeError as error:
             if getattr(error, "status", 0) in _LOST:
                 error.add_note(

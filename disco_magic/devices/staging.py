@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.devices.patience import wait_until
+from disco_magic.devices.patience import has_passed, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,22 +37,27 @@ _PINNED: Final = 1  # cudaMemoryTypeHost
 
 @cache
 def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="gpu-copy")
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="pinned-copy")
 
 
 class _Buffer:
     """A pinned buffer, and when it is free again."""
 
     def __init__(self, cupy: Any, nbytes: int) -> None:
+        self._cupy = cupy
         self.memory = cupy.cuda.alloc_pinned_memory(nbytes)
         self.bytes: Bytes = np.frombuffer(self.memory, np.uint8, nbytes)
         self.address: int = self.memory.ptr
         self.moved = cupy.cuda.Event(disable_timing=True)
         self.copied: Future[None] | None = None
 
+    def arrive(self) -> None:
+        """Until the device does not use it."""
+        wait_until(lambda: has_passed(self._cupy, self.moved))
+
     def settle(self) -> None:
         """Until neither the device nor a thread uses it."""
-        wait_until(lambda: bool(self.moved.done))
+        self.arrive()
         if self.copied is not None:
             self.copied.result()
             self.copied = None
@@ -121,7 +126,7 @@ class Staging:
             self._settle()
 
     def _receive(self, raw: Bytes, start: int, stop: int, buffer: _Buffer) -> None:
-        wait_until(lambda: bool(buffer.moved.done))
+        buffer.arrive()
         self._copy(buffer, raw[start:stop], buffer.bytes[: stop - start], alone=raw.nbytes)
 
     def _copy(self, buffer: _Buffer, target: Bytes, source: Bytes, *, alone: int) -> None:
@@ -156,7 +161,7 @@ class Staging:
     def _wait(self) -> None:
         done = self._cupy.cuda.Event(disable_timing=True)
         done.record(self._stream)
-        wait_until(lambda: bool(done.done))
+        wait_until(lambda: has_passed(self._cupy, done))
 
     def _is_pinned(self, raw: Bytes) -> bool:
         runtime = self._cupy.cuda.runtime

@@ -209,7 +209,6 @@ template <class T, int elements> struct Words {
 };
 
 struct Place { COUNTER row; u64 column; };  // column: in accesses
-
 INLINE Place place(const Job &job, COUNTER i) {
     if (FLAT) return Place{0, i};
     const COUNTER width = (COUNTER)job.width, row = i / width;

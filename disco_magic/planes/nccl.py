@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.devices.patience import wait_until
+from disco_magic.devices.patience import has_passed, wait_until
 from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, class_name, words
 from disco_magic.planes.communicators import Communicators
 from disco_magic.planes.device import DeviceMemory
@@ -151,7 +151,9 @@ class NcclPlane(ThreadPlane):
         try:
             communicator, target = plan.start(rank)
             done.record(self._memory.streams[worker])
-            wait_until(lambda: done.done or self._is_hopeless(meeting, plan, call, communicator))
+            wait_until(
+                lambda: has_passed(self._cupy, done) or self._is_hopeless(meeting, plan, call, communicator)
+            )
             if plan.verdict is None:
                 result = plan.result(rank, target)
                 plan.finished.add(rank)

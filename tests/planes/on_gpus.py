@@ -14,6 +14,16 @@ def places(cupy, devices):
     return [GpuPlace(cupy, device) for device in devices]
 
 
+def lacks_in_nccl(verb, x, arguments):
+    """What NCCL refuses, or rounds in another way than NumPy."""
+    if "reduce" not in verb:
+        return False
+    kind, op = x.dtype.kind, arguments[0]
+    if x.dtype.name in ("int16", "uint16", "float16") or (kind == "f" and op == "avg"):
+        return True  # refused, or rounded in another way
+    return kind == "c" and op != "sum"
+
+
 class OnGpus:
     """What the conformance checks see of a `plane` whose workers are at `places`.
 

@@ -14,7 +14,7 @@ from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.stage import group, values
 from tests.doubles import nccl as doubles
-from tests.planes.on_gpus import OnGpus, places
+from tests.planes.on_gpus import OnGpus, lacks_in_nccl, places
 
 reason = doubles.available()
 if reason:
@@ -44,21 +44,12 @@ def nothing_in_flight(double):
     assert double.mistakes == []
 
 
-def lacks(verb, x, arguments):
-    if "reduce" not in verb:
-        return False
-    kind, op = x.dtype.kind, arguments[0]
-    if x.dtype.name in ("int16", "uint16", "float16") or (kind == "f" and op == "avg"):
-        return True  # refused, or rounded in another way
-    return kind == "c" and op != "sum"
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
 def test_the_nccl_plane_keeps_the_contract(check, size, gpus, run):
     def make(count):
         there = places(gpus.cupy, range(count))
-        return OnGpus(NcclPlane(there), there, lacks)
+        return OnGpus(NcclPlane(there), there, lacks_in_nccl)
 
     check_plane(make, run, sizes=[size], checks=[check])
 

@@ -350,7 +350,7 @@ def test_a_kernel_that_fails_is_an_error_of_its_cell_and_says_that_the_gpu_is_lo
         assert "cuda:0 can no longer be used by this process" in str(caught.value)
         with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):
             s.sync_all()
-        with pytest.raises(CellError, match="ZeroDivisionError|cudaErrorIllegalAddress"):
+        with pytest.raises(CellError, match=r"ZeroDivisionError|cudaErrorIllegalAddress"):
             s.run("1 / 0")
         done = s.call_packed(lambda: 5)
         with pytest.raises(WorkerError, match="cudaErrorIllegalAddress"):

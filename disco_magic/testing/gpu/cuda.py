@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from disco_magic.testing.gpu.errors import INVALID_HANDLE, NOT_READY, CUDARuntimeError
+from disco_magic.testing.gpu.errors import INVALID_HANDLE, NOT_READY, SUCCESS, CUDARuntimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,12 +106,19 @@ class Event:
         self.block, self.disable_timing, self.device_id = block, disable_timing, device.id
         self.ptr = id(self)
         self.recorded: tuple[WorkQueue, Marker] | None = None
+        self.world.events[self.ptr] = self
 
     @property
     def done(self) -> bool:
-        """Whether the stream got to it; True if it was never recorded."""
-        self._check()
-        return self.recorded is None or self.recorded[1].finished
+        """Whether the stream got to it, True if it was never recorded; False for ever on a broken device."""
+        return self.query() == SUCCESS
+
+    def query(self) -> int:
+        """CUDA's number for it: reached, or not, or what broke the device."""
+        status = self.world.device_at(self.device_id).status()
+        if status == SUCCESS and self.recorded is not None and not self.recorded[1].finished:
+            return NOT_READY
+        return status
 
     def record(self, stream: Stream | None = None) -> None:
         """Take the point after all work the stream, None: the current one, has been given so far."""
@@ -203,9 +210,9 @@ class Stream:
 
     @property
     def done(self) -> bool:
-        """Whether all work it was given is done."""
-        self.queue.device.check()
-        return self.queue.done
+        """Whether all work it was given is done; False for ever on a broken device."""
+        queue = self.queue
+        return self.world.device_at(queue.device.id).status() == SUCCESS and queue.done
 
     def record(self, event: Event | None = None) -> Event:
         """Record an event, None: a new one; returns it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.testing.gpu.errors import INVALID_DEVICE, LAUNCH_FAILURE, CUDARuntimeError
+from disco_magic.testing.gpu.errors import INVALID_DEVICE, LAUNCH_FAILURE, SUCCESS, CUDARuntimeError
 from disco_magic.testing.gpu.memory import Pool
 from disco_magic.testing.gpu.streams import WorkQueue
 
@@ -57,6 +57,14 @@ class SimulatedDevice:
             if isinstance(error, CUDARuntimeError):
                 status, words = error.status, "; ".join(error.infos)
             raise CUDARuntimeError(status, (f"work of device {self.id}: {words}",)) from error
+
+    def status(self) -> int:
+        """CUDA's number for what broke it, which counts as said; 0 if nothing did."""
+        error = self.error
+        if error is None:
+            return SUCCESS
+        self._error_was_told = True
+        return error.status if isinstance(error, CUDARuntimeError) else LAUNCH_FAILURE
 
     @property
     def untold(self) -> BaseException | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+SUCCESS: Final = 0
 INVALID_VALUE: Final = 1
 NO_DEVICE: Final = 100
 INVALID_DEVICE: Final = 101

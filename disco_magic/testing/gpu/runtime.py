@@ -92,6 +92,11 @@ class Runtime(types.ModuleType):
         """Wait for all work of a stream."""
         self._world.queue_at(stream).synchronize()
 
+    def eventQuery(self, event: int) -> int:  # noqa: N802
+        """0 for an event that its stream has got to, 600 for another one, or the device's error."""
+        status: int = self._world.events[event].query()
+        return status
+
     def pointerGetAttributes(self, ptr: int) -> PointerAttributes:  # noqa: N802
         """What memory an address is of."""
         for device in self._world.devices:

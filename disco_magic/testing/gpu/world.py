@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class World:
         pinned: the pool of pinned host memory.
         cupy: the module-like object.
         peers: whether a device may read another one's memory.
+        events: those that there are, by address.
     """
 
     def __init__(self, count: int, memory_nbytes: int, lag: Lag) -> None:
@@ -57,6 +59,7 @@ class World:
         self.pinned = PinnedPool()
         self.peers = False
         self.cupy: Any = None
+        self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._threads = threading.local()
 
     # --- where the calling thread stands ---------------------------------------------------------------

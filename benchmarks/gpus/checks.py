@@ -1,0 +1,162 @@
+"""The tests in ``tests/gpu``: several processes at a time, then those that want to be alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Tests that one process runs.
+
+    Attributes:
+        name: for the table.
+        file: in ``tests/gpu``.
+        deadline_s: it is ended then.
+        only: pytest's ``-k``.
+        phase: parts of a phase run beside each other, one phase after the other.
+    """
+
+    name: str
+    file: str
+    deadline_s: float
+    only: str = ""
+    phase: int = 1
+
+
+PARTS = (
+    Part("versions", "test_01_versions.py", 90, phase=0),
+    Part("NCCL, one rank", "test_02_nccl_alone.py", 120),
+    Part("kernels", "test_03_kernels.py", 180),
+    *(Part(f"device plane, {n}", "test_04_device_plane.py", 180, f"workers-{n}") for n in (4, 3, 2, 1)),
+    Part("device plane, more", "test_04_device_plane.py", 90, "not workers-"),
+    Part("sessions", "test_05_sessions.py", 150),
+    Part("copies", "test_06_copies.py", 120),
+    Part("interrupts", "test_07_interrupts.py", 120),
+    Part("other libraries", "test_08_other_libraries.py", 120),
+    Part("memory", "test_09_memory.py", 120, phase=2),
+    Part("NCCL, two processes", "test_11_two_processes.py", 200, phase=3),
+    Part("NCCL, two ranks", "test_12_two_ranks.py", 300, phase=4),
+    Part("faults", "test_10_faults.py", 100, phase=5),
+)
+
+
+@dataclass
+class Findings:
+    """What became of a part.
+
+    Attributes:
+        tests: a note per test: its name, outcome, seconds, text, found.
+        status: pytest's exit status; None if it did not end.
+        tail: the end of what it wrote.
+    """
+
+    part: Part
+    tests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    status: int | None = None
+    tail: str = ""
+
+    def count(self, outcome: str) -> int:
+        """How many tests ended so."""
+        return sum(test["outcome"] == outcome for test in self.tests.values())
+
+    @property
+    def good(self) -> bool:
+        """It came to its end, and nothing failed; no test at all is a mistake in `PARTS`."""
+        return self.status == 0
+
+    def line(self) -> str:
+        """A row of the table."""
+        unfinished = self.count("began")
+        wrong = self.count("failed") + self.count("error")
+        seconds = sum(test.get("seconds", 0) for test in self.tests.values())
+        notes = [f"hung: {name}" for name, test in self.tests.items() if test["outcome"] == "began"]
+        return (
+            f"| {self.part.name} | {self.count('passed')} | {wrong or ''} | {self.count('skipped') or ''} "
+            f"| {unfinished or ''} | {seconds:.0f} s | {'; '.join(notes)} |"
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+HEAD = "| checks | passed | failed | skipped | unfinished | time | |\n|---|---|---|---|---|---|---|"
+
+
+def run(
+    parts: Sequence[Part], folder: Path, left: Callable[[], float], *, jobs: int, quick: bool
+) -> list[Findings]:
+    """Run `parts`; nothing more begins after the first phase has found that nothing works.
+
+    Args:
+        parts: which.
+        folder: where each one's output goes.
+        left: seconds that are left for everything.
+        jobs: processes at a time.
+        quick: see `tests.gpu.machine`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    made: list[Findings] = []
+    for phase in sorted({part.phase for part in parts}):
+        now = [part for part in parts if part.phase == phase]
+        with ThreadPoolExecutor(jobs) as pool:
+            made += pool.map(lambda part: _run(part, folder, left(), quick=quick), now)
+        if phase == 0 and not all(each.good for each in made):
+            break
+    return made
+
+
+def _run(part: Part, folder: Path, left: float, *, quick: bool) -> Findings:
+    findings = Findings(part)
+    stem = part.name.replace(",", "").replace(" ", "-")
+    told, log = folder / f"{stem}.jsonl", folder / f"{stem}.log"
+    told.unlink(missing_ok=True)
+    deadline = min(part.deadline_s, left)
+    if deadline < 1:
+        findings.tail = "not begun: no time was left"
+        return findings
+    variables = os.environ | {"DISCO_TELL": str(told), "DISCO_GPU_QUICK": str(int(quick))}
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            _command(part),
+            cwd=ROOT,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            findings.status = process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    for line in told.read_text(encoding="utf-8").splitlines() if told.exists() else ():
+        note = json.loads(line)
+        findings.tests[note.pop("test").removeprefix("tests/gpu/")] = note
+    findings.tail = log.read_text(encoding="utf-8", errors="replace")[-3000:]
+    told.unlink(missing_ok=True)
+    return findings
+
+
+def _command(part: Part) -> list[str]:
+    words = [sys.executable, "-m", "pytest", "-m", "gpu", f"tests/gpu/{part.file}", "-v", "-rfE"]
+    words += ["-k", part.only] if part.only else []
+    # Also an older pytest takes these tests: it does not know all that pyproject.toml says.
+    words += ["-o", "addopts=--import-mode=importlib", "-W", "ignore::pytest.PytestConfigWarning"]
+    return [*words, "-p", "no:cacheprovider", "-p", "benchmarks.gpus.tell"]

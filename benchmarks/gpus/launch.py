@@ -1,0 +1,91 @@
+"""Runs sections, each in a process of its own, and collects what they tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpus.__main__ import ABOUT, SKIPPED
+from benchmarks.gpus.figures import Figure, heard
+
+ROOT = Path(__file__).parents[2]
+GRACE_S = 5  # between the stacks of a section that hangs and its end
+
+
+@dataclass
+class Told:
+    """Everything that sections have told.
+
+    Attributes:
+        figures: by key, in the order in which they came.
+        problems: by section, why it told no more.
+        skipped: by section, why it cannot be measured here.
+    """
+
+    figures: dict[str, Figure] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+def measure(section: str, told: Told, folder: Path, deadline_s: float, *, quick: bool) -> None:
+    """Run one section; what it told is kept, also if it fails or hangs."""
+    if deadline_s < 1:
+        told.problems[section] = "not begun: no time was left"
+        return
+    output, problem = _run(section, deadline_s, quick=quick)
+    (folder / f"{section}.log").write_text(output, encoding="utf-8")
+    for line in output.splitlines():
+        figure = heard(line)
+        if figure is not None:
+            told.figures[figure.key] = figure
+        elif line.startswith(SKIPPED):
+            told.skipped[section] = line.removeprefix(SKIPPED)
+    if problem:
+        told.problems[section] = problem
+
+
+def about(deadline_s: float = 120) -> dict[str, Any]:
+    """The machine, asked by a process of its own.
+
+    Raises:
+        RuntimeError: it has no GPU that could be measured; the text is the last of what the process wrote.
+    """
+    output, problem = _run("about", deadline_s, quick=True)
+    for line in output.splitlines():
+        if line.startswith(ABOUT):
+            return dict(json.loads(line.removeprefix(ABOUT)))
+    raise RuntimeError(problem or "nothing was said of the machine")
+
+
+def _run(section: str, deadline_s: float, *, quick: bool) -> tuple[str, str]:
+    """What it wrote, and why it did not end well; "" if it did."""
+    command = [sys.executable, "-u", "-m", "benchmarks.gpus", section, "--deadline", f"{deadline_s:.0f}"]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    try:
+        done = subprocess.run(
+            [*command, *(["--quick"] if quick else [])],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=deadline_s + GRACE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as reason:
+        written = reason.stdout or b""
+        text = written.decode(errors="replace") if isinstance(written, bytes) else written
+        return text, f"no end within {deadline_s:.0f} s"
+    if not done.returncode:
+        return done.stdout, ""
+    if "\nTimeout (" in f"\n{done.stdout}":  # it has written where it was, and ended itself
+        return done.stdout, f"no end within {deadline_s:.0f} s"
+    lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith("@")]
+    return done.stdout, f"exit status {done.returncode}: {lines[-1].strip() if lines else 'no word why'}"

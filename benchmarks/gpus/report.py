@@ -1,0 +1,130 @@
+"""What is written and printed of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.gpus.checks import HEAD
+from benchmarks.gpus.figures import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from benchmarks.gpus.checks import Findings
+    from benchmarks.gpus.figures import Figure
+    from benchmarks.gpus.launch import Told
+
+SIMULATED = "**Simulated: these are no figures of a GPU.**"
+BEST = 8  # rows of the tuning table
+TITLES = {
+    "copies": "Between host and GPU",
+    "tuning": "Staging: the best combinations",
+    "collectives": "Workers that share the GPU",
+    "latency": "Small collectives, and where their time goes",
+    "nccl": "Our plane on NCCL, one rank",
+    "waiting": "Waiting for the GPU",
+}
+
+
+def write(folder: Path, about: dict[str, Any], checks: Sequence[Findings], told: Told) -> None:
+    """``gpu.json`` and ``gpu.md`` in `folder`."""
+    content = {
+        "about": about,
+        "checks": [findings.plain() for findings in checks],
+        "figures": [asdict(figure) for figure in told.figures.values()],
+        "problems": told.problems,
+        "skipped": told.skipped,
+    }
+    (folder / "gpu.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+    (folder / "gpu.md").write_text(markdown(about, checks, told), encoding="utf-8")
+
+
+def markdown(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
+    """Everything, for people."""
+    parts = [
+        f"# {about['gpu']}, {about['date']}",
+        *([SIMULATED] if about["simulated"] else []),
+        sentence(about),
+    ]
+    if checks:
+        parts += ["## Checks", summary(checks), *failures(checks)]
+    for section, title in TITLES.items():
+        figures = [figure for figure in told.figures.values() if figure.section == section]
+        if section == "tuning":
+            figures = best(figures)
+        remarks = [f"**Not complete**: {told.problems[section]}"] if section in told.problems else []
+        remarks += [f"Skipped: {told.skipped[section]}"] if section in told.skipped else []
+        if figures or remarks:
+            parts += [f"## {title}", *remarks]
+        if figures:
+            parts.append(table(figures, told.figures))
+    return "\n\n".join(parts) + "\n"
+
+
+def sentence(about: dict[str, Any]) -> str:
+    """The machine and its versions."""
+    memory, l2 = about["memory_nbytes"] / 2**30, (about["l2_nbytes"] or 0) / 2**20
+    return (
+        f"{about['gpu']}, compute capability {about['compute_capability']}, {about['multiprocessors']}"
+        f" multiprocessors, {memory:.0f} GiB, {l2:.0f} MiB of L2; {about['cores']} cores,"
+        f" {about['platform']}. Driver {about['driver']}, runtime {about['runtime']}, NCCL {about['nccl']},"
+        f" cupy {about['cupy']}, NumPy {about['numpy']}, Python {about['python']}; commit {about['commit']}."
+    )
+
+
+def summary(checks: Sequence[Findings]) -> str:
+    """A row per part."""
+    return "\n".join([HEAD, *(findings.line() for findings in checks)])
+
+
+def failures(checks: Sequence[Findings]) -> list[str]:
+    """What went wrong, in the tests' own words."""
+    made = []
+    for findings in checks:
+        wrong = {
+            name: test for name, test in findings.tests.items() if test["outcome"] in ("failed", "error")
+        }
+        made += [f"### {name}\n\n```\n{test['text']}\n```" for name, test in wrong.items()]
+        if not findings.good and not wrong:
+            made.append(f"### {findings.part.name}\n\n```\n{findings.tail}\n```")
+    return made
+
+
+def best(figures: Sequence[Figure]) -> list[Figure]:
+    """The fastest combinations, of each direction; what they are compared with first."""
+    rows: list[Figure] = []
+    for direction in ("to", "from"):
+        plain = [figure for figure in figures if figure.key == f"tuning:{direction}.{figure.nbytes}.plain"]
+        tried = [figure for figure in figures if figure.notes.get("direction") == direction]
+        rows += [*plain, *sorted(tried, key=lambda figure: figure.middle)[:BEST]]
+    return rows
+
+
+def short(about: dict[str, Any], checks: Sequence[Findings], told: Told) -> str:
+    """What is printed last: checks, rows with a target, what is missing."""
+    parts = [sentence(about)]
+    if checks:
+        parts.append(summary(checks))
+        parts += [
+            f"FAILED {name}: {gist(test['text'])}"
+            for findings in checks
+            for name, test in findings.tests.items()
+            if test["outcome"] in ("failed", "error")
+        ]
+    judged = [figure for figure in told.figures.values() if figure.met(told.figures) is not None]
+    if judged:
+        parts.append(table(judged, told.figures))
+    parts += [f"NOT COMPLETE {section}: {reason}" for section, reason in told.problems.items()]
+    parts += [f"skipped {section}: {reason}" for section, reason in told.skipped.items()]
+    if about["simulated"]:
+        parts.append(SIMULATED)
+    return "\n\n".join(parts)
+
+
+def gist(text: str) -> str:
+    """The line of a failed test's text that says most: pytest's first one about the error."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")[:300]

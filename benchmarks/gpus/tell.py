@@ -1,0 +1,36 @@
+"""A plugin for pytest, ``-p benchmarks.gpus.tell``: writes what becomes of each test, as it does.
+
+So that what was found is not lost with a process that hangs. The file is named by DISCO_TELL.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+MOST_TEXT = 4000
+
+
+def write(**note: Any) -> None:
+    """One line of JSON."""
+    with Path(os.environ["DISCO_TELL"]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(note) + "\n")
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """A test begins."""
+    write(test=nodeid, outcome="began")
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """A part of it has ended: its call, or a setup or teardown that did not pass."""
+    if report.when == "call" or not report.passed:
+        write(
+            test=report.nodeid,
+            outcome=report.outcome if report.when == "call" or report.skipped else "error",
+            seconds=round(report.duration, 3),
+            text="" if report.passed else str(report.longrepr)[-MOST_TEXT:],
+            found=dict(report.user_properties),
+        )

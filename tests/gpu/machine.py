@@ -1,0 +1,49 @@
+"""The GPU that the tests of this folder and `benchmarks.gpu` run on.
+
+It is the machine's own. With ``DISCO_SIMULATED_GPU=1`` it is a simulated one with the double of NCCL, which
+proves that every line runs and nothing about GPUs; ``DISCO_GPU_QUICK=1`` leaves out what takes long then.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from disco_magic.devices import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIMULATED = os.environ.get("DISCO_SIMULATED_GPU") == "1"
+QUICK = os.environ.get("DISCO_GPU_QUICK") == "1"
+SIMULATED_NBYTES = 1 << 29
+
+
+def missing() -> str | None:
+    """What is missing for anything here to run; None if nothing is."""
+    if SIMULATED or find.count_gpus():
+        return None
+    return "a GPU that cupy can use; DISCO_SIMULATED_GPU=1 rehearses without one"
+
+
+@contextmanager
+def machine() -> Iterator[Any]:
+    """The module `cupy`, real or simulated; sessions that are started meanwhile use it as well."""
+    if not SIMULATED:
+        yield find.load_cupy()
+        return
+    from disco_magic.testing.gpu import SimulatedGpus
+    from tests.doubles import nccl as doubles
+
+    with ExitStack() as stack:
+        gpus = stack.enter_context(SimulatedGpus(count=1, memory_nbytes=SIMULATED_NBYTES))
+        if doubles.available() is None:
+            doubles.load()
+            from cupy.cuda import nccl
+
+            gpus.cupy.cuda.nccl = nccl
+        stack.enter_context(patch.object(find, "load_cupy", lambda: gpus.cupy))
+        stack.enter_context(patch.object(find, "count_gpus", lambda: 1))
+        yield gpus.cupy

@@ -1,0 +1,31 @@
+"""What the tests of NCCL share."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.devices import find
+from disco_magic.errors import MissingDependency
+from disco_magic.planes.nccl import load_nccl
+from tests.doubles import nccl as doubles
+from tests.gpu import machine
+
+# The first version that takes two ranks on one GPU, if it is told to.
+FIRST_TO_SHARE = 23000
+
+
+def absent() -> str | None:
+    """Why there is no NCCL to be tested; None if there is. Loads it."""
+    if machine.SIMULATED:
+        return doubles.available()
+    if doubles.load.cache_info().currsize:
+        return "this process has the double of NCCL: run these tests by themselves"
+    try:
+        load_nccl(find.load_cupy())
+    except MissingDependency as reason:
+        return str(reason)
+    return None
+
+
+# Looks for NCCL when the first test runs: where these are collected with others, that would be too early.
+needs_nccl = pytest.mark.usefixtures("nccl")

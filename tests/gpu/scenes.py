@@ -1,0 +1,208 @@
+"""What tests run in a process of its own: ``python -m tests.gpu.scenes SCENE DEADLINE_S [ARGUMENT ...]``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+from unittest.mock import patch
+
+from disco_magic.planes import nccl as nccl_plane
+from disco_magic.planes.nccl import NcclPlane
+from disco_magic.testing import PLANE_CHECKS, check_plane
+from disco_magic.testing.stage import values
+from tests.gpu.apart import say, until_deadline
+from tests.gpu.machine import SIMULATED, machine
+from tests.planes import conftest as crew
+from tests.planes.on_gpus import OnGpus, lacks_in_nccl, places
+
+CHECK_S = 30.0
+PATIENCE_S = 10.0
+
+# One thread writes to an address that is nobody's.
+_FAULT = 'extern "C" __global__ void fault(long long address) { *(int *)address = 1; }'
+
+
+def hang(cupy: Any) -> None:
+    """Never ends by itself: to see that the deadline ends it."""
+    say(begun=True)
+    threading.Event().wait()
+
+
+def fault(cupy: Any) -> None:
+    """A kernel that breaks the device, and what a session says then."""
+    import disco_magic as disco
+    from disco_magic.errors import DiscoError
+
+    def strike() -> None:
+        cupy.RawModule(code=_FAULT, options=(), backend="nvrtc").get_function("fault")((1,), (1,), (8,))
+
+    if SIMULATED:  # what it would do to this process is not simulated
+        from disco_magic.testing.gpu.errors import ILLEGAL_ADDRESS
+
+        def strike() -> None:
+            error = cupy.cuda.runtime.CUDARuntimeError(ILLEGAL_ADDRESS)
+            cupy.cuda.get_current_stream().launch_host_func(_raiser(error), None)
+
+    session = disco.ThreadedSession(2, devices=[0, 0], extras=lambda context: {"strike": strike})
+    session.run("x = xp.ones(4)")
+    for name, cell in [("first", "if worker_id == 1: strike()"), ("second", "y = x + 1\nallreduce(y)")]:
+        try:
+            session.run(cell, timeout=PATIENCE_S)
+        except DiscoError as error:
+            say(**{name: f"{type(error).__name__}: {error}"})
+        else:
+            say(**{name: None})
+    try:
+        session.shutdown(timeout=PATIENCE_S)
+    finally:
+        say(closed=session.closed)
+
+
+def _raiser(error: BaseException) -> Any:
+    def work(_: object) -> None:
+        raise error
+
+    return work
+
+
+# --- two ranks of NCCL on one GPU: NCCL_MULTI_RANK_GPU_ENABLE=1 has to be set ------------------------
+
+
+def contract(cupy: Any, *done: str) -> None:
+    """The plane's contract with two workers, but for the checks `done`; a note for each."""
+
+    def make(count: int) -> Any:
+        there = places(cupy, [0] * count)
+        return OnGpus(NcclPlane(there), there, lacks_in_nccl)
+
+    with patch.object(crew, "DEADLINE_S", CHECK_S / 2):
+        for check in PLANE_CHECKS:
+            if check.__name__ in done:
+                continue
+            until_deadline(CHECK_S)
+            try:
+                check_plane(make, crew.run, sizes=[2], checks=[check])
+            except BaseException as error:  # noqa: BLE001 - of pytest too; all of it is the finding
+                say(check=check.__name__, wrong=f"{type(error).__name__}: {error}"[:2000])
+            else:
+                say(check=check.__name__, wrong=None)
+
+
+class _Pair:
+    """A plane of two workers on one GPU, and a good call before and after whatever happens to it."""
+
+    def __init__(self, cupy: Any) -> None:
+        self.cupy = cupy
+        self.plane = NcclPlane(places(cupy, [0, 0]))
+        self.scope = 0
+
+    def run(self, program: Any) -> list[Any]:
+        """``program(plane, seat)`` on both workers, as one command."""
+        self.scope += 1
+
+        def entered(plane: Any, seat: Any) -> Any:
+            plane._places[seat.worker].enter()
+            return program(plane, seat)
+
+        return crew.run(self.plane, entered, self.scope)
+
+    def good(self) -> list[Any]:
+        """What an allreduce gives them."""
+        return values(self.run(lambda plane, seat: self.allreduce(seat).get().tolist()))
+
+    def allreduce(self, seat: Any) -> Any:
+        """Of a few ones."""
+        return self.plane.allreduce(seat, self.cupy.ones(4, "float32"), "sum", None)
+
+
+def lone_abort(cupy: Any) -> None:
+    """One rank's kernel waits for the other one's, which does not come; the command is interrupted."""
+    pair = _Pair(cupy)
+    say(before=pair.good())
+    held, gone = threading.Event(), threading.Event()
+    start = nccl_plane.start
+
+    def late(communicator: Any, calls: Any, rank: int, target: Any) -> None:
+        if rank == 1:
+            gone.wait(PATIENCE_S)
+            return
+        start(communicator, calls, rank, target)
+        held.set()
+
+    def interrupt() -> None:
+        held.wait(PATIENCE_S)
+        pair.plane.abort(pair.scope, "interrupted")
+
+    def program(plane: Any, seat: Any) -> None:
+        try:
+            pair.allreduce(seat)
+        finally:
+            gone.set()
+
+    with patch.object(nccl_plane, "start", late):
+        helper = threading.Thread(target=interrupt)
+        helper.start()
+        outcomes = pair.run(program)
+        helper.join()
+    say(outcomes=[type(outcome).__name__ for outcome in outcomes])
+    say(after=pair.good())
+    pair.plane.close()
+
+
+def peer_fails(cupy: Any) -> None:
+    """One rank's kernel waits; the other one could not start its own."""
+    pair = _Pair(cupy)
+    say(before=pair.good())
+    start = nccl_plane.start
+
+    def failing(communicator: Any, calls: Any, rank: int, target: Any) -> None:
+        if rank == 1:
+            raise MemoryError("no memory for that")
+        start(communicator, calls, rank, target)
+
+    with patch.object(nccl_plane, "start", failing):
+        outcomes = pair.run(lambda plane, seat: pair.allreduce(seat))
+    say(outcomes=[f"{type(outcome).__name__}: {outcome}" for outcome in outcomes])
+    say(after=pair.good())
+    pair.plane.close()
+
+
+def memory_is_freed_while_a_peer_waits(cupy: Any) -> None:
+    """One rank waits; the other one gives memory back, which waits for all of the device, and comes."""
+    pair = _Pair(cupy)
+    say(before=pair.good())
+
+    def program(plane: Any, seat: Any) -> Any:
+        if seat.worker == 1:
+            crew.until_parked(plane, 1)
+            for _ in range(10):
+                cupy.empty(1 << 22, "uint8")
+                cupy.get_default_memory_pool().free_all_blocks()
+        return pair.allreduce(seat).get().tolist()
+
+    say(outcomes=values(pair.run(program)))
+    say(after=pair.good())
+    pair.plane.close()
+
+
+SCENES = {
+    scene.__name__: scene
+    for scene in (hang, fault, contract, lone_abort, peer_fails, memory_is_freed_while_a_peer_waits)
+}
+
+
+def main() -> None:
+    """Run one scene; a finding is a note, never an exit status."""
+    name, deadline_s, *arguments = sys.argv[1:]
+    until_deadline(float(deadline_s))
+    with machine() as cupy:
+        SCENES[name](cupy, *arguments)
+        say(ended=name)
+        # What is left of a broken device could keep the process from ending.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Sessions of four workers on one GPU: what is tested on a simulated one, and more."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+from tests.session import test_gpu_sessions as simulated
+
+# What asks for `shared` alone, four workers on a GPU, cannot tell what kind of GPU it is. What asks for
+# `gpus` holds simulated streams, and a second GPU may not be there.
+_NEEDS_TWO = {"test_an_array_on_another_gpu_is_refused_with_advice"}
+globals().update(
+    {
+        name: function
+        for name, function in vars(simulated).items()
+        if name.startswith("test_")
+        and name not in _NEEDS_TWO
+        and {"shared", "gpus"} & set(inspect.signature(function).parameters) == {"shared"}
+    }
+)
+
+
+def test_it_found_the_tests_of_the_simulation():
+    assert sum(name.startswith("test_") for name in globals()) > 15
+
+
+def test_memory_of_the_device_is_known(shared):
+    shared.run("x = xp.ones(1 << 20, 'uint8')\nbefore = worker.place.memory()")
+    used, total = shared["before"].get(0)
+    assert 0 < used <= total
+
+
+def test_a_table_of_registers_shows_arrays_of_the_gpu(shared):
+    shared.run("x = xp.arange(6.0).reshape(2, 3)")
+    (cell, *_) = shared.registers().row("x").cells
+    assert (cell.shape, cell.dtype) == ((2, 3), "float64")
+    assert "cuda:0" in str(cell.device)
+
+
+@pytest.mark.parametrize("in_group", [True, False])
+def test_groups(session, in_group):
+    s = session(4, 2, devices=[0] * 4)
+    x = s.scatter(np.arange(8.0).reshape(2 if in_group else 4, -1), in_group=in_group)
+    total = s.allreduce(x, in_group=in_group)
+    whole = np.arange(8.0).reshape(2 if in_group else 4, -1).sum(axis=0)
+    assert [each.tolist() for each in total.get_all()] == [whole.tolist()] * 4
+
+
+def test_matrix_products_between_collectives(shared):
+    """Tensor parallel in small: columns of one matrix, rows of the other, one allreduce."""
+    rng = np.random.default_rng(0)
+    x, a, b = (rng.standard_normal(shape) for shape in [(3, 8), (8, 16), (16, 4)])
+    shared.put("x", x)
+    shared["a"] = shared.scatter(np.stack(np.split(a, 4, axis=1)))
+    shared["b"] = shared.scatter(np.stack(np.split(b, 4, axis=0)))
+    shared.run("y = allreduce(xp.tanh(x @ a) @ b)")
+    for y in shared["y"].get_all():
+        np.testing.assert_allclose(y, np.tanh(x @ a) @ b, rtol=1e-12)

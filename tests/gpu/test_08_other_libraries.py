@@ -1,0 +1,91 @@
+"""Arrays of other libraries on the same GPU, lent through DLPack without a copy."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from tests.gpu.machine import SIMULATED
+
+pytestmark = [
+    pytest.mark.skipif(SIMULATED, reason="other libraries see no simulated GPU"),
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
+
+
+@pytest.fixture
+def with_torch(shared):
+    shared.run("import torch\nassert torch.cuda.is_available()")
+    return shared
+
+
+def host(value):
+    return [each.tolist() for each in value.get_all()]
+
+
+def test_a_tensor_is_taken_where_an_array_is(with_torch):
+    with_torch.run(
+        """
+t = torch.full((2, 3), worker_id + 1.0, device="cuda", dtype=torch.float32)
+total = allreduce(t)
+rows = allgather(t[:1])
+first = broadcast(t if worker_id == 0 else None)
+same = xp.from_dlpack(t)
+shared = same.data.ptr == t.data_ptr()
+"""
+    )
+    assert with_torch["shared"].get_all() == [True] * 4
+    assert host(with_torch["total"]) == [[[10] * 3] * 2] * 4
+    assert host(with_torch["rows"])[2] == [[1] * 3, [2] * 3, [3] * 3, [4] * 3]
+    assert host(with_torch["first"])[3] == [[1] * 3] * 2
+
+
+def test_a_result_is_taken_by_torch(with_torch):
+    with_torch.run("back = float(torch.from_dlpack(allreduce(xp.ones(1000))).sum())")
+    assert with_torch["back"].get_all() == [4000.0] * 4
+
+
+def test_what_torch_has_queued_comes_first(with_torch):
+    """The tensor is far from computed when it is handed over, and is handed back before its result is."""
+    with_torch.run(
+        """
+a = torch.rand(4000, 4000, device="cuda")
+for _ in range(20):
+    slow = a @ a
+t = (slow * 0).sum() + torch.arange(1000, device="cuda", dtype=torch.float32)
+total = torch.from_dlpack(allreduce(t))
+total += 1
+back = total.cpu().numpy()
+"""
+    )
+    for back in with_torch["back"].get_all():
+        np.testing.assert_array_equal(back, 4 * np.arange(1000, dtype="f4") + 1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int32", "bool", "complex64"])
+def test_dtypes_of_torch(with_torch, dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    with_torch.run(
+        f"""
+t = torch.ones(8, device="cuda", dtype=torch.{dtype})
+total = torch.from_dlpack(allreduce(t))
+kept, numbers = str(total.dtype), total.cpu().to(torch.complex64).tolist()
+"""
+    )
+    assert with_torch["kept"].get(0) == f"torch.{dtype}"
+    assert with_torch["numbers"].get(3) == [1 if dtype == "bool" else 4] * 8
+
+
+def test_a_tensor_in_a_register_is_fetched_and_shown(with_torch):
+    with_torch.run("t = torch.arange(3, device='cuda')")
+    value = with_torch["t"].get(1)
+    assert [float(each) for each in value] == [0, 1, 2]
+    assert "cuda" in str(with_torch.registers().row("t").cells[0].device)
+
+
+def test_a_tensor_on_the_host_stays_there(with_torch):
+    with_torch.run("total = allreduce(torch.ones(3))\nkind = type(total).__module__")
+    assert with_torch["kind"].get(0) == "numpy"

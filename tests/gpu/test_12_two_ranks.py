@@ -1,0 +1,75 @@
+"""Our plane on NCCL with two workers on one GPU: threads of one process, as they are on several GPUs.
+
+NCCL 2.30 and later allow that, if they are told to before they are loaded; so all of it is in processes of
+its own. A check that hangs costs its deadline, and the others go on without it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.testing import PLANE_CHECKS
+from tests.gpu.apart import run_apart
+from tests.gpu.machine import QUICK, SIMULATED
+from tests.gpu.nccl import FIRST_TO_SHARE, needs_nccl
+
+pytestmark = needs_nccl
+ENVIRONMENT = {
+    "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_DEBUG": "WARN",
+    # Two ranks' kernels wait for each other on one GPU: to load another kernel then would wait for both.
+    "CUDA_MODULE_LOADING": "EAGER",
+}
+NAMES = [check.__name__ for check in PLANE_CHECKS if not (QUICK and "agree_with" in check.__name__)]
+MOST_HANGS = 3
+
+
+@pytest.fixture(autouse=True)
+def new_enough(nccl):
+    if not SIMULATED and nccl.get_version() < FIRST_TO_SHARE:
+        pytest.skip(f"NCCL {nccl.get_version()} takes no two ranks on one GPU, {FIRST_TO_SHARE} does")
+
+
+@pytest.fixture(scope="module")
+def findings():
+    """What is wrong, by check; None if nothing is."""
+    found = {check.__name__: None for check in PLANE_CHECKS if check.__name__ not in NAMES}
+    for _ in range(MOST_HANGS):
+        outcome = run_apart("contract", *found, deadline_s=300, environment=ENVIRONMENT)
+        found |= {note["check"]: note["wrong"] for note in outcome.notes if "check" in note}
+        if any("ended" in note for note in outcome.notes):
+            break
+        missing = [name for name in NAMES if name not in found]
+        if missing:
+            found[missing[0]] = (
+                f"hangs, or ends its process (status {outcome.status}):\n{outcome.text[-4000:]}"
+            )
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_nccl_plane_keeps_the_contract(name, findings):
+    assert name in findings, "other checks hang"
+    assert findings[name] is None, findings[name]
+
+
+def played(scene):
+    outcome = run_apart(scene, deadline_s=60, environment=ENVIRONMENT)
+    assert outcome.note("before") == [[2.0] * 4] * 2, outcome
+    assert outcome.note("after") == [[2.0] * 4] * 2, outcome
+    return outcome.note("outcomes")
+
+
+def test_a_lone_collective_is_aborted_and_the_next_one_works():
+    assert played("lone_abort") == ["PlaneAborted"] * 2
+
+
+def test_a_rank_that_cannot_start_fails_both_and_the_next_one_works():
+    outcomes = played("peer_fails")
+    assert all(text.startswith("PlaneError") and "no memory for that" in text for text in outcomes)
+
+
+def test_memory_is_freed_while_a_peer_waits():
+    assert played("memory_is_freed_while_a_peer_waits") == [[2.0] * 4] * 2

@@ -1,0 +1,79 @@
+"""``python -m benchmarks.gpu`` on a simulated GPU: what is to run on a real one has to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.apart import run_apart, run_pair
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+DEADLINE_S = 300
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("g++") is None, reason="kernels of a simulated GPU are compiled by g++"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are ended as Linux does it"),
+]
+
+
+def benchmark(*arguments):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    variables.pop("PYTEST_ADDOPTS", None)
+    return subprocess.run(  # noqa: S603 - our own module
+        [sys.executable, "-m", "benchmarks.gpu", "--simulate", "--quick", *arguments],
+        cwd=ROOT,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+def test_everything_runs_and_is_written(tmp_path):
+    before = sorted(RESULTS.rglob("*"))
+    done = benchmark("--out", str(tmp_path), "--date", "2026-01-02", "--commit", "abc")
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = json.loads((tmp_path / "gpu.json").read_text())
+    about, figures = written["about"], written["figures"]
+    assert (about["simulated"], about["date"], about["commit"]) == (True, "2026-01-02", "abc")
+    assert written["problems"] == {}
+    sections = {figure["key"].partition(":")[0] for figure in figures} | set(written["skipped"])
+    assert sections == {"copies", "tuning", "collectives", "latency", "nccl", "waiting"}
+    assert all(seconds >= 0 for figure in figures for seconds in figure["seconds"])
+    checks = {each["part"]["name"]: each for each in written["checks"]}
+    assert set(checks) == {"versions", "kernels", "faults"}
+    for each in checks.values():
+        assert {test["outcome"] for test in each["tests"].values()} <= {"passed", "skipped"}
+    text = (tmp_path / "gpu.md").read_text()
+    assert "**Simulated: these are no figures of a GPU.**" in text
+    assert "Simulated: these are no figures" in done.stdout
+    assert sorted(RESULTS.rglob("*")) == before
+
+
+def test_a_rehearsal_is_no_result():
+    done = benchmark("--out", str(RESULTS / "rehearsal"))
+    assert done.returncode == 2
+    assert "--simulate makes no results" in done.stderr
+    assert not (RESULTS / "rehearsal").exists()
+
+
+def test_a_process_that_hangs_is_ended_and_says_where_it_was():
+    outcome = run_apart("hang", deadline_s=12, environment={"DISCO_SIMULATED_GPU": "1"})
+    assert outcome.note("begun") is True
+    assert outcome.status == 1
+    assert "in hang" in outcome.text
+
+
+def test_two_processes_hand_each_other_notes_until_one_is_gone():
+    first, second = run_pair("notes", deadline_s=30)
+    assert (first.note("heard"), second.note("heard")) == (1, 0)
+    assert "the peer has ended without a word of 'more'" in first.note("end")
+    assert (first.status, second.status) == (0, 0)

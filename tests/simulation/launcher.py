@@ -114,6 +114,7 @@ class SteppedPreset:
     """What a session asks for its launcher; `made` are those of all its lives."""
 
     kind, device, plane_name = "threads", "cpu", "threads"
+    devices, why = (), ""
 
     def __init__(self, world):
         self.made = []

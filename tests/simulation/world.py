@@ -103,8 +103,12 @@ class World(Working, Waiting):
         self._installed = installed(self.clock, self._parts)
         self._preset = SteppedPreset(self)
         self.life = None
-        self.session = Session(Topology(self.size), self._preset)
-        self._live()
+        try:
+            self.session = Session(Topology(self.size), self._preset)
+            self._live()
+        except BaseException:
+            self._installed.close()  # else every later session of the process would stand still
+            raise
         return self
 
     def __exit__(self, *_):

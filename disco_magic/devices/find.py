@@ -6,8 +6,6 @@ import os
 from typing import Any, Final
 
 from disco_magic.errors import MissingDependency, PlaneUnavailable
-from disco_magic.functions.installed import has_package, visible_gpus
-from disco_magic.functions.support import support
 
 # Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
 _OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
@@ -37,12 +35,17 @@ def load_cupy() -> Any:
 
 
 def _advice() -> str:
+    from disco_magic.functions.support import support
+
     part = support()["cuda"]
     return f"install it with: {part.install}" if part.install else 'pip install "disco-magic[cuda13]"'
 
 
 def count_gpus() -> int:
     """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
+    # Not for sessions on the CPU: importlib.metadata takes 40 ms.
+    from disco_magic.functions.installed import has_package, visible_gpus
+
     if not has_package("cupy") or not (visible_gpus() or any(map(os.path.exists, _OTHER_DRIVERS))):
         return 0
     try:

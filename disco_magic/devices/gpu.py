@@ -133,6 +133,8 @@ class GpuPlace:
         """See `Place.move_in`. What cupy has no arrays of stays on the host."""
         if not self._can_hold(array.dtype):
             return array
+        self._device.use()
+        self._come_back()
         there = self.xp.empty(array.shape, array.dtype.newbyteorder("="))
         self.copy(there, array)
         return there
@@ -161,7 +163,10 @@ class GpuPlace:
         near, far = (isinstance(array, np.ndarray) for array in (target, source))
         if near and far:
             np.copyto(target, source)
-        elif near:
+            return
+        self._device.use()
+        self._come_back()
+        if near:
             self._download(target, source)
         elif far:
             self._upload(target, source)

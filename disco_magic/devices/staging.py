@@ -49,14 +49,23 @@ class _Buffer:
         self.bytes: Bytes = np.frombuffer(self.memory, np.uint8, nbytes)
         self.address: int = self.memory.ptr
         self.moved = cupy.cuda.Event(disable_timing=True)
+        self.in_doubt: Any = None  # the stream, if something ended us between a transfer and its event
         self.copied: Future[None] | None = None
 
     def arrive(self) -> None:
         """Until the device does not use it."""
         wait_until(lambda: has_passed(self._cupy, self.moved))
 
+    def settled_by(self, stream: Any) -> None:
+        """The device is done with it when `stream` has come to here."""
+        self.moved.record(stream)
+        self.in_doubt = None
+
     def settle(self) -> None:
         """Until neither the device nor a thread uses it."""
+        if self.in_doubt is not None:
+            self.moved.record(self.in_doubt)
+            self.in_doubt = None
         self.arrive()
         if self.copied is not None:
             self.copied.result()
@@ -101,8 +110,9 @@ class Staging:
         if buffer.copied is not None:
             buffer.copied.result()
             buffer.copied = None
+        buffer.in_doubt = self._stream
         self._queue(address + start, buffer.address, stop - start, to_device=True)
-        buffer.moved.record(self._stream)
+        buffer.settled_by(self._stream)
 
     def download(self, host: NDArray[Any], address: int) -> None:
         """Copy device memory to a C-contiguous array; it is there when this returns."""
@@ -117,8 +127,9 @@ class Staging:
                 if len(coming) == BUFFERS:
                     self._receive(raw, *coming.popleft())
                 buffer.settle()
+                buffer.in_doubt = self._stream
                 self._queue(buffer.address, address + start, stop - start, to_device=False)
-                buffer.moved.record(self._stream)
+                buffer.settled_by(self._stream)
                 coming.append((start, stop, buffer))
             while coming:
                 self._receive(raw, *coming.popleft())

@@ -28,7 +28,7 @@ def _facts(verb: str, arguments: tuple[Any, ...]) -> Facts:
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take.
     """
-    frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
+    frame: Any = sys._getframe(4)  # noqa: SLF001 - this, _join, _call, the verb, who called it
     code = frame.f_code
     if code.co_filename is _HERE:  # send_to_next_group and its like
         frame = frame.f_back
@@ -80,8 +80,18 @@ class Collectives:
         self.recorder = Recorder()
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
-        if arguments and verb != "recv":
-            arguments = (read_early(verb, arguments[0], self.place), *arguments[1:])
+        if not arguments or verb == "recv":
+            return self._join(verb, *arguments, in_group=in_group)
+        given, *others = arguments
+        x = read_early(verb, given, self.place)
+        try:
+            return self._join(verb, x, *others, in_group=in_group)
+        finally:
+            if x is not given and not isinstance(x, np.ndarray):
+                # Lent by another library, which may change or free it on a stream of its own from now on.
+                self.place.finish()
+
+    def _join(self, verb: str, *arguments: Any, in_group: bool) -> Any:
         facts = _facts(verb, arguments)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left

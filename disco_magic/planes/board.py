@@ -30,6 +30,7 @@ from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Iterable
 
     from disco_magic.core.interfaces import Seat
@@ -62,6 +63,7 @@ class Board:
         self.asleep = [Stopwatch() for _ in range(num_workers)]
         self.look: Callable[[int], str] | None = None
         self._reason = ""
+        self._displaced: list[LockType] = []
         # Why workers left, for members that arrive afterwards. Bounded: an idle worker may never move on.
         # Each with the first and the last scope it holds for: one stop may skip thousands of commands.
         self._failures: list[deque[tuple[int, int, Failure]]] = [
@@ -82,6 +84,10 @@ class Board:
 
     def park(self, worker: int, wait: Wait) -> None:
         """Enter `worker` as waiting, fail `wait` if it is hopeless; the caller acquires its gate next."""
+        former = self.waiting.get(worker)
+        if former is not None:
+            # Of a thread that was given up while others move its data: it is woken when they are done.
+            self._displaced += [gate for each, gate in former.gates() if each == worker]
         self.waiting[worker] = wait
         missing = wait.missing()
         for needed in missing:
@@ -121,6 +127,9 @@ class Board:
         for worker, gate in wait.gates():
             if self.waiting.get(worker) is wait:
                 del self.waiting[worker]
+                gate.release()
+            elif gate in self._displaced:
+                self._displaced.remove(gate)
                 gate.release()
 
     def _break_circle(self, worker: int) -> None:

@@ -63,7 +63,17 @@ class DeviceMemory:
         self.streams: list[Any] = [place.stream for place in places]
 
     def arrive(self, worker: int) -> None:
-        """`worker` makes a call, on its current stream."""
+        """`worker` makes a call, on its current stream.
+
+        Raises:
+            UsageMistake: its code has chosen another GPU, on whose stream nothing of this worker is queued.
+        """
+        device, here = self.places[worker].device, self.cupy.cuda.runtime.getDevice()
+        if here != device.index:
+            raise UsageMistake(
+                f"a collective of worker {worker} was called while its current GPU is {device.kind}:{here};"
+                f" it computes on {device} - call it outside of `with xp.cuda.Device({here})`"
+            )
         self.streams[worker] = self.cupy.cuda.get_current_stream()
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
@@ -154,6 +164,7 @@ class DeviceMemory:
 
     def unpack(self, worker: int, message: Message) -> Any:
         """See `Memory.unpack`. The receiver copies: what was sent is memory of the sender's stream."""
+        self.arrive(worker)  # an `out` on the host did not
         sent, stream, source = message.token, self.streams[worker], cast("Any", message.array)
         stream.wait_event(sent.ready)
         array = self.cupy.empty(source.shape, source.dtype)

@@ -21,6 +21,7 @@ from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import start
 from disco_magic.planes.plans import FoldPlan, usable
+from disco_magic.planes.rendezvous import without_frames
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.planes.wire import wire
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from disco_magic.core.interfaces import Seat
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.planes.calls import Call
     from disco_magic.planes.meeting import Meeting
@@ -70,16 +72,15 @@ class NcclPlan:
         """By the last member to arrive, before the others do their parts."""
         self._communicators.prepare(self.calls[0].seat.members)
 
-    def start(self, rank: int) -> tuple[Any, Any]:
-        """Start the part of `rank`: its communicator, and where its result will be. By its own thread."""
+    def start(self, rank: int, communicator: Any) -> Any:
+        """Start the part of `rank`; where its result will be. By its own thread."""
         call, expected = self.calls[rank], self._expected[rank]
-        communicator = self._communicators.connect(call.worker, call.seat.members)
         target = None
         if expected is not None:
             straight = call.out is not None and usable(call.out, self.calls)
             target = call.out if straight else call.memory.empty(call, expected)
         start(communicator, self.calls, rank, target)
-        return communicator, target
+        return target
 
     def result(self, rank: int, target: Any = None) -> Any:
         """What `rank` gets, in the array it is wanted in."""
@@ -148,8 +149,11 @@ class NcclPlane(ThreadPlane):
         with self._board.lock:
             self._board.waiting[worker] = meeting
         watch.start()
+        communicator = target = None
         try:
-            communicator, target = plan.start(rank)
+            if plan.verdict is None:  # else somebody may not come to where NCCL connects
+                communicator = self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
+                target = plan.start(rank, communicator)
             done.record(self._memory.streams[worker])
             wait_until(
                 lambda: has_passed(self._cupy, done) or self._is_hopeless(meeting, plan, call, communicator)
@@ -163,9 +167,11 @@ class NcclPlane(ThreadPlane):
         finally:
             watch.stop()
             with self._board.lock:
-                self._board.waiting.pop(worker, None)
-        self._communicators.drop(members)
-        self._communicators.abort(worker, members)
+                # If this thread was given up, the worker's new one may wait for something else by now.
+                if self._board.waiting.get(worker) is meeting:
+                    del self._board.waiting[worker]
+        if communicator is not None:
+            self._communicators.abort(worker, members, communicator)
         if plan.verdict is None:
             raise AssertionError("given up without a verdict")
         raise plan.verdict.error()
@@ -189,6 +195,10 @@ class NcclPlane(ThreadPlane):
                     self._condemn(plan, board.gone(member, meeting))
                 return True
         return False
+
+    def _is_over(self, seat: Seat) -> bool:
+        """Whether the caller can make no more calls in its command: it was interrupted."""
+        return seat.scope <= self._board.ended or self._board.left[seat.worker] >= seat.scope
 
     @staticmethod
     def _condemn(plan: NcclPlan, verdict: Verdict) -> None:
@@ -235,4 +245,4 @@ def _broken(call: Call, error: BaseException) -> Verdict:
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
         f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
     )
-    return Verdict(PlaneError, text, cause=error)
+    return Verdict(PlaneError, text, cause=without_frames(error))

@@ -237,9 +237,22 @@ def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
         mover.move(piece)
 
 
+def without_frames(error: BaseException) -> BaseException:
+    """`error`, and what led to it, without tracebacks.
+
+    Their frames hold the meeting, which holds the verdict, which holds the error: a circle that would keep
+    the members' arrays until the garbage collector comes.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
+
+
 def _broken(call: Call, error: BaseException) -> Verdict:
     text = (
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
         f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
     )
-    return Verdict(PlaneError, text, cause=error)
+    return Verdict(PlaneError, text, cause=without_frames(error))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
 from disco_magic.devices import find
@@ -70,7 +70,7 @@ def choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | Non
 
 
 def _asks_for_gpus(devices: Sequence[int] | str | None) -> bool:
-    return devices is not None and devices not in ("auto", "cpu")
+    return devices is not None and not (isinstance(devices, str) and devices in ("auto", "cpu"))
 
 
 def _wants_gpus(ccl: str, devices: Sequence[int] | str | None) -> bool:
@@ -88,11 +88,9 @@ def _numbers(devices: Sequence[int] | str | None) -> tuple[int, ...] | None:
     if not _asks_for_gpus(devices):
         return None
     said = f"devices are {devices!r}, expected GPU numbers, one per worker: [0, 1] or '0,1', 'auto' or 'cpu'"
-    entries = devices.split(",") if isinstance(devices, str) else devices
+    entries: Any = devices.split(",") if isinstance(devices, str) else devices
     try:
-        numbers = tuple(
-            int(each) if isinstance(each, str) else operator.index(each) for each in entries or ()
-        )
+        numbers = tuple(int(each) if isinstance(each, str) else operator.index(each) for each in entries)
     except (TypeError, ValueError):
         raise UsageMistake(said) from None
     if not numbers or min(numbers) < 0:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.messages import Failed
+from disco_magic.core.messages import Failed, Sync
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.functions.places import HOST
 from disco_magic.functions.tracebacks import failure_of, traceback_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.interpreter import Interpreter
-    from disco_magic.core.messages import Command, Event, Sync
+    from disco_magic.core.messages import Command, Event
     from disco_magic.core.registers import RegisterFile
     from disco_magic.errors import Failure
     from disco_magic.functions.context import WorkerContext
@@ -111,6 +112,8 @@ class Ending:
         self.scopes.pop(command.seq, None)
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
+        if isinstance(command, Sync) and self.context.place is not HOST:
+            self.deliver(Failed(self.id, command.seq, failure))  # its wait was ended: not all is done
         self.deliver(event)
 
     def failure(self, command: Command, error: BaseException) -> Failure:

@@ -45,6 +45,7 @@ def gpu(machine, monkeypatch):
         pytest.skip("no g++, which compiles the simulated GPU's kernels")
     monkeypatch.setattr(find, "load_cupy", lambda: machine.cupy)
     monkeypatch.setattr(find, "count_gpus", lambda: 1)
+    monkeypatch.setattr(find, "has_nccl", lambda: True)
 
 
 # --- which session ---------------------------------------------------------------------------------

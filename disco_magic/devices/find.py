@@ -41,6 +41,12 @@ def _advice() -> str:
     return f"install it with: {part.install}" if part.install else 'pip install "disco-magic[cuda13]"'
 
 
+def has_nccl() -> bool:
+    """Whether cupy finds an NCCL; loads it, if there is one."""
+    nccl = getattr(load_cupy().cuda, "nccl", None)
+    return nccl is not None and bool(nccl.available)
+
+
 def count_gpus() -> int:
     """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
     # Not for sessions on the CPU: importlib.metadata takes 40 ms.

@@ -17,7 +17,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.devices.patience import has_passed, wait_until
 from disco_magic.devices.staging import Staging
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
 
 # cudaError_t: errors after which the GPU refuses everything else that this process asks for.
@@ -46,6 +46,7 @@ class GpuPlace:
             self.stream = cupy.cuda.Stream(non_blocking=True)
             self.fence = cupy.cuda.Event(disable_timing=True)
             self._done = cupy.cuda.Event(disable_timing=True)
+            self._left = cupy.cuda.Event(disable_timing=True)
         self._staging = Staging(cupy, self.stream)
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
@@ -92,8 +93,8 @@ class GpuPlace:
         """Go on with our own stream, after what was queued on one that the user has made current."""
         current = self.xp.cuda.get_current_stream()
         if current.ptr != self.stream.ptr:
-            self.fence.record(current)
-            self.stream.wait_event(self.fence)
+            self._left.record(current)
+            self.stream.wait_event(self._left)
             self.stream.use()
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -113,10 +114,15 @@ class GpuPlace:
             return value
         if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
             return None
-        code, _ = value.__dlpack_device__()
-        if code != self.device.type_code:
-            return None
-        return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
+        try:
+            code, _ = value.__dlpack_device__()
+            if code != self.device.type_code:
+                return None
+            return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
+        except Exception as reason:
+            raise UsageMistake(
+                f"{type(value).__name__} cannot be taken over through DLPack: {words(reason)}"
+            ) from reason
 
     def adopt(self, value: Any) -> Any:
         """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
@@ -152,6 +158,8 @@ class GpuPlace:
             return host
         if kind in (list, tuple):
             return kind(map(self._taken, value))
+        if issubclass(kind, tuple) and hasattr(kind, "_make"):
+            return kind._make(map(self._taken, value))  # a named tuple
         if kind is dict:
             return {copy_of(key): self._taken(each) for key, each in value.items()}
         return copy_of(value)

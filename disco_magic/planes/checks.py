@@ -205,7 +205,7 @@ def check_out_fits(
     if out.shape != shape or out.dtype != dtype:
         return (
             f"{kind}: out of worker {worker} is {describe_array(out)}, the result is {dtype} {shape}"
-            f" - pass np.empty({shape}, {str(dtype)!r}), or no out"
+            f" - pass {memory.library}.empty({shape}, {str(dtype)!r}), or no out"
         )
     if not memory.is_writeable(out):
         return f"{kind}: out of worker {worker} is read-only - pass a writeable array, or no out"

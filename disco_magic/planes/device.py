@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from disco_magic.planes.reductions import Reduction
 
 
+_PER_THREAD = 2  # cudaStreamPerThread: one number for all threads' streams
+
+
 class Sent(NamedTuple):
     """When a message's copy is there, and on which stream its memory lives."""
 
@@ -52,6 +55,7 @@ class DeviceMemory:
         places: of the workers, in the order of their ids.
     """
 
+    library = "xp"
     shared = False
 
     def __init__(self, places: Sequence[GpuPlace]) -> None:
@@ -74,7 +78,13 @@ class DeviceMemory:
                 f"a collective of worker {worker} was called while its current GPU is {device.kind}:{here};"
                 f" it computes on {device} - call it outside of `with xp.cuda.Device({here})`"
             )
-        self.streams[worker] = self.cupy.cuda.get_current_stream()
+        stream = self.cupy.cuda.get_current_stream()
+        if stream.ptr == _PER_THREAD:
+            raise UsageMistake(
+                f"a collective of worker {worker} was called on the per-thread default stream, which nothing"
+                " tells from that of another worker - use worker.place.stream or one of your own"
+            )
+        self.streams[worker] = stream
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
         """See `Memory.read`."""

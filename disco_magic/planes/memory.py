@@ -30,10 +30,12 @@ class Memory(Protocol):
 
     Attributes:
         name: how errors call it.
+        library: how users call the module of its arrays.
         shared: members move parts of large arrays at the same time, each in its own thread.
     """
 
     name: str
+    library: str
     shared: bool
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
@@ -83,6 +85,7 @@ class HostMemory:
     """NumPy's arrays."""
 
     name = "cpu"
+    library = "np"
     shared = True
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:  # noqa: ARG002 - all workers have the same memory

@@ -126,7 +126,7 @@ class ThreadedSession(Session):
         num_groups: how many groups of equal size they form.
         ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
             for one GPU per worker; ``"auto"``: what fits `devices`.
-        devices: each worker's GPU, ``[0, 0, 1, 1]`` or ``"0,1"``; ``"auto"``: GPUs if there are any, one per
+        devices: each worker's GPU, ``[0, 0, 0]`` or ``"0,1"``; ``"auto"``: GPUs if there are any, one per
             worker, or all on the only one. None: the CPU, unless `ccl` needs GPUs.
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.

@@ -64,6 +64,10 @@ def choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | Non
             return Choice(_given(num_workers), "threads", why="no GPU was found")
         find.load_cupy()  # says what exactly is missing
         raise PlaneUnavailable("no GPU is visible to this process; disco.support() says what is there")
+    if numbers is None and ccl == "auto" and count > 1 and num_workers != 1 and not find.has_nccl():
+        # Nobody has asked for it by name, and cupy's wheels do not bring it.
+        workers = 4 if num_workers is None else num_workers
+        return Choice(workers, "device", (0,) * workers, "NCCL is not installed; all workers share GPU 0")
     if numbers is None:
         numbers = _spread(ccl, count, num_workers)
     return _on(numbers, ccl, count, num_workers)

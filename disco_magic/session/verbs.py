@@ -24,6 +24,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.places import check_there
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
@@ -294,7 +295,7 @@ def _host_array(verb: str, host: Any) -> np.ndarray[Any, Any]:
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
     try:
-        array = np.asarray(host)
+        array = copy_of(host).get() if is_gpu_array(type(host)) else np.asarray(host)
     except ValueError as reason:  # nested lists of different lengths
         raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
     if array.dtype.hasobject:

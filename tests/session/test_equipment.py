@@ -13,10 +13,19 @@ from disco_magic.session.equipment import Choice, choose
 def sees(monkeypatch):
     """Lets this process see so many GPUs; cupy must not be imported to find out what to do."""
 
-    def see(count):
+    def see(count, *, nccl=True):
         monkeypatch.setattr(find, "count_gpus", lambda: count)
+        monkeypatch.setattr(find, "has_nccl", lambda: nccl)
 
     return see
+
+
+@pytest.mark.parametrize(("workers", "made"), [(None, 4), (3, 3)])
+def test_without_nccl_that_nobody_asked_for_all_share_the_first_gpu(workers, made, sees):
+    sees(8, nccl=False)
+    why = "NCCL is not installed; all workers share GPU 0"
+    assert choose("auto", "auto", workers) == Choice(made, "device", (0,) * made, why)
+    assert choose("nccl", "auto", 2) == Choice(2, "nccl", (0, 1))
 
 
 def no_cupy():

@@ -428,3 +428,33 @@ def test_an_array_of_the_notebook_s_own_gpu_is_copied_to_the_workers_gpu(gpus, s
     mine[...] = 0
     s.run("there = x.device.id, int(x.sum())")
     assert s["there"].get_all() == [(1, 999_000)] * 2
+
+
+def test_a_sync_that_is_interrupted_does_not_say_that_all_is_done(gpus, shared, background):
+    stream = shared._launcher.workers[1].context.place.stream
+    with gpus.hold(stream) as hold:
+        shared.call_packed(lambda: disco.worker().xp.ones(4) * 2)
+        waiting = background(shared.sync_all)
+        hold.arrived()
+        until(lambda: shared._launcher.workers[1].is_executing)
+        shared.interrupt()
+        with pytest.raises(WorkerError, match="WorkerInterrupt"):
+            waiting()
+    shared.sync_all()
+
+
+def test_arrays_of_the_notebook_s_gpu_are_broadcast_and_named_tuples_come_back(gpus, shared):
+    assert host(shared.broadcast(gpus.cupy.arange(3)))[2] == [0, 1, 2]
+    shared.run(
+        "from collections import namedtuple\nPair = namedtuple('Pair', 'a b')\np = Pair(xp.ones(2), 'b')"
+    )
+    pair = shared["p"].get(1)
+    assert (type(pair).__name__, pair.a.tolist(), type(pair.a)) == ("Pair", [1, 1], np.ndarray)
+
+
+def test_what_cannot_be_lent_is_refused_and_the_advice_for_out_is_the_gpu_s(shared):
+    broken = "class Broken:\n    def __dlpack__(self): ...\n    def __dlpack_device__(self): return 3\n"
+    with pytest.raises(CellError, match="Broken cannot be taken over through DLPack"):
+        shared.run(broken + "allreduce(Broken())")
+    with pytest.raises(CellError, match=r"pass xp\.empty\(\(2,\), 'float64'\)"):
+        shared.run("allreduce(xp.ones(2), out=xp.ones(3))")

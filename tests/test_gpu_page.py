@@ -63,6 +63,7 @@ def arguments_of(call):
 def test_a_session_gets_the_devices_and_the_plane_that_the_page_says(row, monkeypatch):
     call, count, where, plane = row
     monkeypatch.setattr(find, "count_gpus", lambda: int(count))
+    monkeypatch.setattr(find, "has_nccl", lambda: True)
     if where.startswith("refused: "):
         with pytest.raises(UsageMistake):
             choose(*arguments_of(call))

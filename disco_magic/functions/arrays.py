@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake, words
+from disco_magic.functions.copies import copy_of
+from disco_magic.functions.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,3 +48,23 @@ def read_early(kind: str, x: Any, place: Place) -> Any:
         return near
     array = read_array(kind, x)
     return x if array.dtype.hasobject else array  # what is no array is refused by its own name
+
+
+def host_array(verb: str, host: Any) -> NDArray[Any]:
+    """What a controller gives as an array, as one of NumPy; it may still be the caller's own.
+
+    Raises:
+        UsageMistake: it is none, or holds Python objects.
+    """
+    if isinstance(host, np.ma.MaskedArray):
+        raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
+    try:
+        array = copy_of(host).get() if is_gpu_array(type(host)) else np.asarray(host)
+    except ValueError as reason:  # nested lists of different lengths
+        raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
+    if array.dtype.hasobject:
+        raise UsageMistake(
+            f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "
+            "numbers, or use session.put(name, value) for other objects"
+        )
+    return array

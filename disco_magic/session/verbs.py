@@ -23,8 +23,8 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
+from disco_magic.functions.arrays import host_array
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.places import check_there
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
@@ -95,7 +95,7 @@ class ArrayVerbs(Calls):
             WorkerError: shape or dtype of `remote` differ; nothing was written.
             SyncTimeout: worker 0 did not come to it in time; it will read `host` when it does.
         """
-        array = _host_array("copy_to_worker_0", host)
+        array = host_array("copy_to_worker_0", host)
         if remote is None:
             return self.store(copy_of(array), (0,))
         self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=True)
@@ -137,7 +137,7 @@ class ArrayVerbs(Calls):
 
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
         """
-        host = _host_array("broadcast", src)
+        host = host_array("broadcast", src)
         self.check_destination(dst)
         whole = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
         return self.broadcast_from_worker0(whole, dst, in_group)
@@ -164,7 +164,7 @@ class ArrayVerbs(Calls):
 
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
-        host = _host_array("scatter", src)
+        host = host_array("scatter", src)
         size = self.topology.group_size if in_group else self.topology.num_workers
         if dst is None and (host.ndim == 0 or host.shape[0] != size):
             raise UsageMistake(
@@ -289,18 +289,3 @@ def _roots(topology: Topology, *, in_group: bool) -> tuple[int, ...]:
     if not in_group:
         return (0,)
     return tuple(group * topology.group_size for group in range(topology.num_groups))
-
-
-def _host_array(verb: str, host: Any) -> np.ndarray[Any, Any]:
-    if isinstance(host, np.ma.MaskedArray):
-        raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
-    try:
-        array = copy_of(host).get() if is_gpu_array(type(host)) else np.asarray(host)
-    except ValueError as reason:  # nested lists of different lengths
-        raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
-    if array.dtype.hasobject:
-        raise UsageMistake(
-            f"{verb}: got {type(host).__name__}, which NumPy can only hold as objects; expected an array of "
-            "numbers, or use session.put(name, value) for other objects"
-        )
-    return array

@@ -56,13 +56,6 @@ class Ending:
         if event is not None:
             self.deliver(event)
 
-    def _reach(self, command: Sync) -> None:
-        """Wait for what earlier commands have queued on the worker's device; what failed there is told."""
-        try:
-            self.context.place.finish()
-        except Exception as error:  # noqa: BLE001 - whatever a device's library raises
-            self.deliver(Failed(self.id, command.seq, self.failure(command, error)))
-
     def _check_mail(self, command: Command) -> None:
         unread = self.plane.unread(self.id, command.seq)
         if unread:
@@ -113,7 +106,8 @@ class Ending:
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
         if isinstance(command, Sync) and self.context.place is not HOST:
-            self.deliver(Failed(self.id, command.seq, failure))  # its wait was ended: not all is done
+            # Its wait was ended, so that not all is done; or what was waited for has failed.
+            self.deliver(Failed(self.id, command.seq, failure))
         self.deliver(event)
 
     def failure(self, command: Command, error: BaseException) -> Failure:

@@ -94,7 +94,7 @@ class Serving(Ending):
         self.cells = CellRunner(self.context, names, self)
         self.registers = RegisterFile(names, self.context.marks.names)
         # On the host a copy is a copy in both directions, and nothing is queued.
-        take, reach = (None, None) if place is HOST else (place.take, self._reach)
+        take, reach = (None, None) if place is HOST else (place.take, place.finish)
         self.interpreter = Interpreter(
             worker, self.registers, copy=place.adopt, run=self._run_cell, take=take, reach=reach
         )

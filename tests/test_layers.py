@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 LAYERS = [
     ["errors"],
     ["core"],
-    ["recorder", "stopwatch"],
+    ["patience", "recorder", "stopwatch"],
     ["functions", "injection"],
     ["devices"],
     ["channels", "planes", "lane"],

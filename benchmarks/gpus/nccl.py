@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.gpus import data
 from benchmarks.gpus.crew import Crew
 from benchmarks.gpus.stand import MIB, Skipped, size_text
-from disco_magic.devices.patience import wait_until
+from disco_magic.patience import wait_until
 from tests.gpu.nccl import absent
 
 if TYPE_CHECKING:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.errors import UsageMistake, near_misses, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # DLDeviceType of dlpack.h, 1.0 and later; 5 and 6 belong to nobody.
 TYPE_CODES: Final = {
@@ -121,6 +124,12 @@ class Device:
 
     def __reduce__(self) -> tuple[object, tuple[str, int]]:
         return Device, (self.kind, self.index)  # by the constructor, which checks what comes out of a file
+
+
+def span(kind: str, numbers: Iterable[int]) -> str:
+    """Devices of one kind as people write them: ``cuda:0``, ``cuda:[0-3]``."""
+    distinct = sorted(set(numbers))
+    return f"{kind}:{distinct[0]}" if len(distinct) == 1 else f"{kind}:{ranges(distinct)}"
 
 
 def device(name: str | Device, index: int | None = None) -> Device:

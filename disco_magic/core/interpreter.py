@@ -97,7 +97,7 @@ class Interpreter:
         copy: Callable[[Any], Any],
         run: Callable[[Run], Any],
         take: Callable[[Any], Any] | None = None,
-        reach: Callable[[Sync], None] | None = None,
+        reach: Callable[[], None] | None = None,
     ) -> None:
         self.worker = worker
         self.function: Callable[..., Any] = copy
@@ -165,7 +165,7 @@ class Interpreter:
         self.arguments = ()
         if isinstance(command, Fetch):
             return Answer(self.worker, command.seq, None, failure)
-        if isinstance(command, Sync):  # interrupted, in its wait or in a finalizer: reached all the same
+        if isinstance(command, Sync):  # its wait, or a finalizer that ran with it: reached all the same
             return Reached(self.worker, command.seq)
         if isinstance(command, Call | Store | LoadName):
             self.registers.values.pop(command.dest, None)
@@ -257,7 +257,7 @@ class Interpreter:
     def _sync(self, command: Sync) -> Step | Event:
         if self._reach is None:
             return Reached(self.worker, command.seq)
-        self.function, self.arguments = self._reach, (command,)
+        self.function, self.arguments = self._reach, ()
         return EXECUTE
 
     def _stop(self, _: Stop) -> Step:

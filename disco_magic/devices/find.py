@@ -43,8 +43,13 @@ def _advice() -> str:
 
 def has_nccl() -> bool:
     """Whether cupy finds an NCCL; loads it, if there is one."""
-    nccl = getattr(load_cupy().cuda, "nccl", None)
-    return nccl is not None and bool(nccl.available)
+    return nccl_of(load_cupy()) is not None
+
+
+def nccl_of(cupy: Any) -> Any | None:
+    """`cupy.cuda.nccl`, None if it finds no NCCL."""
+    nccl = getattr(cupy.cuda, "nccl", None)
+    return nccl if nccl is not None and nccl.available else None
 
 
 def count_gpus() -> int:

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.devices.patience import has_passed, wait_until
+from disco_magic.devices.events import has_passed
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
+from disco_magic.patience import wait_until
 
 # cudaError_t: errors after which the GPU refuses everything else that this process asks for.
 _LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
@@ -53,11 +54,11 @@ class GpuPlace:
 
     def enter(self) -> None:
         """See `Place.enter`. Costs 2 us."""
-        self._device.use()
         thread = threading.get_ident()
         if thread == self._thread:
             self._come_back()
         else:
+            self._device.use()
             # As `with stream:` would: where one of the user's ends, cupy goes back to the last one that was
             # entered so; after a mere `use` that is the default stream.
             self.stream.__enter__()
@@ -68,7 +69,6 @@ class GpuPlace:
 
     def finish(self) -> None:
         """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""
-        self._device.use()
         self._come_back()
         try:
             self._done.record(self.stream)
@@ -90,7 +90,8 @@ class GpuPlace:
             return False
 
     def _come_back(self) -> None:
-        """Go on with our own stream, after what was queued on one that the user has made current."""
+        """Go on with our own device and stream, after what is queued on the one that is current."""
+        self._device.use()
         current = self.xp.cuda.get_current_stream()
         if current.ptr != self.stream.ptr:
             self._left.record(current)
@@ -110,7 +111,7 @@ class GpuPlace:
 
     def read(self, value: Any) -> Any | None:
         """See `Place.read`."""
-        if type(value) is self.xp.ndarray or isinstance(value, self.xp.ndarray):
+        if isinstance(value, self.xp.ndarray):
             return value
         if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
             return None
@@ -139,7 +140,6 @@ class GpuPlace:
         """See `Place.move_in`. What cupy has no arrays of stays on the host."""
         if not self._can_hold(array.dtype):
             return array
-        self._device.use()
         self._come_back()
         there = self.xp.empty(array.shape, array.dtype.newbyteorder("="))
         self.copy(there, array)
@@ -172,7 +172,6 @@ class GpuPlace:
         if near and far:
             np.copyto(target, source)
             return
-        self._device.use()
         self._come_back()
         if near:
             self._download(target, source)

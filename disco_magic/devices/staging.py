@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.devices.patience import has_passed, wait_until
+from disco_magic.devices.events import has_passed
+from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,27 +50,37 @@ class _Buffer:
         self.bytes: Bytes = np.frombuffer(self.memory, np.uint8, nbytes)
         self.address: int = self.memory.ptr
         self.moved = cupy.cuda.Event(disable_timing=True)
-        self.in_doubt: Any = None  # the stream, if something ended us between a transfer and its event
+        # The stream, if something ended us between a transfer and its event.
+        self._in_doubt: Any = None
         self.copied: Future[None] | None = None
 
     def arrive(self) -> None:
         """Until the device does not use it."""
         wait_until(lambda: has_passed(self._cupy, self.moved))
 
-    def settled_by(self, stream: Any) -> None:
-        """The device is done with it when `stream` has come to here."""
-        self.moved.record(stream)
-        self.in_doubt = None
-
-    def settle(self) -> None:
-        """Until neither the device nor a thread uses it."""
-        if self.in_doubt is not None:
-            self.moved.record(self.in_doubt)
-            self.in_doubt = None
-        self.arrive()
+    def await_copy(self) -> None:
+        """Until no thread uses it."""
         if self.copied is not None:
             self.copied.result()
             self.copied = None
+
+    def transfer(self, stream: Any, target: int, source: int, nbytes: int, kind: int) -> None:
+        """Let the device copy from or to it, on `stream`."""
+        self._in_doubt = stream
+        self._cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream.ptr)
+        self._mark()
+
+    def _mark(self) -> None:
+        """The device is done with it when the stream has come to here."""
+        self.moved.record(self._in_doubt)
+        self._in_doubt = None
+
+    def settle(self) -> None:
+        """Until neither the device nor a thread uses it."""
+        if self._in_doubt is not None:
+            self._mark()
+        self.arrive()
+        self.await_copy()
 
 
 class Staging:
@@ -82,6 +93,7 @@ class Staging:
 
     def __init__(self, cupy: Any, stream: Any) -> None:
         self._cupy = cupy
+        self._runtime = cupy.cuda.runtime
         self._stream = stream
         self._buffers: deque[_Buffer] = deque()
         self._size = 0
@@ -90,8 +102,7 @@ class Staging:
         """Copy a C-contiguous array to device memory; it may be changed when this returns."""
         raw = host.reshape(-1).view(np.uint8)
         if self._is_pinned(raw):
-            self._queue(address, raw.ctypes.data, raw.nbytes, to_device=True)
-            self._wait()
+            self._straight(address, raw.ctypes.data, raw.nbytes, self._runtime.memcpyHostToDevice)
             return
         filling: deque[tuple[int, int, _Buffer]] = deque()
         try:
@@ -107,19 +118,16 @@ class Staging:
             self._settle()
 
     def _send(self, address: int, start: int, stop: int, buffer: _Buffer) -> None:
-        if buffer.copied is not None:
-            buffer.copied.result()
-            buffer.copied = None
-        buffer.in_doubt = self._stream
-        self._queue(address + start, buffer.address, stop - start, to_device=True)
-        buffer.settled_by(self._stream)
+        buffer.await_copy()
+        kind = self._runtime.memcpyHostToDevice
+        buffer.transfer(self._stream, address + start, buffer.address, stop - start, kind)
 
     def download(self, host: NDArray[Any], address: int) -> None:
         """Copy device memory to a C-contiguous array; it is there when this returns."""
         raw = host.reshape(-1).view(np.uint8)
+        kind = self._runtime.memcpyDeviceToHost
         if self._is_pinned(raw):
-            self._queue(raw.ctypes.data, address, raw.nbytes, to_device=False)
-            self._wait()
+            self._straight(raw.ctypes.data, address, raw.nbytes, kind)
             return
         coming: deque[tuple[int, int, _Buffer]] = deque()
         try:
@@ -127,9 +135,7 @@ class Staging:
                 if len(coming) == BUFFERS:
                     self._receive(raw, *coming.popleft())
                 buffer.settle()
-                buffer.in_doubt = self._stream
-                self._queue(buffer.address, address + start, stop - start, to_device=False)
-                buffer.settled_by(self._stream)
+                buffer.transfer(self._stream, buffer.address, address + start, stop - start, kind)
                 coming.append((start, stop, buffer))
             while coming:
                 self._receive(raw, *coming.popleft())
@@ -164,19 +170,15 @@ class Staging:
         for buffer in self._buffers:
             buffer.settle()
 
-    def _queue(self, target: int, source: int, nbytes: int, *, to_device: bool) -> None:
-        runtime = self._cupy.cuda.runtime
-        kind = runtime.memcpyHostToDevice if to_device else runtime.memcpyDeviceToHost
-        runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
-
-    def _wait(self) -> None:
+    def _straight(self, target: int, source: int, nbytes: int, kind: int) -> None:
+        """Between the device and an array that is pinned, without a buffer."""
+        self._runtime.memcpyAsync(target, source, nbytes, kind, self._stream.ptr)
         done = self._cupy.cuda.Event(disable_timing=True)
         done.record(self._stream)
         wait_until(lambda: has_passed(self._cupy, done))
 
     def _is_pinned(self, raw: Bytes) -> bool:
-        runtime = self._cupy.cuda.runtime
         try:
-            return bool(runtime.pointerGetAttributes(raw.ctypes.data).type == _PINNED)
-        except runtime.CUDARuntimeError:  # ROCm's answer for memory that it does not know
+            return bool(self._runtime.pointerGetAttributes(raw.ctypes.data).type == _PINNED)
+        except self._runtime.CUDARuntimeError:  # ROCm's answer for memory that it does not know
             return False

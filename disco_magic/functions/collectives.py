@@ -10,7 +10,7 @@ import numpy as np
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake, class_name
 from disco_magic.functions.arrays import read_early
-from disco_magic.functions.kinds import home_of
+from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def _facts(verb: str, arguments: tuple[Any, ...]) -> Facts:
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take.
     """
-    frame: Any = sys._getframe(4)  # noqa: SLF001 - this, _join, _call, the verb, who called it
+    frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
     code = frame.f_code
     if code.co_filename is _HERE:  # send_to_next_group and its like
         frame = frame.f_back
@@ -38,7 +38,7 @@ def _facts(verb: str, arguments: tuple[Any, ...]) -> Facts:
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
     kind = type(x)
-    if kind is np.ndarray or (class_name(x) == "ndarray" and home_of(kind) == "cupy"):
+    if kind is np.ndarray or is_gpu_array(kind):
         return verb, x.dtype, x.shape, rest, code, frame.f_lasti
     return verb, "no array" if x is None else class_name(x), "", rest, code, frame.f_lasti
 
@@ -80,18 +80,11 @@ class Collectives:
         self.recorder = Recorder()
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
-        if not arguments or verb == "recv":
-            return self._join(verb, *arguments, in_group=in_group)
-        given, *others = arguments
-        x = read_early(verb, given, self.place)
-        try:
-            return self._join(verb, x, *others, in_group=in_group)
-        finally:
-            if x is not given and not isinstance(x, np.ndarray):
-                # Lent by another library, which may change or free it on a stream of its own from now on.
-                self.place.finish()
-
-    def _join(self, verb: str, *arguments: Any, in_group: bool) -> Any:
+        lent = False
+        if arguments and verb != "recv":
+            x = read_early(verb, arguments[0], self.place)
+            if x is not arguments[0]:
+                arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
         facts = _facts(verb, arguments)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
@@ -105,7 +98,11 @@ class Collectives:
             raise
         finally:
             recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)
-            self._guard.leave()
+            try:
+                self._guard.leave()
+            finally:
+                if lent:  # its library may change or free it from now on, on a stream of its own
+                    self.place.finish()
 
     def allreduce(self, x: Any, op: str = "sum", *, out: Any | None = None, in_group: bool = True) -> Any:
         """Element-wise reduction over the members; every member gets the result.

@@ -12,7 +12,6 @@ worker's. Nobody waits for longer than `PATIENCE_S`, whatever else the GPU is do
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.functions.wanted import APART, WORD, batches
+from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,10 +34,6 @@ _BLOCK: Final = 256
 # Elements per thread, as far as there are enough blocks; blocks per array.
 _PER_THREAD: Final = 4
 _MOST_BLOCKS: Final = 64
-# Looks without a pause; the pauses after that.
-_LOOKS: Final = 30
-_FIRST_S: Final = 20e-6
-_LONGEST_S: Final = 1e-3
 
 # Of every array the table has: address, address of the elements on the host, bytes of an element, bytes that
 # can be moved at a time, elements, axes; then of each axis its length, the distance of neighbours in bytes,
@@ -123,7 +119,7 @@ class Gatherer:
             return False
         with self._standing(bench.stream):
             bench.launch(batch)
-        if not _comes(bench.done):
+        if not wait_until(lambda: bool(bench.done.done), PATIENCE_S):
             return False
         bench.collect()
         return True
@@ -222,18 +218,3 @@ def _unit(source: int, step: int, axes: Sequence[Axis]) -> int:
     """Bytes that can be moved at a time: elements need not be where the device would put them."""
     apart = (source, step, *(axis.stride for axis in axes if axis.length > 1))
     return next(unit for unit in _UNITS if not any(number % unit for number in apart))
-
-
-def _comes(event: Any) -> bool:
-    """Wait for an event, but not for longer than `PATIENCE_S`; whether it has come."""
-    deadline = time.monotonic() + PATIENCE_S
-    never, pause = threading.Event(), _FIRST_S
-    for _ in range(_LOOKS):
-        if event.done:
-            return True
-    while not event.done:
-        if time.monotonic() > deadline:
-            return False
-        never.wait(pause)
-        pause = min(pause * 1.5, _LONGEST_S)
-    return True

@@ -23,7 +23,9 @@ def device_of(value: Any) -> str:
 
 
 def lies_on(value: Any, device: Device) -> bool:
-    """Whether it is an array whose elements are on that GPU; 2 us."""
+    """Whether it is an array whose elements are on that GPU; 2 us, and nothing for the CPU: False."""
+    if device.kind == "cpu":
+        return False
     kind = type(value)
     if is_gpu_array(kind):
         return bool(value.device.id == device.index)

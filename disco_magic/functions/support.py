@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import table_style
+from disco_magic.core.words import plural
 from disco_magic.errors import UnknownName, near_misses
 from disco_magic.functions.installed import (
     find_library,
@@ -162,7 +163,7 @@ def _gpu_parts() -> tuple[Part, Part, Part]:
         "workers and arrays on NVIDIA GPUs",
         extra,
         _pip(extra),
-        f"{gpus} GPU{'' if gpus == 1 else 's'} visible" if gpus else "no NVIDIA GPU visible",
+        f"{plural(gpus, 'GPU')} visible" if gpus else "no NVIDIA GPU visible",
     )
     return cuda, _nccl(extra, cupy=cuda.present), _rccl(wheel if rocm else None)
 

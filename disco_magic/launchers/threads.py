@@ -17,8 +17,7 @@ from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.errors import LaunchError, class_name, words
-from disco_magic.functions.describe import describe_all, nbytes_of
-from disco_magic.functions.located import lies_on
+from disco_magic.functions.describe import describe_all
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import seen_by, sights_of
@@ -236,25 +235,10 @@ class ThreadLauncher:
 
     def accounts(self) -> list[Account]:
         """What every worker holds and how it spent its time."""
-        memories: dict[str, tuple[int, int] | None] = {}
-        return [
-            self._with_device(worker, place, memories)
-            for worker, place in zip(self.workers, self.places, strict=True)
-        ]
-
-    @staticmethod
-    def _with_device(worker: Worker, place: Place, memories: dict[str, tuple[int, int] | None]) -> Account:
-        account, device = worker.account(), str(place.device)
-        if place.device.kind == "cpu":
-            return account
-        if device not in memories:
-            try:
-                memories[device] = place.memory()
-            except Exception:  # noqa: BLE001 - a GPU that is lost has no memory to tell of
-                memories[device] = None
-        held = [value for _, value in worker.registers.contents() if lies_on(value, place.device)]
-        nbytes = sum(map(nbytes_of, held))
-        return replace(account, device=device, device_nbytes=nbytes, memory=memories[device])
+        places = {str(place.device): place for place in self.places}
+        told = {device: _memory(place) for device, place in places.items()}
+        accounts = [worker.account() for worker in self.workers]
+        return [replace(account, memory=told[account.device]) for account in accounts]
 
     def records(self) -> list[Record]:
         """What every worker did and when, as far as that is kept."""
@@ -286,6 +270,13 @@ class ThreadLauncher:
             while self._threads[number].is_alive() and (left := deadline - time.monotonic()) > 0:
                 self._threads[number].join(min(left, LOOK_UP_S))
         return [number for number in workers if self._threads[number].is_alive()]
+
+
+def _memory(place: Place) -> tuple[int, int] | None:
+    try:
+        return place.memory()
+    except Exception:  # noqa: BLE001 - a GPU that is lost has no memory to tell of
+        return None
 
 
 def _missing_because(launcher: weakref.ref[ThreadLauncher], worker: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from disco_magic.core.words import aligned, human_bytes
+from disco_magic.core.words import aligned, human_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Line(NamedTuple):
 def caption(lines: Sequence[Line]) -> str:
     """How much it is in all."""
     total = human_bytes(sum(line.nbytes for line in lines))
-    return f"{len(lines)} parameter{'' if len(lines) == 1 else 's'}, {total} per worker"
+    return f"{plural(len(lines), 'parameter')}, {total} per worker"
 
 
 def _rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.device import span
 from disco_magic.core.markup import MARK, table_style
-from disco_magic.core.words import human_bytes
-from disco_magic.errors import ranges
+from disco_magic.core.words import human_bytes, plural
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
@@ -117,7 +117,7 @@ def _together(row: Row) -> RegisterInfo | None:
     numbers = [name.rpartition(":")[2] for name in names]
     if not all(map(str.isdigit, numbers)):
         return replace(first, device=", ".join(names))
-    return replace(first, device=f"{names[0].partition(':')[0]}:{ranges(sorted(map(int, numbers)))}")
+    return replace(first, device=span(names[0].partition(":")[0], map(int, numbers)))
 
 
 def _line(info: RegisterInfo | None) -> str:
@@ -132,7 +132,7 @@ def _line(info: RegisterInfo | None) -> str:
 def _caption(snapshot: SessionSnapshot) -> str:
     count = len(snapshot.rows)
     differing = sum(row.differs for row in snapshot.rows)
-    text = f"Disco session {snapshot.session_id}: {count} register{'' if count == 1 else 's'}"
+    text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
     if differing:
         text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"
     unknown = sum(not row.compared and not row.differs for row in snapshot.rows)

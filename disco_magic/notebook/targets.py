@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 
 _NUMBER = re.compile(r"-?\d+")
@@ -42,7 +43,7 @@ def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tu
         return None
     if not 0 <= group < num_groups:
         raise UsageMistake(
-            f"there is no group {group}: this session has {num_groups} group{'s' if num_groups > 1 else ''} "
+            f"there is no group {group}: this session has {plural(num_groups, 'group')} "
             f"({_span(num_groups)}); choose one of them"
         )
     size = num_workers // num_groups
@@ -98,8 +99,8 @@ def _sliced(found: re.Match[str], text: str, num_workers: int) -> range:
 
 def _absent(number: int, text: str, num_workers: int) -> UsageMistake:
     return UsageMistake(
-        f"there is no worker {number} (asked for by {text!r}): this session has {num_workers} "
-        f"worker{'s' if num_workers > 1 else ''}, {_span(num_workers)}"
+        f"there is no worker {number} (asked for by {text!r}): this session has "
+        f"{plural(num_workers, 'worker')}, {_span(num_workers)}"
     )
 
 

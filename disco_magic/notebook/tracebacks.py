@@ -7,6 +7,7 @@ import types
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, WorkerError, grouped, ranges
 from disco_magic.functions.sites import runtime_file
 
@@ -66,7 +67,7 @@ def worker_lines(shell: Shell, failures: Mapping[int, Failure]) -> list[str]:
     """The origin's traceback, then every distinct failure with the workers it happened on."""
     origin = next(iter(failures.values()))
     others = len(failures) - 1
-    also = f" and on {others} other{'s' if others > 1 else ''}" if others else ""
+    also = f" and on {plural(others, 'other')}" if others else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = f"{origin.command} failed on worker {origin.worker}{also}"
     return [head, *_structured(shell, origin.exception), "", *summary]

@@ -20,10 +20,11 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.plans import FoldPlan
 from disco_magic.planes.threads import ThreadPlane
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.planes.blocks import Fold
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.layout import Expected
     from disco_magic.planes.meeting import Message
     from disco_magic.planes.memory import Memory
+    from disco_magic.planes.plans import Plan
     from disco_magic.planes.reductions import Reduction
 
 
@@ -207,12 +209,42 @@ def _shadow(array: Any) -> np.ndarray[Any, Any]:
     return np.asarray(_Shadow(array))
 
 
-class DevicePlane(ThreadPlane):
+class GpuPlane(ThreadPlane):
+    """What the planes of workers on GPUs have in common: arrays of cupy too, and those lent through DLPack.
+
+    The arrays of all members of a call have to be in one kind of memory; what is on the host goes as in
+    `ThreadPlane`.
+
+    Args:
+        places: of the workers.
+        memory: where their arrays of cupy are.
+        plan: as `ThreadPlane` has it.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[GpuPlace],
+        memory: DeviceMemory,
+        *,
+        plan: Callable[[list[Call]], Plan] = FoldPlan,
+    ) -> None:
+        super().__init__(len(places), plan=plan)
+        self._places = places
+        self._memory = memory
+
+    def memory_of(self, worker: int, x: object) -> Memory:
+        """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""
+        if x is not None and self._places[worker].read(x) is None:
+            return HOST
+        self._memory.arrive(worker)
+        return self._memory
+
+
+class DevicePlane(GpuPlane):
     """Moves arrays between workers that share one GPU; implements `disco_magic.core.interfaces.Plane`.
 
-    As `ThreadPlane`, for arrays of cupy too, and of libraries that lend theirs through DLPack. A call returns
-    when its work is queued on the caller's current stream. The arrays of all members of a call have to be in
-    one kind of memory. Reductions give the bits that `ThreadPlane` gives, for all dtypes that cupy has.
+    A call returns when its work is queued on the caller's current stream. Reductions give the bits that
+    `ThreadPlane` gives, for all dtypes that cupy has.
 
     Args:
         places: of the workers; all on one GPU.
@@ -224,13 +256,4 @@ class DevicePlane(ThreadPlane):
     name = "device"
 
     def __init__(self, places: Sequence[GpuPlace]) -> None:
-        super().__init__(len(places))
-        self._places = places
-        self._memory = DeviceMemory(places)
-
-    def memory_of(self, worker: int, x: object) -> Memory:
-        """Where `x` is; who brings nothing gets what the others bring, on the GPU or not."""
-        if x is not None and self._places[worker].read(x) is None:
-            return HOST
-        self._memory.arrive(worker)
-        return self._memory
+        super().__init__(places, DeviceMemory(places))

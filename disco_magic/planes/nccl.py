@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.devices.patience import has_passed, wait_until
-from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, class_name, words
+from disco_magic.devices import find
+from disco_magic.devices.events import has_passed
+from disco_magic.errors import MissingDependency, PlaneAborted
+from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import Communicators
-from disco_magic.planes.device import DeviceMemory
+from disco_magic.planes.device import DeviceMemory, GpuPlane
 from disco_magic.planes.layout import giver, results
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import start
 from disco_magic.planes.plans import FoldPlan, usable
-from disco_magic.planes.rendezvous import without_frames
-from disco_magic.planes.threads import ThreadPlane
+from disco_magic.planes.rendezvous import broken
 from disco_magic.planes.wire import wire
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.planes.calls import Call
     from disco_magic.planes.meeting import Meeting
-    from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
 
@@ -57,9 +57,6 @@ class NcclPlan:
         verdict: why it fails, as soon as any member knows.
         finished: ranks of members that have their result.
     """
-
-    shared = False
-    nbytes = 0
 
     def __init__(self, calls: Sequence[Call], communicators: Communicators) -> None:
         self.calls = calls
@@ -91,13 +88,12 @@ class NcclPlan:
         return call.out
 
 
-class NcclPlane(ThreadPlane):
+class NcclPlane(GpuPlane):
     """Moves arrays between workers with a GPU each; implements `disco_magic.core.interfaces.Plane`.
 
-    As `ThreadPlane`, for arrays of cupy too, and of libraries that lend theirs through DLPack; what is on the
-    host goes as there. A call returns when its work is done. NCCL reduces in the precision of the arrays and
-    in an order of its own: all members get the same bits, but not those that another plane would give.
-    Messages between two workers are copies from one GPU to the other, without NCCL.
+    A call returns when its work is done. NCCL reduces in the precision of the arrays and in an order of its
+    own: all members get the same bits, but not those that another plane would give. Messages between two
+    workers are copies from one GPU to the other, without NCCL.
 
     Args:
         places: of the workers; no two on one GPU.
@@ -113,21 +109,12 @@ class NcclPlane(ThreadPlane):
     name = "nccl"
 
     def __init__(self, places: Sequence[GpuPlace], groups: Sequence[tuple[int, ...]] = ()) -> None:
-        super().__init__(len(places), plan=self._plan)
-        self._places = places
-        self._memory = NcclMemory(places)
+        super().__init__(places, NcclMemory(places), plan=self._plan)
         self._cupy = places[0].xp
         self._nccl = load_nccl(self._cupy)
         if self._cupy.cuda.runtime.is_hip:
             self.name = "rccl"
         self._communicators = Communicators(self._nccl, len(places), groups)
-
-    def memory_of(self, worker: int, x: object) -> Memory:
-        """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""
-        if x is not None and self._places[worker].read(x) is None:
-            return HOST
-        self._memory.arrive(worker)
-        return self._memory
 
     def _plan(self, calls: list[Call]) -> Plan:
         if giver(calls).memory is HOST or calls[0].kind == "barrier":
@@ -163,7 +150,7 @@ class NcclPlane(ThreadPlane):
                 plan.finished.add(rank)
                 return result
         except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
-            self._condemn(plan, _broken(call, error))
+            self._condemn(plan, broken(call, error))
         finally:
             watch.stop()
             with self._board.lock:
@@ -183,7 +170,7 @@ class NcclPlane(ThreadPlane):
         board, seat = self._board, call.seat
         error = async_error(communicator, self._nccl)
         if error is not None:
-            self._condemn(plan, _broken(call, error))
+            self._condemn(plan, broken(call, error))
             return True
         if seat.scope <= board.ended:
             text = f"{meeting.describe()} was given up while it was being carried out"
@@ -217,8 +204,8 @@ def load_nccl(cupy: Any) -> Any:
     Raises:
         MissingDependency: there is no NCCL that it could load.
     """
-    nccl = getattr(cupy.cuda, "nccl", None)
-    if nccl is None or not nccl.available:
+    nccl = find.nccl_of(cupy)
+    if nccl is None:
         raise MissingDependency(
             "ccl='nccl' needs NCCL, and cupy finds no libnccl.so.2; install it with: "
             "pip install \"disco-magic[cuda13]\" (or cuda12), or share one GPU: ccl='device'"
@@ -238,11 +225,3 @@ def async_error(communicator: Any, nccl: Any) -> Exception | None:
 
 
 _IN_PROGRESS = 7  # ncclInProgress
-
-
-def _broken(call: Call, error: BaseException) -> Verdict:
-    text = (
-        f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
-        f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
-    )
-    return Verdict(PlaneError, text, cause=without_frames(error))

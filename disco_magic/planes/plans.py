@@ -35,15 +35,7 @@ _IN_PLACE = frozenset({"allreduce", "reduce", "broadcast"})
 
 
 class Plan(Protocol):
-    """What is to be done for one collective.
-
-    Attributes:
-        shared: members take pieces of it, if it is large: it is a `FoldPlan`.
-        nbytes: bytes read and written.
-    """
-
-    shared: bool
-    nbytes: int
+    """What is to be done for one collective."""
 
     def run(self) -> None:
         """Do everything that one member can do for all; by the last one to arrive."""

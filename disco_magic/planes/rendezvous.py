@@ -165,7 +165,7 @@ class Rendezvous:
                     return
                 plan.run()
         except BaseException as error:
-            meeting.verdict = _broken(call, error)
+            meeting.verdict = broken(call, error)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -207,7 +207,7 @@ class Rendezvous:
         except BaseException as error:
             pieces.clear()
             if meeting.verdict is None:
-                meeting.verdict = _broken(call, error)
+                meeting.verdict = broken(call, error)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -237,7 +237,7 @@ def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
         mover.move(piece)
 
 
-def without_frames(error: BaseException) -> BaseException:
+def _without_frames(error: BaseException) -> BaseException:
     """`error`, and what led to it, without tracebacks.
 
     Their frames hold the meeting, which holds the verdict, which holds the error: a circle that would keep
@@ -250,9 +250,10 @@ def without_frames(error: BaseException) -> BaseException:
     return error
 
 
-def _broken(call: Call, error: BaseException) -> Verdict:
+def broken(call: Call, error: BaseException) -> Verdict:
+    """What all members raise of a call that one of them could not carry out."""
     text = (
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
         f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
     )
-    return Verdict(PlaneError, text, cause=without_frames(error))
+    return Verdict(PlaneError, text, cause=_without_frames(error))

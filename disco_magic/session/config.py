@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.device import span
 from disco_magic.devices import find
-from disco_magic.errors import LaunchError, UsageMistake, ranges, words
+from disco_magic.errors import LaunchError, UsageMistake, words
 from disco_magic.functions import builtins
 from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
@@ -81,10 +82,7 @@ class Preset:
     @property
     def device(self) -> str:
         """Where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``."""
-        numbers = sorted(set(self.devices))
-        if not numbers:
-            return "cpu"
-        return f"cuda:{numbers[0]}" if len(numbers) == 1 else f"cuda:{ranges(numbers)}"
+        return span("cuda", self.devices) if self.devices else "cpu"
 
     def launcher(self, topology: Topology, session_id: int) -> Launcher:
         """A new launcher with a new plane; called again at every restart."""

@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from disco_magic.devices.patience import wait_until
+from disco_magic.patience import wait_until
 from disco_magic.planes.nccl import async_error
 from tests.gpu.apart import MARK, say, until_deadline
 from tests.gpu.machine import machine

@@ -17,6 +17,7 @@ from disco_magic.planes.reductions import OPS
 from disco_magic.planes.wire import wire
 from disco_magic.session.equipment import choose
 from disco_magic.testing.gpu import SimulatedGpus
+from tests.gpus import found
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
@@ -43,9 +44,7 @@ def machine():
 def gpu(machine, monkeypatch):
     if shutil.which("g++") is None:
         pytest.skip("no g++, which compiles the simulated GPU's kernels")
-    monkeypatch.setattr(find, "load_cupy", lambda: machine.cupy)
-    monkeypatch.setattr(find, "count_gpus", lambda: 1)
-    monkeypatch.setattr(find, "has_nccl", lambda: True)
+    found(monkeypatch, machine, 1, nccl=True)
 
 
 # --- which session ---------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import inspect
 import numpy as np
 import pytest
 
-from tests.session import test_gpu_sessions as simulated
+from tests.session.gpus import test_copies as copies
+from tests.session.gpus import test_sessions as sessions
+from tests.session.gpus import test_streams as streams
 
 # What asks for `shared` alone, four workers on a GPU, cannot tell what kind of GPU it is. What asks for
 # `gpus` holds simulated streams, and a second GPU may not be there.
@@ -15,6 +17,7 @@ _NEEDS_TWO = {"test_an_array_on_another_gpu_is_refused_with_advice"}
 globals().update(
     {
         name: function
+        for simulated in (sessions, copies, streams)
         for name, function in vars(simulated).items()
         if name.startswith("test_")
         and name not in _NEEDS_TWO

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.devices import find
 from disco_magic.errors import CellError, MissingDependency, UsageMistake
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
+from tests.gpus import found
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +19,7 @@ def machine():
 @pytest.fixture
 def sees(machine, monkeypatch):
     def see(count):
-        monkeypatch.setattr(find, "load_cupy", lambda: machine.cupy)
-        monkeypatch.setattr(find, "count_gpus", lambda: count)
+        found(monkeypatch, machine, count)
         monkeypatch.setenv("DISCO_DEVICES", "auto")
 
     return see

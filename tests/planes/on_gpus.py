@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partialmethod
 
 import numpy as np
 
@@ -76,29 +77,14 @@ class OnGpus:
             return out
         return place.take(result)
 
-    def allreduce(self, seat, x, op, out):
-        return self._call("allreduce", seat, x, op, out)
-
-    def reduce(self, seat, x, op, root, out):
-        return self._call("reduce", seat, x, op, root, out)
-
-    def allgather(self, seat, x, axis, out):
-        return self._call("allgather", seat, x, axis, out)
-
-    def gather(self, seat, x, root, axis, out):
-        return self._call("gather", seat, x, root, axis, out)
-
-    def reduce_scatter(self, seat, x, op, axis, out):
-        return self._call("reduce_scatter", seat, x, op, axis, out)
-
-    def broadcast(self, seat, x, root, out):
-        return self._call("broadcast", seat, x, root, out)
-
-    def scatter(self, seat, x, root, axis, out):
-        return self._call("scatter", seat, x, root, axis, out)
-
-    def alltoall(self, seat, x, axis, out):
-        return self._call("alltoall", seat, x, axis, out)
+    allreduce = partialmethod(_call, "allreduce")
+    reduce = partialmethod(_call, "reduce")
+    allgather = partialmethod(_call, "allgather")
+    gather = partialmethod(_call, "gather")
+    reduce_scatter = partialmethod(_call, "reduce_scatter")
+    broadcast = partialmethod(_call, "broadcast")
+    scatter = partialmethod(_call, "scatter")
+    alltoall = partialmethod(_call, "alltoall")
 
     def barrier(self, seat):
         self._enter(seat)

@@ -14,6 +14,7 @@ from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.stage import group, values
 from tests.doubles import nccl as doubles
+from tests.gpus import with_nccl
 from tests.planes.on_gpus import OnGpus, lacks_in_nccl, places
 
 reason = doubles.available()
@@ -28,10 +29,8 @@ def double():
 
 @pytest.fixture(scope="module", params=[None, 7], ids=["prompt", "lagging"])
 def gpus(request, double):
-    from cupy.cuda import nccl
-
     with SimulatedGpus(count=8, lag=request.param) as made:
-        made.cupy.cuda.nccl = nccl
+        with_nccl(made)
         yield made
 
 
@@ -164,6 +163,20 @@ def good(plane, seat, xp):
     return plane.allreduce(seat, xp.ones(2), "sum", None).get().tolist()
 
 
+@pytest.fixture
+def stalled(crew, double, background):
+    """A plane that has worked, and its next call, in scope 2, in which three wait for the given rank."""
+
+    def start(rank):
+        plane, _ = crew(good)
+        double.stall(rank)
+        pending = background(crew, good, scope=2, plane=plane)
+        double.until_waiting(3)
+        return plane, pending
+
+    return start
+
+
 @pytest.mark.parametrize(
     ("function", "status"), [("AllReduce", doubles.UNHANDLED_CUDA_ERROR), ("AllReduce", doubles.REMOTE_ERROR)]
 )
@@ -180,33 +193,24 @@ def test_a_call_that_nccl_refuses_on_one_rank_raises_on_all_and_the_next_one_wor
     assert before == after == [[4, 4]] * 4
 
 
-def test_an_asynchronous_error_ends_a_call_that_would_hang(crew, double, background):
-    plane, _ = crew(good)
-    double.stall(2)
-    pending = background(crew, good, scope=2, plane=plane)
-    double.until_waiting(3)
+def test_an_asynchronous_error_ends_a_call_that_would_hang(crew, double, stalled):
+    plane, pending = stalled(2)
     double.async_error(1, doubles.SYSTEM_ERROR)
     assert [type(outcome) for outcome in pending()[1]] == [PlaneError] * 4
     double.release(2)
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 
 
-def test_an_abort_releases_a_rank_that_never_comes(crew, double, background):
-    plane, _ = crew(good)
-    double.stall(0)
-    pending = background(crew, good, scope=2, plane=plane)
-    double.until_waiting(3)
+def test_an_abort_releases_a_rank_that_never_comes(crew, double, stalled):
+    plane, pending = stalled(0)
     plane.abort(2, "interrupted")
     assert [type(outcome) for outcome in pending()[1]] == [PlaneAborted] * 4
     double.release(0)
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 
 
-def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, background):
-    plane, _ = crew(good)
-    double.stall(3)
-    pending = background(crew, good, scope=2, plane=plane)
-    double.until_waiting(3)
+def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, stalled):
+    plane, pending = stalled(3)
     plane.leave(3, 2)
     outcomes = pending()[1]
     assert [type(outcome) for outcome in outcomes] == [PlaneAborted] * 4
@@ -215,11 +219,8 @@ def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, ba
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 
 
-def test_while_nccl_works_the_plane_says_what_a_worker_is_in(crew, double, background, until_parked):
-    plane, _ = crew(good)
-    double.stall(1)
-    pending = background(crew, good, scope=2, plane=plane)
-    double.until_waiting(3)
+def test_while_nccl_works_the_plane_says_what_a_worker_is_in(double, stalled, until_parked):
+    plane, pending = stalled(1)
     until_parked(plane, 4)
     waits = dict(plane.waiting)
     assert {worker: wait.call_of(worker)[0] for worker, wait in waits.items()} == dict.fromkeys(

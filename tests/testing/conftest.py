@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from disco_magic.testing.gpu import SimulatedGpus
+from tests.testing.arrays import HOST
 
 
 def gpu_threads():
@@ -30,3 +31,9 @@ def cupy(gpus):
 def two_streams(cupy):
     """Two streams of device 0 that do not wait for the null stream."""
     return cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+
+
+@pytest.fixture
+def x(cupy):
+    """`HOST` on device 0."""
+    return cupy.asarray(HOST)

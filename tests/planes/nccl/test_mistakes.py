@@ -18,17 +18,10 @@ from tests.doubles.nccl_ranks import (
     MAX,
     SUM,
     communicators,
-    empty_double,
     end,
     fails,
     sum_of,
 )
-
-
-@pytest.fixture
-def double(background):
-    with empty_double() as made:
-        yield made
 
 
 @pytest.mark.parametrize(
@@ -182,7 +175,7 @@ def test_the_double_does_not_come_after_another_nccl(tmp_path):
         f"ctypes.CDLL({str(library)!r})\nprint(nccl.available())\n"
         "try:\n    nccl.load()\nexcept RuntimeError as error:\n    print(error)"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)  # noqa: S603 - our own
     assert done.stdout.splitlines() == [

@@ -10,29 +10,12 @@ import pytest
 from tests.doubles import nccl
 from tests.doubles.nccl_ranks import (
     INT64,
-    Stream,
     communicators,
     each,
-    empty_double,
     end,
     fails,
     sum_of,
 )
-
-
-@pytest.fixture
-def double(background):
-    with empty_double() as made:
-        yield made
-
-
-@pytest.fixture
-def stream(double):
-    made = Stream()
-    yield made
-    left = double.abort_all()  # what a failed test has left there ends, so that the thread can end
-    made.close()
-    assert left == 0
 
 
 def test_the_call_that_was_ordered_fails_and_no_other(double):

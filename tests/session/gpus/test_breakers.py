@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.devices import find, staging
+from disco_magic.devices import staging
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
 from disco_magic.planes.kernels import Folder
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S
 from tests.doubles import nccl as doubles
+from tests.gpus import found, streams, until, with_nccl
 
 LENT = """
 class Lent:
@@ -37,34 +38,14 @@ def machine(monkeypatch):
         gpus = SimulatedGpus(count, **options)
         made.append(gpus)
         if nccl:
-            reason = doubles.available()
-            if reason:
-                pytest.skip(reason)
-            gpus.double = doubles.load()
-            from cupy.cuda import nccl as module
-
-            gpus.cupy.cuda.nccl = module
+            gpus.double = with_nccl(gpus)
             gpus.double.reset()
-        monkeypatch.setattr(find, "load_cupy", lambda: gpus.cupy)
-        monkeypatch.setattr(find, "count_gpus", lambda: count)
+        found(monkeypatch, gpus, count)
         return gpus
 
     yield make
     for gpus in made:
         gpus.close()
-
-
-def streams(session):
-    return [worker.context.place.stream for worker in session._launcher.workers]
-
-
-def until(holds):
-    pause = threading.Event()
-    for _ in range(20_000):
-        if holds():
-            return
-        pause.wait(0.001)
-    pytest.fail("it did not come to that")
 
 
 # --- streams of others -----------------------------------------------------------------------------

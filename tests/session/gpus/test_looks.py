@@ -7,7 +7,6 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.snapshot import RegisterInfo, merge
 from disco_magic.core.stats import device_stats
-from disco_magic.devices import find
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import NoPicture
 from disco_magic.functions import gathering
@@ -25,6 +24,7 @@ from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.launcher import Crew
+from tests.gpus import found, streams
 
 ALL = Window()
 STATISTICS = ("minimum", "mean", "maximum", "nans", "infs", "histogram", "sampled", "text", "fingerprint")
@@ -50,8 +50,7 @@ def patient(monkeypatch):
 @pytest.fixture(params=[None, 11], ids=["prompt", "lagging"])
 def gpus(request, monkeypatch):
     with SimulatedGpus(count=2, lag=request.param) as made:
-        monkeypatch.setattr(find, "load_cupy", lambda: made.cupy)
-        monkeypatch.setattr(find, "count_gpus", lambda: 2)
+        found(monkeypatch, made, 2)
         yield made
 
 
@@ -59,10 +58,6 @@ def gpus(request, monkeypatch):
 def pair(gpus, session):
     """Two workers on one GPU."""
     return session(2, devices=[0, 0])
-
-
-def streams(session):
-    return [place.stream for place in session._launcher.places]
 
 
 def seen(cell):

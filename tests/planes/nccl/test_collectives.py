@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 
@@ -16,23 +15,9 @@ from tests.doubles.nccl_ranks import (
     Stream,
     at,
     communicators,
-    empty_double,
-    run_world,
 )
 
-
-@pytest.fixture
-def double():
-    """The double, which must have seen no mistake at the end."""
-    with empty_double() as made:
-        yield made
-        assert made.mistakes == []
-
-
-@pytest.fixture(params=[False, True], ids=["no stream", "streams"])
-def world(request, double):
-    """Runs ranks, see `run_world`."""
-    return functools.partial(run_world, streams=request.param)
+pytestmark = pytest.mark.usefixtures("no_mistakes")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
-from disco_magic.devices import find
 from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S
 from tests.doubles import nccl as doubles
+from tests.gpus import found, host, until, with_nccl
 
 reason = doubles.available()
 if reason:
@@ -20,19 +18,14 @@ if reason:
 
 @pytest.fixture(scope="module", params=[None, 5], ids=["prompt", "lagging"])
 def machine(request):
-    double = doubles.load()
-    from cupy.cuda import nccl
-
     with SimulatedGpus(count=4, lag=request.param) as made:
-        made.cupy.cuda.nccl = nccl
-        made.double = double
+        made.double = with_nccl(made)
         yield made
 
 
 @pytest.fixture
 def gpus(machine, monkeypatch):
-    monkeypatch.setattr(find, "load_cupy", lambda: machine.cupy)
-    monkeypatch.setattr(find, "count_gpus", lambda: 4)
+    found(monkeypatch, machine, 4)
     machine.double.reset()
     return machine
 
@@ -41,19 +34,6 @@ def gpus(machine, monkeypatch):
 def crew(gpus, session):
     """Four workers with a GPU each."""
     return session(4, devices="auto")
-
-
-def until(holds):
-    pause = threading.Event()
-    for _ in range(20_000):
-        if holds():
-            return
-        pause.wait(0.001)
-    pytest.fail("it did not come to that")
-
-
-def host(value):
-    return [None if each is None else each.tolist() for each in value.get_all()]
 
 
 def works(session):

@@ -12,29 +12,12 @@ from tests.doubles import nccl
 from tests.doubles.nccl_ranks import (
     INT64,
     MAX,
-    Stream,
     communicators,
     each,
-    empty_double,
     end,
     fails,
     sum_of,
 )
-
-
-@pytest.fixture
-def double(background):
-    with empty_double() as made:
-        yield made
-
-
-@pytest.fixture
-def stream(double):
-    made = Stream()
-    yield made
-    left = double.abort_all()  # what a failed test has left there ends, so that the thread can end
-    made.close()
-    assert left == 0
 
 
 def test_an_abort_releases_a_lone_collective_and_no_other_rank(double, background):

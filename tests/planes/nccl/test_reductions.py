@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 
@@ -21,25 +19,11 @@ from tests.doubles.nccl_ranks import (
     SUM,
     UINT8,
     at,
-    empty_double,
-    run_world,
 )
 
+pytestmark = pytest.mark.usefixtures("no_mistakes")
+
 OPS = {SUM: "sum", PROD: "prod", MAX: "max", MIN: "min", AVG: "avg"}
-
-
-@pytest.fixture
-def double():
-    """The double, which must have seen no mistake at the end."""
-    with empty_double() as made:
-        yield made
-        assert made.mistakes == []
-
-
-@pytest.fixture(params=[False, True], ids=["no stream", "streams"])
-def world(request, double):
-    """Runs ranks, see `run_world`."""
-    return functools.partial(run_world, streams=request.param)
 
 
 def folded(arrays, op, dtype):

@@ -1,0 +1,49 @@
+"""Simulated GPUs in the place of cupy's, and what tests ask of the sessions that use them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from disco_magic.devices import find
+from tests.doubles import nccl as doubles
+
+
+def found(monkeypatch, gpus, count, *, nccl=None):
+    """Let sessions find `count` of these GPUs, and NCCL or none; None: as it is in their cupy."""
+    monkeypatch.setattr(find, "load_cupy", lambda: gpus.cupy)
+    monkeypatch.setattr(find, "count_gpus", lambda: count)
+    if nccl is not None:
+        monkeypatch.setattr(find, "has_nccl", lambda: nccl)
+
+
+def with_nccl(gpus):
+    """Give them the unmodified `cupy.cuda.nccl` over the double of NCCL, which is returned; or skip."""
+    if (reason := doubles.available()) is not None:
+        pytest.skip(reason)
+    double = doubles.load()
+    from cupy.cuda import nccl
+
+    gpus.cupy.cuda.nccl = nccl
+    return double
+
+
+def until(holds):
+    """Return when `holds()` does; some other thread is about to bring it about."""
+    pause = threading.Event()
+    for _ in range(20_000):
+        if holds():
+            return
+        pause.wait(0.001)
+    pytest.fail("it did not come to that")
+
+
+def host(value):
+    """A register's value as lists, one per worker, through the session's own copies."""
+    return [None if each is None else each.tolist() for each in value.get_all()]
+
+
+def streams(session):
+    """The stream of each worker."""
+    return [place.stream for place in session._launcher.places]

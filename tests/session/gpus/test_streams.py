@@ -1,0 +1,100 @@
+"""Workers on simulated GPUs wait for their work there, and compute on streams of their own."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import CellError, WorkerError
+from tests.gpus import host, streams, until
+
+
+@contextmanager
+def syncing(gpus, shared, background, worker):
+    """A worker whose stream is held, and a `sync_all` in the background that has come to it."""
+    with gpus.hold(streams(shared)[worker]) as hold:
+        shared.call_packed(lambda: disco.worker().xp.ones(4) * 2)
+        waiting = background(shared.sync_all)
+        hold.arrived()
+        yield hold, waiting
+
+
+# --- when work is done -----------------------------------------------------------------------------
+
+
+def test_a_cell_ends_when_its_work_on_the_gpu_has(gpus, shared, background):
+    shared.run("stream = worker.place.stream")
+    stream = streams(shared)[1]
+    with gpus.hold(stream) as hold:
+        pending = shared.run_nowait("x = xp.ones(4) * 2")
+        hold.arrived()
+        assert not pending.done()
+    assert pending.wait().errors == {}
+
+
+def test_sync_waits_for_the_gpu(gpus, shared, background):
+    with syncing(gpus, shared, background, 2) as (hold, waiting):
+        shared.sync_worker(0)
+        hold.release()
+    waiting()
+
+
+def test_a_sync_that_is_interrupted_does_not_say_that_all_is_done(gpus, shared, background):
+    with syncing(gpus, shared, background, 1) as (_, waiting):
+        until(lambda: shared._launcher.workers[1].is_executing)
+        shared.interrupt()
+        with pytest.raises(WorkerError, match="WorkerInterrupt"):
+            waiting()
+    shared.sync_all()
+
+
+def test_an_interrupt_ends_the_wait_for_a_gpu_and_the_session_goes_on(gpus, shared):
+    stream = streams(shared)[0]
+    with gpus.hold(stream):
+        pending = shared.run_nowait("x = xp.ones(4)")
+        until(lambda: "x" in shared._launcher.workers[0].registers.names)
+        pending.cancel()
+        with pytest.raises(CellError, match="interrupted"):
+            pending.wait()
+        assert shared.call_packed(lambda: 5).get(1) == 5
+    assert shared["x"].get(0).tolist() == [1] * 4
+
+
+# --- whose stream it is ----------------------------------------------------------------------------
+
+
+def test_streams_of_the_user_last_as_long_as_their_cell(shared):
+    shared.run("other = xp.cuda.Stream(non_blocking=True)\nother.use()\na = allreduce(xp.ones(2))")
+    shared.run("mine = xp.cuda.get_current_stream().ptr == worker.place.stream.ptr")
+    assert shared["mine"].get_all() == [True] * 4
+    shared.run(
+        "with other:\n    b = allreduce(xp.full(2, 3.0))\n    c = (b + 1).get()\n"
+        "mine = xp.cuda.get_current_stream().ptr == worker.place.stream.ptr"
+    )
+    assert shared["mine"].get_all() == [True] * 4
+    assert host(shared["c"])[1] == [13, 13]
+    assert host(shared["a"])[3] == [4, 4]
+
+
+@pytest.mark.parametrize("ending", ["", "1 / 0"])
+def test_a_stream_that_a_cell_leaves_current_is_not_that_of_the_calls_after_it(shared, ending):
+    for step in range(10):
+        code = f"other = xp.cuda.Stream(non_blocking=True)\nother.use()\nx = xp.full(1000, {step})\n{ending}"
+        if ending:
+            with pytest.raises(CellError, match="ZeroDivisionError"):
+                shared.run(code)
+        else:
+            shared.run(code)
+        y = shared.call_packed(lambda x: x + disco.worker().xp.ones(1000, int), shared["x"])
+        assert [int(each.sum()) for each in shared.allreduce(y).get_all()] == [4000 * (step + 1)] * 4
+
+
+def test_restart_gives_new_streams(shared):
+    before = {stream.ptr for stream in streams(shared)}
+    shared.restart()
+    after = {stream.ptr for stream in streams(shared)}
+    assert not before & after
+    assert host(shared.allreduce(shared.broadcast(np.ones(1))))[0] == [4]

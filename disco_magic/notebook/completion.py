@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
-from disco_magic.notebook.commands import COMMANDS
-from disco_magic.notebook.options import command_parsers
+from disco_magic.notebook.commands.table import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from disco_magic.notebook.front import Front
 
-_OF_NOTEBOOK: Final = ("put", "broadcast", "scatter")
-_OF_WORKERS: Final = ("get", "gather", "rm")
 _BEHIND: Final = ("np", "num_workers", "worker", "worker_id", "xp")
 _IDENTIFIER: Final = re.compile(r"(?<![\w.])[^\W\d]\w*$")
 
@@ -57,12 +54,13 @@ def candidates(front: Front, before: list[str]) -> Iterable[str]:
         return COMMANDS
     if before[0] not in COMMANDS:
         return ()
-    options = {o for action in command_parsers()[before[0]]._actions for o in action.option_strings}  # noqa: SLF001 - argparse has no public list
+    options = {o for action in COMMANDS[before[0]].parser._actions for o in action.option_strings}  # noqa: SLF001 - argparse has no public list
     return options | set(_names(front, before[0]))
 
 
 def _names(front: Front, command: str) -> Iterable[str]:
-    if command in _OF_NOTEBOOK:
+    completes = COMMANDS[command].completes
+    if completes == "notebook":
         return [name for name in front.shell.user_ns if not name.startswith("_")]
-    session = front.sessions.find() if command in _OF_WORKERS else None
+    session = front.sessions.find() if completes == "registers" else None
     return session.names() if session is not None else ()

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import DiscoError, UsageMistake, ranges
+from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.handle import CellHandle
-from disco_magic.notebook.options import CHECKS, cell_parser
 from disco_magic.notebook.output import NotebookScope
 from disco_magic.notebook.progress import Progress
 from disco_magic.notebook.results import is_empty, show_only

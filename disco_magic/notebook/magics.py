@@ -9,8 +9,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Enum, Float, Int, Unicode, default, observe
 
 from disco_magic.errors import DiscoError
-from disco_magic.notebook.commands import perform
-from disco_magic.notebook.options import HelpAskedFor, cell_parser, overview
+from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.commands.table import overview, perform
+from disco_magic.notebook.options import HelpAskedFor
 from disco_magic.notebook.page import MODES
 from disco_magic.notebook.tracebacks import dress
 

@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, UnknownName, UsageMistake
-from disco_magic.notebook.commands import COMMANDS
+from disco_magic.notebook.commands.table import COMMANDS
 from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.session.current import session
@@ -266,7 +266,7 @@ def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
     numbers = {"workers": 2, "groups": 1, "ccl": "threads", "devices": "cpu"}
     settings = {**numbers, "workers_for": lambda where, plane: 2}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
-        COMMANDS["start"](front, Namespace(kind="boats", **numbers))
+        COMMANDS["start"].run(front, Namespace(kind="boats", **numbers))
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):
         front.sessions.start(Namespace(kind="carts", **settings))
     assert front.sessions.find() is None

@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, SessionClosed, UsageMistake
-from disco_magic.notebook.options import cell_parser
+from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.progress import Progress, status_rows
 from disco_magic.session import pending, pump
 from disco_magic.session.session import Session

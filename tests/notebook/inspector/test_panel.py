@@ -12,10 +12,10 @@ import weakref
 from ipywidgets.widgets.widget import _instances
 
 from disco_magic.functions.cells import compile_cell
+from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import _BY_OPTION
 from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
-from disco_magic.notebook.options import FACE_OPTIONS
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table
 
 # --- the table -------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+"""One ``%disco`` subcommand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from disco_magic.notebook.options import OptionParser
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from disco_magic.notebook.front import Front
+
+
+class Command(NamedTuple):
+    """A subcommand: reads its options, asks the session for one thing, and shows it.
+
+    Attributes:
+        parser: of what stands behind its name.
+        run: carries it out; what it returns becomes ``Out[n]``.
+        completes: which names its arguments are: of notebook variables, or of registers.
+    """
+
+    parser: OptionParser
+    run: Callable[[Front, Namespace], Any]
+    completes: Literal["notebook", "registers"] | None = None
+
+
+def parser_of(name: str, description: str) -> OptionParser:
+    """A parser for ``%disco name``, which has no options yet."""
+    return OptionParser(f"%disco {name}", description=description)

@@ -1,0 +1,104 @@
+"""A session's life, ``%disco start|stop|restart|status|sync|interrupt``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from IPython.display import display
+
+from disco_magic.core.words import human_bytes
+from disco_magic.errors import ranges
+from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.keeper import Wanted
+from disco_magic.notebook.targets import parse_workers
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.options import OptionParser
+
+
+def _start(front: Front, options: Namespace) -> None:
+    running = front.sessions.find()
+    if running is None:
+        front.sessions.start(front.settings, Wanted(*(getattr(options, name) for name in Wanted._fields)))
+    else:
+        front.sessions.say(
+            f"{running!r} is running already, with its registers; %disco restart gives it new workers and "
+            "empties them, %disco stop ends it so that another one can be started"
+        )
+
+
+def _stop(front: Front, _: Namespace) -> None:
+    session = front.sessions.require()
+    session.shutdown(timeout=0.0)
+    front.sessions.say(f"Disco session {session.id} is stopped")
+
+
+def _restart(front: Front, _: Namespace) -> None:
+    session = front.sessions.require()
+    session.restart()
+    session.sync_all()
+    front.sessions.say(f"{session!r} \u00b7 restarted, registers are empty")
+
+
+def _status(front: Front, _: Namespace) -> None:
+    session = front.sessions.find()
+    if session is None:
+        front.sessions.say(
+            f"no session is running; %disco start makes one of {front.settings.workers} workers"
+        )
+        return
+    snapshot = session.registers(sample=0)
+    totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
+    front.sessions.say(f"{session!r} \u00b7 {len(snapshot.rows)} registers: {totals}")
+    for device in session.stats().devices:
+        front.sessions.say(str(device))
+    display(session.doctor())  # type: ignore[no-untyped-call]
+
+
+def _sync(front: Front, _: Namespace) -> None:
+    front.sessions.require().sync_all()
+
+
+def _interrupt(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    session.interrupt(parse_workers(options.workers, session.num_workers))
+
+
+def _start_parser() -> OptionParser:
+    parser = parser_of(
+        "start", "Start the workers; without options with the configured numbers (%config DiscoMagics)."
+    )
+    parser.add_argument("-n", "--workers", type=int, metavar="N", help="how many workers")
+    parser.add_argument("--groups", type=int, metavar="G", help="how many groups of equal size they form")
+    parser.add_argument("--kind", choices=["threads"], help="what the workers are")
+    parser.add_argument(
+        "--ccl", choices=["auto", "threads", "device", "nccl"], help="what carries collectives"
+    )
+    parser.add_argument(
+        "--devices",
+        metavar="DEVICES",
+        help="each worker's GPU: 0,1 or 0,0,0,0 for four on one; auto: GPUs if there are any; cpu: none",
+    )
+    return parser
+
+
+def _interrupt_parser() -> OptionParser:
+    parser = parser_of("interrupt", "Stop what the workers are executing.")
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="stop these only; as for cells")
+    return parser
+
+
+START: Final = Command(_start_parser(), _start)
+STOP: Final = Command(parser_of("stop", "End the workers. Registers are gone."), _stop)
+RESTART: Final = Command(
+    parser_of("restart", "New workers with the same numbers. Registers are gone."), _restart
+)
+STATUS: Final = Command(parser_of("status", "Say what there is and what every worker is doing."), _status)
+SYNC: Final = Command(
+    parser_of("sync", "Wait until the workers have executed everything sent so far; raise what failed."),
+    _sync,
+)
+INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)

@@ -1,0 +1,98 @@
+"""What can be looked at while workers work, ``%disco registers|timeline``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.errors import UnknownName, near_misses
+from disco_magic.notebook import option_types as of
+from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.live.views import can_show
+from disco_magic.notebook.targets import parse_workers
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from disco_magic.core.snapshot import Row, SessionSnapshot
+    from disco_magic.core.timeline import Timeline
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.inspector.panel import Inspector
+    from disco_magic.notebook.options import OptionParser
+    from disco_magic.notebook.timeline_view import TimelineView
+
+FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
+
+
+def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
+    session = front.sessions.require()
+    widget = not options.table and can_show(front.shell)
+    workers = parse_workers(options.workers, session.num_workers)
+    numbered = options.numbered or (options.name or "").startswith("#")
+    looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
+    snapshot = session.registers(numbered=numbered, **looked)
+    known = [row.name for row in snapshot.rows]
+    if options.name is not None and options.name not in known:
+        raise UnknownName(unknown(options.name, known))
+    if not widget:
+        return snapshot if options.name is None else snapshot.row(options.name)
+    from disco_magic.notebook.inspector.panel import Inspector
+
+    inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
+    inspector.look_at(options.name, options.face, workers or ())
+    inspector.set_live(options.live)
+    return inspector
+
+
+def unknown(name: str, known: Sequence[str]) -> str:
+    """What to say of a register that is not there."""
+    hint = near_misses(name, known) or f"there are: {', '.join(known) or 'none'}"
+    return f"register {name!r} is not defined on any worker; {hint}"
+
+
+def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | None:
+    session = front.sessions.require()
+    if options.save is not None:
+        session.timeline(options.last).save(options.save)
+        front.sessions.say(f"{options.save} has the timeline; https://ui.perfetto.dev opens it")
+        return None
+    if not can_show(front.shell):
+        return session.timeline(options.last)
+    from disco_magic.notebook.timeline_view import TimelineView
+
+    return front.views.open(
+        front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), options.last)
+    )
+
+
+def _registers_parser() -> OptionParser:
+    parser = parser_of("registers", "Show what every register holds on every worker, live in a notebook.")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="look closely at this one")
+    parser.add_argument(
+        "--as",
+        dest="face",
+        choices=FACE_OPTIONS,
+        default=FACE_OPTIONS[0],
+        help="how NAME is drawn: its statistics, a slice as a picture, the distribution, the elements, or "
+        "one worker minus another",
+    )
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
+    parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")
+    parser.add_argument("--table", action="store_true", help="a table that stays as it is")
+    parser.add_argument(
+        "--numbered", action="store_true", help="in a table: with registers that only references keep"
+    )
+    return parser
+
+
+def _timeline_parser() -> OptionParser:
+    parser = parser_of("timeline", "Show who did what when, who kept others waiting, and what that cost.")
+    parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last seconds")
+    parser.add_argument(
+        "--save", metavar="FILE", help="do not show it, write it as a trace for https://ui.perfetto.dev"
+    )
+    return parser
+
+
+REGISTERS: Final = Command(_registers_parser(), _registers, completes="registers")
+TIMELINE: Final = Command(_timeline_parser(), _timeline)

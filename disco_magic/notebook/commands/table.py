@@ -1,0 +1,62 @@
+"""All ``%disco`` subcommands by name, and what carries one out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.notebook.commands import life, looking, moving
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.commands.command import Command
+    from disco_magic.notebook.front import Front
+
+# In the order of the help.
+COMMANDS: Final[dict[str, Command]] = {
+    "start": life.START,
+    "stop": life.STOP,
+    "restart": life.RESTART,
+    "status": life.STATUS,
+    "registers": looking.REGISTERS,
+    "timeline": looking.TIMELINE,
+    "sync": life.SYNC,
+    "interrupt": life.INTERRUPT,
+    "put": moving.PUT,
+    "get": moving.GET,
+    "broadcast": moving.BROADCAST,
+    "scatter": moving.SCATTER,
+    "gather": moving.GATHER,
+    "rm": moving.RM,
+}
+
+
+def perform(front: Front, line: str) -> Any:
+    """Carry out ``%disco line``; what becomes ``Out[n]``.
+
+    Raises:
+        UsageMistake, UsageError: the line is wrong; nothing was done.
+    """
+    name, _, rest = line.strip().partition(" ")
+    if name in ("", "-h", "--help"):
+        print(overview())
+        return None
+    if name not in COMMANDS:
+        hint = near_misses(name, COMMANDS, cutoff=0.5) or f"there are: {', '.join(COMMANDS)}"
+        raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
+    command = COMMANDS[name]
+    return command.run(front, command.parser.read(rest))
+
+
+def overview() -> str:
+    """Help of ``%disco``."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.parser.description}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: %disco COMMAND ...",
+            "",
+            *lines,
+            "",
+            "%disco COMMAND -h shows a command's options; %%disco? those of cells.",
+        ]
+    )

@@ -13,7 +13,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
 	"$$name" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
-.PHONY: help tour lab test soak chaos bench gpu lint types clean
+.PHONY: help tour lab test soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -22,7 +22,8 @@ help:  ## say what there is (this is the default)
 tour: $(VENV)/.has-lab  ## run notebooks/01_quickstart.ipynb in a real kernel and print its results
 	@$(BIN)/python notebooks/tour.py
 
-lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab
+lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab; the launcher has the kernel "Disco (SPMD)"
+	@$(BIN)/python -m disco_magic.notebook.kernel install --sys-prefix
 	@$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 # A part of the tests cannot cover everything: the gates are for all of them.
@@ -55,8 +56,17 @@ lint: $(VENV)/.has-dev  ## ruff: rules and format
 types: $(VENV)/.has-dev  ## mypy, strict
 	@$(BIN)/mypy
 
+# Pages that are gone would stay: the build folder is made anew, which takes seconds.
+SPHINX := -m sphinx -q -W --keep-going -d docs/_build/doctrees -c docs .
+
+docs: $(VENV)/.has-docs  ## build the site in docs/_build/html without warnings, and run its examples
+	@rm -rf docs/_build
+	@$(BIN)/python $(SPHINX) -b html docs/_build/html
+	@$(BIN)/python $(SPHINX) -b doctest docs/_build/doctest
+	@echo "The site: $(CURDIR)/docs/_build/html/index.html"
+
 clean:  ## remove .venv, caches and what a build leaves
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # One stamp per extra: installed again only when pyproject.toml changed.

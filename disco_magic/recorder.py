@@ -69,6 +69,7 @@ class Recorder:
         self._scope = -1
         self._made: dict[tuple[int, ...], int] = {}
         self._slept_s = 0.0
+        self._slept_before_s = 0.0  # `opened`
 
     # --- the worker's thread: its life -----------------------------------------------------------------
 
@@ -92,6 +93,7 @@ class Recorder:
         heir = Recorder()
         heir._done = self._done.copy()
         heir._total, heir._began, heir._slept_s = self._total, self._began, slept_s
+        heir._slept_before_s = self._slept_before_s
         heir.spell, heir.opened, heir.quiet = self.spell, self.opened, self.quiet
         return heir
 
@@ -105,10 +107,10 @@ class Recorder:
             return
         name = "" if function is None else describe(Call(first, 0, function, ()))[:LONG]
         if count == 1:
-            self._keep(("call", start, now, name or "call", f"command {last}"))
+            self._keep(("call", start, now, name or "call", f"command {last}", last, None))
         else:
             detail = f"commands {first} to {last}{name and f', the first: {name}'}"
-            self._keep(("calls", start, now, f"{count:,} calls", detail))
+            self._keep(("calls", start, now, f"{count:,} calls", detail, last, None))
 
     def passes(self, command: Command, describe: Describe) -> None:
         """`command` executes nothing; what came before it is noted, for whoever waits for `command`."""
@@ -124,6 +126,7 @@ class Recorder:
     def opens(self, command: Command, describe: Describe) -> None:
         """`command` begins, which the interpreter has told how to execute."""
         start, first, _, _ = self.spell
+        self._slept_before_s = self._slept_s
         if first == command.seq:
             self.opened = start  # it has just woken the worker
         else:
@@ -136,7 +139,9 @@ class Recorder:
         if start is None:
             return
         if now - start >= SHORT_S or type(command) is Run:
-            self._keep((kind_of(command), start, now, describe(command)[:LONG], f"command {command.seq}"))
+            waited_s, words = self._slept_s - self._slept_before_s, describe(command)[:LONG]
+            seq = command.seq
+            self._keep((kind_of(command), start, now, words, f"command {seq}", seq, waited_s))
         self.opened = None
         self.spell = now, command.seq + 1, None, self.quiet
 
@@ -149,11 +154,11 @@ class Recorder:
         self.spell = now, command.seq + 1, None, self.quiet
         told = summary[:LONG], f"in {describe(command)[:LONG]}"
         before: Any = self._done[-1] if self._done else ("",)
-        if before[0] == "error" and before[3:] == told:
+        if before[0] == "error" and before[3:5] == told:
             # Thousands of commands that an interrupt has skipped must not push everything else out.
-            self._done[-1] = ("error", before[1], now, *told)
+            self._done[-1] = ("error", before[1], now, *told, command.seq, None)
         else:
-            self._keep(("error", now, now, *told))
+            self._keep(("error", now, now, *told, command.seq, None))
 
     # --- the worker's thread: collectives --------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 CELL_LIMIT_S = 120
@@ -20,8 +22,13 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 def client_of(notebook: Any, folder: Path, **hooks: Any) -> NotebookClient:
     """Return what executes `notebook` in `folder`, in place."""
+    # The Disco kernel as it lies in the tree, installed or not.
+    specs = KernelSpecManager()
+    specs.kernel_dirs = [str(Path(__file__).parents[1] / "kernel"), *specs.kernel_dirs]
+    name = notebook.metadata["kernelspec"]["name"]
     return NotebookClient(
         notebook,
+        km=AsyncKernelManager(kernel_name=name, kernel_spec_manager=specs),
         timeout=CELL_LIMIT_S,
         store_widget_state=False,
         record_timing=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,16 @@ pytest.importorskip("setuptools", minversion="77", reason="the extra 'test' has 
 
 ROOT = Path(__file__).parents[1]
 LEFT_BEHIND = shutil.ignore_patterns(
-    ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".coverage*", "htmlcov"
+    ".git",
+    ".venv",
+    "_build",
+    "build",
+    "dist",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    ".coverage*",
+    "htmlcov",
 )
 
 
@@ -61,7 +71,9 @@ def wheel(
 def _files(folder: str) -> set[str]:
     """The checkout's files in `folder`, without what running leaves there."""
     paths = (path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file())
-    return {str(path) for path in paths if not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)}
+    return {
+        str(path) for path in paths if not {"__pycache__", ".ipynb_checkpoints", "_build"} & set(path.parts)
+    }
 
 
 def _metadata(wheel: zipfile.ZipFile, name: str) -> str:
@@ -72,7 +84,7 @@ def _metadata(wheel: zipfile.ZipFile, name: str) -> str:
 def test_the_wheels_only_top_level_name_is_disco_magic(wheel: zipfile.ZipFile) -> None:
     assert _metadata(wheel, "top_level.txt").split() == ["disco_magic"]
     folders = {path.split("/")[0] for path in wheel.namelist()}
-    assert {name for name in folders if not name.endswith(".dist-info")} == {"disco_magic"}
+    assert {name for name in folders if not name.endswith((".dist-info", ".data"))} == {"disco_magic"}
 
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
@@ -84,6 +96,19 @@ def test_the_wheel_says_that_it_is_typed_and_carries_its_licence(wheel: zipfile.
     assert "Apache License" in _metadata(wheel, "licenses/LICENSE")
 
 
+def test_the_wheel_puts_the_kernel_where_jupyter_looks_for_it(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile"]
+    command += ["--disable-pip-version-check", "--ignore-installed", "--prefix", str(tmp_path)]
+    subprocess.run([*command, str(wheel.filename)], check=True, capture_output=True)  # noqa: S603 - our own command
+    placed = tmp_path / "share" / "jupyter" / "kernels" / "disco"
+    ours = ROOT / "kernel" / "disco"
+    assert {path.name: path.read_bytes() for path in placed.iterdir()} == {
+        path.name: path.read_bytes() for path in ours.iterdir()
+    }
+    # Jupyter puts its own interpreter in place of "python".
+    assert json.loads((placed / "kernel.json").read_text())["argv"][0] == "python"
+
+
 def test_a_plain_installation_needs_five_packages_only(wheel: zipfile.ZipFile) -> None:
     lines = [line for line in _metadata(wheel, "METADATA").splitlines() if line.startswith("Requires-Dist: ")]
     plain = {line.removeprefix("Requires-Dist: ").split(">")[0] for line in lines if "extra ==" not in line}
@@ -93,7 +118,19 @@ def test_a_plain_installation_needs_five_packages_only(wheel: zipfile.ZipFile) -
 def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> None:
     lines = _metadata(wheel, "METADATA").splitlines()
     extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
-    assert extras == {"cuda12", "cuda13", "rocm", "mpi", "tvm", "loader", "lab", "test", "bench", "dev"}
+    assert extras == {
+        "cuda12",
+        "cuda13",
+        "rocm",
+        "mpi",
+        "tvm",
+        "loader",
+        "lab",
+        "test",
+        "bench",
+        "docs",
+        "dev",
+    }
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,16 @@ class Launcher(Protocol):
         What it raises comes out. It and the arguments may have to travel to where the values are.
         """
 
+    def examine_names(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
+    ) -> list[Any]:
+        """``function(bound, behind, *arguments)`` of each of `workers`, with the names that its cells see.
+
+        `bound` holds what cells have bound, `behind` what they see without that: two dictionaries from text
+        to the workers' own values, made for this call and emptied at its end. Otherwise as `examine`; what
+        the function returns is plain data, which may have to travel back.
+        """
+
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
 

@@ -32,9 +32,10 @@ Spell = tuple[float, int, Any, int]
 ASLEEP: Final[Spell] = (float("inf"), 0, None, 0)
 
 
-# A command, several, or an error: kind, start, end, label, detail.
-Done = tuple[str, float, float, str, str]
-SIMPLE: Final = 5
+# A command, several, or an error: kind, start, end, label, detail, number of the command (of several the last
+# one), and how long the worker was asleep in its collectives, if that is known.
+Done = tuple[str, float, float, str, str, int, float | None]
+SIMPLE: Final = 7
 # What is called: the verb, dtype and shape of the array (or the name of another type and nothing), the other
 # arguments without `out`, the code that calls it and where in it.
 Facts = tuple[str, Any, Any, tuple[Any, ...], "CodeType", int]
@@ -70,8 +71,8 @@ def end_of(done: Any) -> float:
 def spans_of(worker: int, done: Any, place: Place) -> list[Span]:
     """What was kept, in words."""
     if len(done) == SIMPLE:
-        kind, start, end, label, detail = done
-        return [Span(worker, kind, label, start, end, "", detail)]
+        kind, start, end, label, detail, seq, waited_s = done
+        return [Span(worker, kind, label, start, end, "", detail, seq=seq, waited_s=waited_s)]
     *joined, end, asleep_s, error = done
     return attended(worker, joined, end, place, asleep_s=asleep_s, error=error)
 
@@ -122,13 +123,14 @@ def doing_of(
     worker: int, command: Command, opened: float | None, spell: Spell, *, until: float, words: str
 ) -> Span | None:
     """What goes on, if it is known when that began."""
-    detail = f"command {command.seq}"
+    seq = command.seq
+    detail = f"command {seq}"
     if opened is not None:
-        return Span(worker, kind_of(command), words, opened, until, "", detail, unfinished=True)
+        return Span(worker, kind_of(command), words, opened, until, "", detail, unfinished=True, seq=seq)
     start, first, _, _ = spell
-    if type(command) is not Call or start >= until or command.seq < first:
+    if type(command) is not Call or start >= until or seq < first:
         return None
-    if command.seq == first:
-        return Span(worker, "call", words, start, until, "", detail, unfinished=True)
-    detail = f"commands {first} to {command.seq}, now: {words}"
-    return Span(worker, "calls", "calls", start, until, "", detail, unfinished=True)
+    if seq == first:
+        return Span(worker, "call", words, start, until, "", detail, unfinished=True, seq=seq)
+    detail = f"commands {first} to {seq}, now: {words}"
+    return Span(worker, "calls", "calls", start, until, "", detail, unfinished=True, seq=seq)

@@ -53,3 +53,11 @@ def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
 def plural(count: int, noun: str) -> str:
     """``1 worker``, ``4 workers``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def from_to(least: str, most: str) -> str:
+    """Two quantities with their units: ``1.2 - 3.4 ms``, ``980 ms - 1.05 s``, ``3.4 ms``."""
+    if least == most:
+        return most
+    number, _, unit = least.partition(" ")
+    return f"{number if most.partition(' ')[2] == unit else least} - {most}"

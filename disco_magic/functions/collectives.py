@@ -118,6 +118,10 @@ class Collectives:
             Array of shape `s` (`out` if given); a NumPy scalar if `x` was a scalar.
 
         Cost: each element of every member's array is read once, each of the result written once per member.
+
+        Example:
+            >>> session.run("allreduce(np.full(2, worker_id))")
+            [0-3] array([6, 6])
         """
         return self._call("allreduce", x, op, out, in_group=in_group)
 
@@ -136,6 +140,10 @@ class Collectives:
         All members call it, with `x` of one dtype and shape `(..., k_i, ...)`; `axis` may differ in length.
         Returns shape `(..., sum(k_i), ...)`, of numbers and arrays without axes `(n,)`.
         Cost: each element is read once and written once per member.
+
+        Example:
+            >>> session.run("allgather(np.full(1 + worker_id % 2, worker_id))")
+            [0-3] array([0, 1, 1, 2, 3, 3])
         """
         return self._call("allgather", x, axis, out, in_group=in_group)
 
@@ -155,6 +163,10 @@ class Collectives:
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; returns `(..., k, ...)`.
         Cost: each element of every array is read once, each of the result written once.
+
+        Example:
+            >>> session.run("reduce_scatter(np.arange(4), op='max')").values
+            [array([0]), array([1]), array([2]), array([3])]
         """
         return self._call("reduce_scatter", x, op, axis, out, in_group=in_group)
 
@@ -166,6 +178,10 @@ class Collectives:
         All members call it. The others pass None, or an array of shape `s` and that dtype, which is only
         compared. `root` gets a copy too, unless its `out` is `x`.
         Cost: each element is read once and written once per member.
+
+        Example:
+            >>> session.run("broadcast(np.arange(3) if worker_id == 1 else None, root=1)")
+            [0-3] array([0, 1, 2])
         """
         return self._call("broadcast", x, root, out, in_group=in_group)
 
@@ -183,6 +199,10 @@ class Collectives:
         All members call it. The others pass None, or an array of that shape and dtype, which is only
         compared. Returns `(..., k, ...)`: the axis stays, unlike in `Session.scatter`.
         Cost: each element is read once and written once.
+
+        Example:
+            >>> session.run("scatter(np.arange(8) if worker_id == 0 else None)").values
+            [array([0, 1]), array([2, 3]), array([4, 5]), array([6, 7])]
         """
         return self._call("scatter", x, root, axis, out, in_group=in_group)
 
@@ -191,6 +211,10 @@ class Collectives:
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; the shape stays.
         Cost: each element is read once and written once.
+
+        Example:
+            >>> session.run("alltoall(10 * worker_id + np.arange(4))")[1]
+            array([ 1, 11, 21, 31])
         """
         return self._call("alltoall", x, axis, out, in_group=in_group)
 
@@ -204,6 +228,11 @@ class Collectives:
         The sender calls it. The other worker takes it with `recv` in the same cell or command; messages of
         one sender arrive in order. One that is not taken by then is reported as an error of the receiver.
         Raises PlaneAborted if the receiver has ended the command already. Cost: one copy.
+
+        Example:
+            >>> cell = "send(np.ones(2), to=3) if worker_id == 0 else recv(0) if worker_id == 3 else None"
+            >>> session.run(cell)[3]
+            array([1., 1.])
         """
         self._call("send", x, to, in_group=False)
 

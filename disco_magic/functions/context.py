@@ -181,6 +181,9 @@ class WorkerContext(Collectives):
 
 
 # What cells see as plain functions.
+BEHIND = ("np", "num_workers", "worker", "worker_id", "xp")
+"""What else cells find without import."""
+
 VERBS = (
     "allreduce",
     "allgather",
@@ -233,6 +236,13 @@ def worker() -> WorkerContext:
     Raises:
         UsageMistake: called outside of a worker: from the notebook itself, or from a thread that user code
             started (a worker's collectives belong to its one thread).
+
+    Example:
+        >>> def greeting():
+        ...     me = disco.worker()
+        ...     return f"{me.id + 1} of {me.num_workers}"
+        >>> session.call_packed(greeting).get_all()
+        ['1 of 4', '2 of 4', '3 of 4', '4 of 4']
     """
     try:
         return _current.get()

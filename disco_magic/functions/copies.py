@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import types
 from typing import Any
 
@@ -31,7 +32,8 @@ def copy_of(value: Any) -> Any:
     Numbers, strings, bytes, dtypes, functions, classes and modules are returned as they are. Arrays are
     copied with the GIL released (memory speed); containers and other objects by
     `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
-    returns: the copy may be read on any stream, and the original be dropped.
+    returns: the copy may be read on any stream, and the original be dropped. Lists and other objects in the
+    cells of a DataFrame are copied, too.
 
     Raises:
         UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file).
@@ -44,6 +46,7 @@ def copy_of(value: Any) -> Any:
     memo: dict[int, Any] = {}
     try:
         copied = copy.deepcopy(value, memo)
+        _copy_cells(memo)
         _await_copies(memo)
     except UsageMistake:
         raise
@@ -53,6 +56,35 @@ def copy_of(value: Any) -> Any:
             f"{words(reason)}; copy the arrays or plain data inside it instead"
         ) from reason
     return copied
+
+
+def table_kinds() -> tuple[type, ...]:
+    """The DataFrame and the Series of pandas; nothing as long as nobody has imported it."""
+    pandas = sys.modules.get("pandas")
+    found = [getattr(pandas, name, None) for name in ("DataFrame", "Series")]
+    return tuple(kind for kind in found if isinstance(kind, type))
+
+
+def _copy_cells(memo: dict[int, Any]) -> None:
+    """Copy what the cells of tables hold: pandas copies a table without its objects, whoever asks it.
+
+    Args:
+        memo: what `copy.deepcopy` has copied; an object that is in there already is not copied again.
+    """
+    kinds = table_kinds()
+    looked_at = 0
+    while kinds and looked_at < len(memo):  # it grows: a cell can hold a table
+        fresh = list(memo.values())[looked_at:]
+        looked_at += len(fresh)
+        for table in [made for made in fresh if issubclass(type(made), kinds)]:
+            if not all(ATOMS.issuperset(map(type, column)) for column in _columns_of_objects(table)):
+                table.__setstate__(copy.deepcopy(table.__getstate__(), memo))
+
+
+def _columns_of_objects(table: Any) -> list[Any]:
+    if table.ndim == 1:
+        return [table] if table.dtype.kind == "O" else []
+    return [table.iloc[:, i] for i, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
 
 
 def _await_copies(memo: dict[int, Any]) -> None:

@@ -40,6 +40,14 @@ def register_func(name: str, function: F | None = None, *, override: bool = Fals
     Raises:
         UsageMistake: the name is taken by another function, `function` cannot be called, or a cell defined it
             on a worker: names are the process's, and such a function is every worker's own.
+
+    Example:
+        >>> @disco.register_func("demo.double")
+        ... def double(x):
+        ...     return 2 * x
+        >>> session.call_packed("demo.double", 21).get(0)
+        42
+        >>> disco.remove_func("demo.double")
     """
     if function is None:
         return lambda f: register_func(name, f, override=override)

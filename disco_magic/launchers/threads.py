@@ -19,6 +19,7 @@ from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.errors import LaunchError, class_name, words
 from disco_magic.functions.describe import describe_all
 from disco_magic.functions.logs import leave_records, mark_records
+from disco_magic.functions.members import visible
 from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import seen_by, sights_of
 from disco_magic.injection import PAUSES_S
@@ -208,6 +209,16 @@ class ThreadLauncher:
                 continue
             with seen_by(self._sight(circle)):
                 found.append(function(*(held[number] for number in circle), *arguments))
+        return found
+
+    def examine_names(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
+    ) -> list[Any]:
+        """``function(bound, behind, *arguments)`` of each of `workers`, by the calling thread."""
+        found = []
+        for number in workers:
+            with seen_by(self._sights[number]), visible(self.workers[number].registers.names) as names:
+                found.append(function(*names, *arguments))
         return found
 
     def _sight(self, circle: Sequence[int]) -> Sight | None:

@@ -10,14 +10,14 @@ from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.core.stats import SessionStats, WorkerStats
 
 # Told apart by texture too, not by colour alone.
-_PARTS: Final = (
-    ("running", "#2e8b57"),
-    ("waiting", "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"),
-    ("idle", "transparent"),
-)
+RUNNING: Final = "#2e8b57"
+WAITING: Final = "repeating-linear-gradient(45deg,#d08a2c 0 3px,transparent 3px 6px)"
+_PARTS: Final = (("running", RUNNING), ("waiting", WAITING), ("idle", "transparent"))
 _BAR: Final = "display:inline-flex;width:14em;height:.9em;border:1px solid currentColor;vertical-align:middle"
 _STYLE: Final = table_style(
     "disco-stats",
@@ -31,10 +31,10 @@ def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
     heads = "".join(f'<th scope="col">{name}</th>' for name in (*HEADER, "time"))
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
-        f"<td>{_bar(each)}</td></tr>"
+        f"<td>{_bar_of(each)}</td></tr>"
         for row, each in zip(stats.rows(), stats.workers, strict=True)
     )
-    legend = ", ".join(f"{_swatch(paint)} {name}" for name, paint in _PARTS)
+    legend = ", ".join(f"{swatch(paint)} {name}" for name, paint in _PARTS)
     html = (
         f'{_STYLE}<table class="disco-stats"><caption>Disco session {stats.session_id}: {legend}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{_devices(stats)}</table>"
@@ -49,19 +49,22 @@ def _devices(stats: SessionStats) -> str:
     return f"<tfoot>{''.join(lines)}</tfoot>" if lines else ""
 
 
-def _swatch(paint: str) -> str:
+def swatch(paint: str) -> str:
+    """What a bar's part looks like, for a legend."""
     style = f"display:inline-block;width:1em;height:.8em;border:1px solid;background:{paint}"
     return f'<span style="{style}"></span>'
 
 
-def _bar(worker: WorkerStats) -> str:
+def _bar_of(worker: WorkerStats) -> str:
     spent = (worker.running_s, worker.waiting_s, worker.idle_s)
-    whole = sum(spent) or 1.0
-    said = ", ".join(
-        f"{name} {human_seconds(seconds)}" for (name, _), seconds in zip(_PARTS, spent, strict=True)
-    )
+    return bar([(*part, seconds) for part, seconds in zip(_PARTS, spent, strict=True)], sum(spent))
+
+
+def bar(parts: Sequence[tuple[str, str, float]], whole_s: float) -> str:
+    """A bar of parts (name, what fills it, seconds) beside each other; `whole_s` is as long as it can be."""
+    said = ", ".join(f"{name} {human_seconds(seconds)}" for name, _, seconds in parts)
     segments = "".join(
-        f'<span style="width:{100 * seconds / whole:.1f}%;background:{paint}"></span>'
-        for (_, paint), seconds in zip(_PARTS, spent, strict=True)
+        f'<span style="width:{100 * seconds / (whole_s or 1.0):.1f}%;background:{paint}"></span>'
+        for _, paint, seconds in parts
     )
     return f'<span role="img" aria-label="{said}" title="{said}" style="{_BAR}">{segments}</span>'

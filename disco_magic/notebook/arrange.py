@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Item:
-    """A piece of kept output: consecutive lines of one channel, or one display.
+    """A piece of kept output: consecutive lines of one channel, one display, or a figure of the cell's end.
 
     Attributes:
-        kind: ``"stdout"``, ``"stderr"`` or ``"display"``.
+        kind: ``"stdout"``, ``"stderr"``, ``"display"`` or ``"picture"``.
         lines: without their newlines.
         publish, data, kwargs: the display call, with its MIME bundle.
     """
@@ -43,14 +43,16 @@ def by_worker(kept: Kept) -> Shown:
 
 def by_type(kept: Kept) -> Shown:
     """Everybody's stdout, then everybody's stderr, then the displays: ``--group-outputs type``."""
-    order = ("stdout", "stderr", "display")
+    order = ("stdout", "stderr", "display", "picture")
     return sorted(by_worker(kept), key=lambda shown: order.index(shown[1].kind))
 
 
 def by_order(kept: Kept) -> Shown:
     """Lines as in `by_type`, then all first displays, then all second ones: ``--group-outputs order``."""
-    lines = [shown for shown in by_type(kept) if shown[1].kind != "display"]
-    displays = ([((worker,), i) for i in kept[worker] if i.kind == "display"] for worker in sorted(kept))
+    lines = [shown for shown in by_type(kept) if shown[1].kind in ("stdout", "stderr")]
+    displays = (
+        [((worker,), i) for i in kept[worker] if i.kind in ("display", "picture")] for worker in sorted(kept)
+    )
     rounds = zip_longest(*displays)
     return lines + [shown for turn in rounds for shown in turn if shown is not None]
 

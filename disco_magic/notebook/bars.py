@@ -3,6 +3,10 @@
 tqdm gives every bar of a process a line of its own, below the others'. Workers are threads of one process,
 each with its own lines: worker 3's only bar would be its fourth line, and `tqdm.write` on one worker would
 draw the bars of all others, too.
+
+`tqdm.auto`, which chooses how bars look, would choose widgets in a notebook: two rows for each worker, in the
+order in which they come, of which a saved notebook keeps the first state. On workers it makes bars of text,
+which the cell shows under each other; `tqdm.notebook` makes widgets there, too.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from disco_magic.notebook.streams import current_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from disco_magic.notebook.sink import Sink
 
@@ -104,3 +109,25 @@ def _tqdm() -> Any:
 
 
 BARS = BarKeeper()
+
+
+def fit_auto(module: ModuleType) -> Callable[[], None] | None:
+    """Let `tqdm.auto`, which `module` is, make bars of text on workers."""
+    widgets, text = module.tqdm, module.asyncio_tqdm
+    if widgets is text:
+        return None  # it makes them everywhere
+    below = widgets.__new__
+
+    def new(cls: Any, *args: Any, **options: Any) -> Any:
+        if cls is not widgets or current_sink.get() is None:
+            return below(cls, *args, **options)
+        options.pop("display", None)  # whether the widget is shown at once
+        return text(*args, **options)
+
+    widgets.__new__ = new_on_workers = staticmethod(new)
+
+    def undo() -> None:
+        if vars(widgets).get("__new__") is new_on_workers:
+            del widgets.__new__
+
+    return undo

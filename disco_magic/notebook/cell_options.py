@@ -1,9 +1,10 @@
-"""The options of ``%%disco``."""
+"""The options of ``%%disco``: our own, and those of ipyparallel's ``%%px`` with the same meaning."""
 
 from __future__ import annotations
 
+import argparse
 from functools import cache
-from typing import Final
+from typing import Final, NoReturn
 
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
@@ -11,6 +12,26 @@ from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values")
+REFUSED: Final = {
+    "--verbose": "cells are not announced; --time says afterwards who ran one and how long it took",
+    "--signal-on-interrupt": "workers are threads of this process, which no signal reaches; the stop button "
+    "stops a cell on all of them, %disco interrupt -w 0 stops a --nowait cell on some",
+}
+"""Options of ``%%px`` that mean nothing here, and what to use instead."""
+
+
+class _AtTheEnd(argparse.Action):
+    """``--no-stream``: as ``--group-outputs``, in its default order unless another one is given."""
+
+    def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: object) -> None:
+        options.group_outputs = options.group_outputs or GROUPINGS[0]
+
+
+class _Refused(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, _: argparse.Namespace, __: object, option: str | None = None
+    ) -> NoReturn:
+        parser.error(f"there is no {option} here: {REFUSED[self.option_strings[0]]}")
 
 
 @cache
@@ -32,16 +53,27 @@ def cell_parser() -> OptionParser:
     )
     who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
     who("--show", metavar="WORKERS", help="show output and values of these only; all run")
+    who(
+        "--local",
+        action="store_true",
+        help="run it in the notebook's own namespace first, where worker_id and the collectives are not; "
+        "if it fails there, no worker gets it",
+    )
     how = parser.add_argument_group("waiting").add_argument
     how(
         "-a",
         "--nowait",
         "--noblock",
         action="store_true",
-        help="return a handle at once: .wait() .done() .cancel()",
+        help="return a handle at once: .wait() .result() .done() .cancel() .show(), or await it",
     )
     how("-b", "--block", action="store_true", help="wait for the cell, which is the default")
-    how("--timeout", type=of.seconds, metavar="SECONDS", help="stop the cell if it takes longer")
+    how(
+        "--timeout",
+        type=of.limit,
+        metavar="SECONDS",
+        help="stop the cell if it takes longer; none: as long as it takes",
+    )
     out = parser.add_argument_group("output").add_argument
     out(
         "--output",
@@ -53,13 +85,23 @@ def cell_parser() -> OptionParser:
         choices=GROUPINGS,
         help="at the end: by type of output, by engine (= worker), or in turns (order)",
     )
+    out("-e", dest="group_outputs", action="store_const", const="engine", help="--group-outputs engine")
+    out("-r", dest="group_outputs", action="store_const", const="order", help="--group-outputs order")
+    out("--stream", dest="output", action="store_const", const="live", help="--output live")
+    out("--no-stream", action=_AtTheEnd, nargs=0, help="--group-outputs type")
     out(
         "--progress-after",
         type=of.patience,
         metavar="SECONDS",
-        help="show where the workers are once they have shown nothing for so long; 0: at once, none: never",
+        help="show where the workers are once they have shown nothing for so long; 0: at once, "
+        "none or -1: never",
     )
-    out("--time", action="store_true", help="show how long each worker took")
+    out(
+        "--time",
+        action="store_true",
+        help="show each worker's seconds, computing and waiting for others, who was last, and the load "
+        "imbalance: longest / mean computing time - 1",
+    )
     parser.add_argument_group("workers that should agree").add_argument(
         "--check",
         nargs="?",
@@ -71,13 +113,20 @@ def cell_parser() -> OptionParser:
     data = parser.add_argument_group("variables").add_argument
     data("-o", "--out", type=of.name, metavar="NAME", help="bind the result (or the handle) to this variable")
     data(
-        "--push", type=of.names, default=[], metavar="A,B", help="copy these variables to every worker first"
+        "--push",
+        type=of.registers,
+        default=[],
+        metavar="A,B",
+        help="copy these variables to every worker first",
     )
     data(
         "--pull",
-        type=of.names,
+        type=of.registers,
         default=[],
         metavar="Y",
         help="copy these registers into the notebook afterwards, from the first worker that ran",
     )
+    parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
+    for option in REFUSED:
+        parser.add_argument(option, action=_Refused, nargs="?", help=argparse.SUPPRESS)
     return parser

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.functions.cells import cell_from_tree
+from disco_magic.notebook.plain import transformed
 from disco_magic.notebook.tracebacks import syntax_error
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Place(NamedTuple):
     skipped: int
 
 
-def compile_notebook_cell(shell: Shell, line: str, body: str) -> Cell:
+def compile_notebook_cell(shell: Shell, line: str | None, body: str) -> Cell:
     """Compile the body of a cell magic so that tracebacks say ``Cell In[8], line 7`` and mean it.
 
     Only IPython's static transforms are applied (``!cmd``, ``%magic``, ``?``). The dynamic ones (automagic,
@@ -39,6 +40,11 @@ def compile_notebook_cell(shell: Shell, line: str, body: str) -> Cell:
 
     The name of the code is the one that IPython gave to the surrounding cell, and its `linecache` entry is
     completed with the magic lines: who looks the cell up, in a debugger or a traceback, finds what was typed.
+
+    Args:
+        shell: IPython's.
+        line: what stands behind ``%%disco``; None: it is a plain cell.
+        body: the cell without that line.
 
     Raises:
         CellSyntaxError: with the line of the whole cell; nothing was sent.
@@ -50,7 +56,7 @@ def compile_notebook_cell(shell: Shell, line: str, body: str) -> Cell:
 
 
 def _compiled(shell: Shell, place: Place, body: str) -> Cell:
-    source = "\n" * place.skipped + shell.input_transformer_manager.transform_cell(body)
+    source = "\n" * place.skipped + transformed(shell, body)
     filename = shell.compile.cache(source, place.number, raw_code=place.raw)
     _complete_listing(filename, place)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
@@ -65,13 +71,13 @@ def _compiled(shell: Shell, place: Place, body: str) -> Cell:
     )
 
 
-def _place(shell: Shell, line: str, body: str) -> Place:
+def _place(shell: Shell, line: str | None, body: str) -> Place:
     running = getattr(shell.displayhook, "exec_result", None)
     raw = running.info.raw_cell if running is not None else None
     number = getattr(running, "execution_count", None) or shell.execution_count
     stripped = body.strip("\n")
     if raw is None or stripped not in raw:  # the magic was called by a program, or built by another magic
-        raw = f"%%disco {line}\n{body}"
+        raw = body if line is None else f"%%disco {line}\n{body}"
     before = raw[: raw.rindex(stripped)]
     # The transforms drop leading blank lines, so they count as skipped.
     return Place(number, raw, before.count("\n") + _blank_lines(stripped))

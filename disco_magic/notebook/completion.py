@@ -1,66 +1,90 @@
-"""Tab completion: subcommands, options and names on ``%disco`` lines; names of the workers in their cells."""
+"""Tab completion: names of the workers in cells that run on them; ``%disco`` and ``%%disco`` lines."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.completer import SimpleCompletion, context_matcher
-
-from disco_magic.notebook.commands.table import COMMANDS
+from disco_magic.errors import DiscoError
+from disco_magic.notebook.completing.lines import make_matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterator
 
+    from disco_magic.notebook.completing.cells import Body
     from disco_magic.notebook.front import Front
 
-_BEHIND: Final = ("np", "num_workers", "worker", "worker_id", "xp")
-_IDENTIFIER: Final = re.compile(r"(?<![\w.])[^\W\d]\w*$")
+_DISCO: Final = re.compile(r"%%disco(?:\s+(.*))?$")
+_OF_LINE: Final = re.compile(r"\s*%disco\s")
 
 
-def make_matcher(front: Front) -> Callable[[Any], Any]:
-    """A matcher for IPython's completer."""
-
-    def match(context: Any) -> Any:
-        words = context.text_until_cursor.lstrip()
-        if not words.startswith("%disco "):
-            return _in_cell(front, context)
-        typed = words.split(" ")[1:]
-        found = sorted(name for name in candidates(front, typed[:-1]) if name.startswith(context.token))
-        completions = [SimpleCompletion(text=name, type="disco") for name in found]
-        return {"completions": completions, "suppress": bool(found)}
-
-    matcher: Callable[[Any], Any] = context_matcher(identifier="disco_magic", priority=1000)(match)
-    return matcher
+def is_spmd(front: Front, text: str) -> bool:  # noqa: ARG001 - what plain cells are is the front's matter
+    """Whether the cell `text` runs on the workers."""
+    return any(_DISCO.match(line) for line in _magic_lines(text))
 
 
-def _in_cell(front: Front, context: Any) -> Any:
-    """Registers, and the names behind a worker's namespace, besides what IPython itself offers."""
-    before = context.full_text.split("\n")[: context.cursor_line]
-    typed = _IDENTIFIER.search(context.text_until_cursor)
-    if typed is None or not any(line.lstrip().startswith("%%disco") for line in before):
-        return {"completions": [], "suppress": False}
-    from disco_magic.functions.context import VERBS  # brings NumPy; loading the extension does not
+def body_at(front: Front, text: str, offset: int) -> Body | None:
+    """The part of the cell that runs on the workers, if `offset` is in it."""
+    if not is_spmd(front, text):
+        return None
+    from disco_magic.notebook.completing.cells import Body
 
-    session = front.sessions.find()
-    known = {*VERBS, *_BEHIND, *(session.names() if session is not None else ())}
-    found = [SimpleCompletion(text=name, type="disco") for name in sorted(known) if name.startswith(typed[0])]
-    return {"completions": found, "suppress": False, "matched_fragment": typed[0]}
+    lines = _magic_lines(text)
+    options = next((found[1] for found in map(_DISCO.match, lines) if found), None)
+    start = sum(len(line) + 1 for line in lines)
+    return Body(options or "", start) if start <= offset <= len(text) else None
 
 
-def candidates(front: Front, before: list[str]) -> Iterable[str]:
-    """What may come after the words `before` on a ``%disco`` line. Asks no worker."""
-    if not before:
-        return COMMANDS
-    if before[0] not in COMMANDS:
-        return ()
-    options = {o for action in COMMANDS[before[0]].parser._actions for o in action.option_strings}  # noqa: SLF001 - argparse has no public list
-    return options | set(_names(front, before[0]))
+def _magic_lines(text: str) -> list[str]:
+    """The lines at the top that begin with ``%%``, and empty ones between them."""
+    found: list[str] = []
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("%%"):
+            found = lines[: number + 1]
+        elif line.strip():
+            break
+    return found
 
 
-def _names(front: Front, command: str) -> Iterable[str]:
-    completes = COMMANDS[command].completes
-    if completes == "notebook":
-        return [name for name in front.shell.user_ns if not name.startswith("_")]
-    session = front.sessions.find() if completes == "registers" else None
-    return session.names() if session is not None else ()
+class Completion:
+    """What is put into IPython's completer.
+
+    A matcher for magic lines. For cells the method `completions`, on the instance: what a matcher gives is
+    cut off after 500 names, loses the signatures, and if it is nothing, variables of the notebook are offered
+    that the workers have not got.
+    """
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._completer = front.shell.Completer
+        self._matcher = make_matcher(front)
+        self._below = self._completer.completions
+
+    def install(self) -> None:
+        """From here on."""
+        self._completer.custom_matchers.append(self._matcher)
+        self._before = vars(self._completer).get("completions")
+        vars(self._completer)["completions"] = self.completions
+
+    def remove(self) -> None:
+        """Take both out again; what was put over `completions` meanwhile stays."""
+        self._completer.custom_matchers.remove(self._matcher)
+        own = vars(self._completer)
+        if own.get("completions") == self.completions:
+            del own["completions"]
+            if self._before is not None:
+                own["completions"] = self._before
+
+    def completions(self, text: str, offset: int) -> Iterator[Any]:
+        """As `IPCompleter.completions`, which is asked everywhere else."""
+        body = body_at(self._front, text, offset)
+        if body is None or _OF_LINE.match(text[:offset].rpartition("\n")[2]):
+            yield from self._below(text, offset)
+            return
+        from disco_magic.notebook.completing.cells import completions
+
+        try:
+            yield from completions(self._front, body, text, offset)
+        except (DiscoError, KeyboardInterrupt):  # the session ends; it takes too long
+            return

@@ -1,8 +1,9 @@
 """What is replaced in the process while cells run on workers, and put back afterwards.
 
 sys.stdout and sys.stderr (`streams.WorkerStream`), also where log handlers hold them (`handlers`), `publish`
-and `clear_output` of the shell's display publisher, and the interpreter's switch interval. Only the main
-thread replaces and restores.
+and `clear_output` of the shell's display publisher, its `showtraceback` (`formatting`), and the interpreter's
+switch interval. What is changed in libraries stays until the extension is unloaded (`libraries`). Only the
+main thread replaces and restores.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.notebook.formatting import WorkerFormatting
 from disco_magic.notebook.handlers import release_handlers, route_handlers
 from disco_magic.notebook.publisher import WorkerPublisher
 from disco_magic.notebook.streams import install_streams, remove_streams
@@ -19,8 +21,10 @@ from disco_magic.notebook.streams import install_streams, remove_streams
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disco_magic.notebook.libraries import Libraries
     from disco_magic.notebook.output import NotebookScope
     from disco_magic.notebook.shell import Shell
+    from disco_magic.notebook.warned import Filters
 
 SWITCH_INTERVAL_S: Final = 0.001
 """Python's default of 5 ms delays the kernel's control messages by 0.3 s behind four computing workers; with
@@ -31,13 +35,17 @@ class Console:
     """Keeps the process's output routed by worker as long as any cell runs.
 
     Cells may overlap (``--nowait``). Each is entered with `cell`; whatever user code has done to the streams
-    meanwhile (``redirect_stdout`` in four threads leaves a wrong one behind) is undone at the end of it.
+    meanwhile (``redirect_stdout`` in four threads leaves a wrong one behind) is undone at the end of it, and
+    to the filters of warnings when the last one has ended.
     """
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._open: list[NotebookScope] = []
         self._publishers: list[WorkerPublisher] = []
+        self._formatting: WorkerFormatting | None = None
+        self._filters: Filters | None = None
+        self._libraries: Libraries | None = None
         self._interval: float | None = None
 
     @contextmanager
@@ -46,6 +54,7 @@ class Console:
         saved = self._save()
         try:
             self._open.append(scope)
+            self._prepare_libraries()
             self._install()
             yield
         except BaseException:
@@ -68,6 +77,8 @@ class Console:
             if not scope.running():
                 scope.close()
         self._open = [scope for scope in self._open if scope.running() or scope.haunted()]
+        if self._filters is not None and not any(scope.running() for scope in self._open):
+            self._filters.restore()
         if self._open:
             self._install()
         else:
@@ -79,6 +90,11 @@ class Console:
             scope.close()
         self._open.clear()
         self._remove()
+        if self._filters is not None:
+            self._filters.restore()
+            self._filters.remove()
+        if self._libraries is not None:
+            self._libraries.leave(self)
 
     def _save(self) -> tuple[Any, ...]:
         shell = self._shell
@@ -92,11 +108,23 @@ class Console:
         if shell.displayhook is not displayhook:
             shell.displayhook = displayhook
 
+    def _prepare_libraries(self) -> None:
+        # These bring NumPy, which loading the extension does not.
+        from disco_magic.notebook.libraries import LIBRARIES
+        from disco_magic.notebook.warned import Filters
+
+        self._libraries = LIBRARIES
+        self._filters = self._filters or Filters()
+        self._filters.keep()
+        self._libraries.enter(self)
+
     def _install(self) -> None:
         install_streams()
         route_handlers()
         if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
             self._publishers.append(WorkerPublisher(self._shell))
+        if self._formatting is None:
+            self._formatting = WorkerFormatting(self._shell)
         if self._interval is None:
             self._interval = sys.getswitchinterval()
             sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -106,6 +134,9 @@ class Console:
         remove_streams()
         while self._publishers:
             self._publishers.pop().remove()
+        if self._formatting is not None:
+            self._formatting.remove()
+            self._formatting = None
         if self._interval is not None:
             sys.setswitchinterval(self._interval)
             self._interval = None

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from disco_magic.errors import DiscoError, UsageMistake, ranges
+from IPython.display import display
+
+from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.handle import CellHandle
+from disco_magic.notebook.local import run_locally
 from disco_magic.notebook.output import NotebookScope
 from disco_magic.notebook.progress import Progress
 from disco_magic.notebook.results import is_empty, show_only
 from disco_magic.notebook.targets import parse_workers, workers_of_group
+from disco_magic.notebook.times import times_of
+from disco_magic.notebook.variables import fetched, stored
 from disco_magic.session.checking import check_cell
-from disco_magic.session.dref import DRef
 from disco_magic.session.pump import attentive
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from disco_magic.functions.cells import Cell
     from disco_magic.notebook.front import Front
     from disco_magic.session.arguments import Limit
     from disco_magic.session.results import CellResult
@@ -37,29 +43,91 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     """
     options = cell_parser().read(line)
     _check(options)
+    sending = _prepare(front, options, line, body)
+    with sending.cell() as handle:
+        if options.nowait:
+            return _sent(front, options, handle)
+        result = _ended(front, options, handle, sending)
+    # Out here Ctrl-C ends a wait; up there it is a message to the cell.
+    if options.check:
+        print(_checked(sending.session, result, options.check, sending.limit))
+    return _finished(front, options, handle, result, sending)
+
+
+async def execute_awaited(front: Front, body: str) -> CellResult | None:
+    """Run a plain cell on all workers; meanwhile the event loop goes on, and with it clicks on widgets.
+
+    Ctrl-C does not wait for the loop: it is a message to the thread that waits for the cell.
+
+    Raises:
+        CellSyntaxError: nothing was sent.
+        CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+    """
+    import asyncio  # 30 ms that only who awaits has to spend
+
+    from disco_magic.session.awaiting import in_thread
+
+    options = cell_parser().read("")
+    sending = _prepare(front, options, None, body)
+    with sending.cell() as handle:
+        try:
+            result = await in_thread(lambda: handle.wait(sending.limit, on_look=sending.look))
+        except asyncio.CancelledError:
+            handle.pending.stop_soon()  # somebody has cancelled all tasks
+            raise
+    return _finished(front, options, handle, result, sending)
+
+
+class _Sending(NamedTuple):
+    """Everything that is known of a cell before it is sent."""
+
+    front: Front
+    options: Namespace
+    code: Cell
+    session: Session
+    workers: tuple[int, ...] | None
+    show: tuple[int, ...] | None
+    limit: Limit
+    scope: NotebookScope
+
+    @contextmanager
+    def cell(self) -> Iterator[CellHandle]:
+        """Send it; within this Ctrl-C is a message to it, and what it writes is shown."""
+        front, scope = self.front, self.scope
+        with front.console.cell(scope), attentive() as inbox:
+            pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
+            scope.handle = handle = CellHandle(front.shell, pending, scope)
+            yield handle
+
+    @property
+    def look(self) -> Callable[[], None] | None:
+        """What to call while nothing comes, if the cell has a place for it."""
+        area = self.scope.page.area
+        if area is None:
+            return None
+        after = self.options.progress_after
+        after = self.front.settings.progress_after if after is None else after
+        after_s = float("inf") if after is None else after
+        return Progress(self.scope.page, area, self.scope.workers, self.session.doctor, after_s=after_s).look
+
+
+def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _Sending:
     cell = replace(compile_notebook_cell(front.shell, line, body), watched=options.check is not None)
-    pushed = front.variables(options.push)
+    if not options.local:  # the cell itself may define them
+        front.variables(options.push)
     session = front.sessions.ensure(front.settings)
     workers = _chosen(options, session)
     show = parse_workers(options.show, session.num_workers)
-    for name, value in pushed.items():
-        put(session, name, value)
+    if options.local:
+        run_locally(front.shell, cell)
+    for name, register in stored(session, front.variables(options.push)).items():
+        session[name] = register
     mode = options.group_outputs or options.output or front.settings.output
-    limit = session.patience(options.timeout)
+    limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit)  # here, where the stop button still ends the wait
     # Last: only within `cell` somebody closes it.
     scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
-    with front.console.cell(scope), attentive() as inbox:
-        pending = session.run_nowait(cell, workers=workers, scope=scope, inbox=inbox)
-        scope.handle = handle = CellHandle(front.shell, pending, scope)
-        if options.nowait:
-            return _sent(front, options, handle)
-        look = _progress(front, options, session, scope)
-        result = _ended(front, options, handle, limit, look)
-    # Out here Ctrl-C ends a wait; up there it is a message to the cell.
-    if options.check:
-        print(_checked(session, result, options.check, limit))
-    return _finished(front, options, result, session, show)
+    return _Sending(front, options, cell, session, workers, show, limit, scope)
 
 
 def _check(options: Namespace) -> None:
@@ -75,7 +143,10 @@ def _check(options: Namespace) -> None:
             "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
         )
     if options.output and options.group_outputs:
-        raise UsageMistake("--output and --group-outputs both say how output is shown; leave one out")
+        raise UsageMistake(
+            "--output (or --stream) and --group-outputs (or -e, -r, --no-stream) both say how output is "
+            "shown; leave one out"
+        )
 
 
 def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
@@ -88,37 +159,15 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
 
 
-def put(session: Session, name: str, value: Any, only: int | None = None) -> None:
-    """Bind a register to a copy of a notebook variable; a DRef gives its registers a name instead."""
-    if isinstance(value, DRef):
-        session[name] = value
-    else:
-        session.put(name, value, only)
-
-
 def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
     if options.out:
         front.bind({options.out: handle})
     return handle
 
 
-def _progress(
-    front: Front, options: Namespace, session: Session, scope: NotebookScope
-) -> Callable[[], None] | None:
-    """What to call while nothing comes, if the cell has a place for it."""
-    area = scope.page.area
-    if area is None:
-        return None
-    after = front.settings.progress_after if options.progress_after is None else options.progress_after
-    after_s = float("inf") if after is None else after
-    return Progress(scope.page, area, scope.workers, session.doctor, after_s=after_s).look
-
-
-def _ended(
-    front: Front, options: Namespace, handle: CellHandle, limit: Limit, look: Callable[[], None] | None
-) -> CellResult:
+def _ended(front: Front, options: Namespace, handle: CellHandle, sending: _Sending) -> CellResult:
     try:
-        result = handle.wait(limit, on_look=look)
+        result = handle.wait(sending.limit, on_look=sending.look)
     except BaseException as error:
         _bind_result(front, options, getattr(error, "result", None))
         raise
@@ -139,20 +188,17 @@ def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> s
 
 
 def _finished(
-    front: Front, options: Namespace, result: CellResult, session: Session, show: tuple[int, ...] | None
+    front: Front, options: Namespace, handle: CellHandle, result: CellResult, sending: _Sending
 ) -> CellResult | None:
-    show_only(result, show)
-    front.bind({name: session[name].get(result.workers[0]) for name in options.pull})
+    show_only(result, sending.show)
+    pulled = fetched(sending.session, options.pull, result.workers[:1])
+    front.bind({name: value for name, (value,) in pulled.items()})
     if options.time:
-        times = "  ".join(f"{ranges((worker,))} {_duration(s)}" for worker, s in result.elapsed.items())
-        print(f"time {times}")
+        times = times_of(sending.session.timeline(), handle.pending.seq, result.label, result.elapsed)
+        display(times)  # type: ignore[no-untyped-call]
     return None if is_empty(result) else result
 
 
 def _bind_result(front: Front, options: Namespace, result: CellResult | None) -> None:
     if options.out and result is not None:
         front.bind({options.out: result})
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

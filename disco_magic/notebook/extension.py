@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.extensions import ExtensionManager
-from traitlets import TraitError
-from traitlets.config import Config
 
 from disco_magic.functions.sites import add_labeller, remove_labeller
 from disco_magic.notebook.accounts import stats_bundle
 from disco_magic.notebook.checks import report_bundle
 from disco_magic.notebook.compile import cell_namer
-from disco_magic.notebook.completion import make_matcher
+from disco_magic.notebook.completion import Completion
 from disco_magic.notebook.console import Console
 from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.front import Front
+from disco_magic.notebook.history import history_bundle
+from disco_magic.notebook.inspection import Inspection
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.reprs import dref_bundle, row_bundle, snapshot_bundle
@@ -38,6 +38,7 @@ _BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
     ("disco_magic.core.doctor", "Diagnosis"): diagnosis_bundle,
     ("disco_magic.core.stats", "SessionStats"): stats_bundle,
     ("disco_magic.core.timeline", "Timeline"): timeline_bundle,
+    ("disco_magic.core.history", "History"): history_bundle,
     ("disco_magic.core.report", "CheckReport"): report_bundle,
 }
 
@@ -47,19 +48,21 @@ class Extension:
 
     def __init__(self, shell: Shell, front: Front | None) -> None:
         self._shell = shell
-        magics = _make_magics(shell)
+        magics = DiscoMagics.configured(shell)
         self.front = front or Front(shell, Console(shell), SessionKeeper(shell), magics)
         self.front.settings = magics
         magics.front = self.front
-        self._matcher = make_matcher(self.front)
+        self._hooks = (Completion(self.front), Inspection(self.front))
         self._cell_namer = cell_namer(shell)
         add_labeller(self._cell_namer)
         shell.register_magics(magics)
         for (module, name), bundle in _BUNDLES.items():
             shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
-        shell.Completer.custom_matchers.append(self._matcher)
+        self.front.plain.install()
         shell.events.register("post_run_cell", self.front.console.settle)
         shell.events.register("post_run_cell", self.front.refresher.cell_ended)
+        for hook in self._hooks:
+            hook.install()
 
     def remove(self, *, keep_session: bool) -> None:
         """Take everything out again; workers are stopped unless the extension is being reloaded."""
@@ -70,9 +73,11 @@ class Extension:
             self.front.console.close()
         remove_labeller(self._cell_namer)
         shell = self._shell
+        self.front.plain.remove()
         shell.events.unregister("post_run_cell", self.front.console.settle)
         shell.events.unregister("post_run_cell", self.front.refresher.cell_ended)
-        shell.Completer.custom_matchers.remove(self._matcher)
+        for hook in self._hooks:
+            hook.remove()
         _remove_bundles(shell.display_formatter.mimebundle_formatter)
         _remove_magics(shell, self.front.settings)
 
@@ -83,11 +88,18 @@ _LOADED: Final = "_disco_magic_extension"
 _KEPT: Final = "_disco_magic_front"
 
 
-def load(shell: Shell) -> None:
+def load(shell: Shell) -> Front:
     """Add the magics to `shell`. Starts no worker, imports neither NumPy nor ipywidgets."""
     own = shell.__dict__
     if _LOADED not in own:
         own[_LOADED] = Extension(shell, own.pop(_KEPT, None))
+    return cast("Extension", own[_LOADED]).front
+
+
+def front_of(shell: Shell) -> Front | None:
+    """What the magics of `shell` share; None if the extension is not loaded there."""
+    extension: Extension | None = shell.__dict__.get(_LOADED)
+    return None if extension is None else extension.front
 
 
 def unload(shell: Shell) -> None:
@@ -113,21 +125,6 @@ def _is_reloading() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
-
-
-def _make_magics(shell: Shell) -> DiscoMagics:
-    """The magics as configured; with the defaults if the configuration holds an impossible value.
-
-    ``%config`` only logs such a value but keeps it in ``shell.config``, where it would make every later
-    ``%load_ext`` in this kernel fail.
-    """
-    before = list(shell.configurables)
-    try:
-        return DiscoMagics(shell=shell, parent=shell)
-    except TraitError as reason:
-        shell.configurables[:] = before
-        print(f"disco_magic: configured values are ignored: {reason}", file=sys.stderr)
-        return DiscoMagics(shell=shell, parent=shell, config=Config())
 
 
 def _remove_magics(shell: Shell, magics: DiscoMagics) -> None:

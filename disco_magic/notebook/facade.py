@@ -1,4 +1,4 @@
-"""What `get_ipython()` is inside a cell on a worker: ``!cmd`` works there, magics say that they do not."""
+"""What `get_ipython()` is in a cell on a worker: ``!cmd`` and ``x?`` work, magics say that they do not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.asking import input_for
+from disco_magic.notebook.inquiries import DETAILS, INQUIRIES, Inquiry
 from disco_magic.notebook.printing import worker_print
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ class WorkerShell:
     `IPython.get_ipython()` still get the real shell.
     """
 
-    def __init__(self, worker: int) -> None:
+    def __init__(self, worker: int, session_id: int) -> None:
         self._worker = worker
+        self._session_id = session_id
 
     @property
     def user_ns(self) -> dict[str, Any]:
@@ -50,8 +52,11 @@ class WorkerShell:
         text = getoutput(_expanded(command, *_caller_names()))
         return SList(text.splitlines()) if split else LSString(text)
 
-    def run_line_magic(self, name: str, line: str, *_: object, **__: object) -> NoReturn:
-        """``%name``: refused."""
+    def run_line_magic(self, name: str, line: str, *_: object, **__: object) -> None:
+        """``x?`` and ``x??``: answered once, when the cell has ended; any other ``%name``: refused."""
+        if name in DETAILS:
+            INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[name]))
+            return
         raise UsageMistake(
             f"%{name} cannot run on workers: magics belong to the notebook; put "
             + f"%{name} {line}".rstrip()
@@ -77,7 +82,7 @@ class WorkerShell:
 
 def cell_extras(context: WorkerContext) -> dict[str, object]:
     """The names that a notebook adds behind a worker's namespace."""
-    shell = WorkerShell(context.id)
+    shell = WorkerShell(context.id, context.session_id)
     return {"get_ipython": lambda: shell, "print": worker_print, "input": input_for(context.id)}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake, near_misses
 from disco_magic.notebook.inspector.refresher import Refresher
 from disco_magic.notebook.live.views import LiveViews
+from disco_magic.notebook.plain import PlainCells
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +30,7 @@ class Front:
         settings: the magics, which hold what is configured.
         views: the inspectors and timelines that are open.
         refresher: keeps the inspectors up to date.
+        plain: where cells without a magic line run.
     """
 
     shell: Shell
@@ -37,6 +39,10 @@ class Front:
     settings: DiscoMagics
     views: LiveViews = field(default_factory=LiveViews)
     refresher: Refresher = field(default_factory=Refresher)
+    plain: PlainCells = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.plain = PlainCells(self)
 
     def variables(self, names: Iterable[str]) -> dict[str, Any]:
         """Notebook variables by name.

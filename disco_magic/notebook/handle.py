@@ -1,14 +1,21 @@
-"""The handle of an asynchronous cell, ``%%disco --nowait``."""
+"""The handle of a cell on its way: what ``%%disco --nowait`` gives; all cells are waited for by one."""
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
-from disco_magic.errors import DiscoError, WorkerError, grouped
+from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, people
+from disco_magic.functions.context import refuse_in_worker
+from disco_magic.notebook.outlet import Outlet
+from disco_magic.notebook.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+    from typing import Any
 
     from disco_magic.notebook.output import NotebookScope
     from disco_magic.notebook.shell import Shell
@@ -16,19 +23,30 @@ if TYPE_CHECKING:
     from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
 
+# Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
+_handles: WeakSet[CellHandle] = WeakSet()
+
 
 class CellHandle:
     """A cell on its way. What it writes goes to the cell it was started in, also after that has ended.
 
+    Nobody has to keep it: the cell runs all the same, and says in its own output if it has failed. Await it
+    in a cell or in any asyncio code for what `wait` gives and raises; cancelling that await stops the cell.
+
     Attributes:
         pending: the session's own handle.
+        sent_s: when it was sent, on the performance counter.
+        asked: whether somebody has asked, or asks now, how it ended.
     """
 
     def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope) -> None:
         self.pending = pending
+        self.sent_s = time.perf_counter()
+        self.asked = False
+        self._told = False
         self._shell = shell
         self._scope = scope
-        self._asked = False
+        _handles.add(self)
 
     def wait(
         self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
@@ -41,49 +59,152 @@ class CellHandle:
 
         Raises:
             CellError, SyncTimeout, KeyboardInterrupt: as the cell itself would have, without ``--nowait``.
+            SessionClosed: it was stopped because its session was shut down or restarted.
         """
-        self._asked = True
+        try:
+            return self._waited(timeout, on_look, stop=True)
+        finally:
+            del self  # see `_waited`
+
+    def result(self, timeout: float | None = None) -> CellResult:
+        """As `wait`, but a cell that takes longer goes on, as a future does.
+
+        Args:
+            timeout: seconds; None: as long as it takes.
+
+        Raises:
+            SyncTimeout: a TimeoutError that says who is where; the cell can be waited for again.
+            CellError, KeyboardInterrupt, SessionClosed: as `wait`.
+        """
+        try:
+            return self._waited(timeout, None, stop=False)
+        finally:
+            del self  # see `_waited`
+
+    def _waited(
+        self, timeout: float | Limit | None, on_look: Callable[[], None] | None, *, stop: bool
+    ) -> CellResult:
+        self.asked = True
         page = self._scope.page
         try:
             with page.waited_for():
-                return self.pending.wait(timeout, on_look=on_look or page.look)
+                return self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
         except (DiscoError, KeyboardInterrupt) as error:
-            shell = self._shell
+            self.asked = self.done()
+            shell, shown = self._shell, [self._told_apart(error)]
             # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
             del self, page, on_look
-            raise dress(shell, error)  # noqa: B904 - the same exception, made presentable
+            raise dress(shell, shown.pop())  # noqa: B904 - the same exception, made presentable
+
+    def __await__(self) -> Generator[Any, None, CellResult]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> CellResult:
+        import asyncio
+
+        from disco_magic.session.awaiting import until_ended
+
+        refuse_in_worker(self.pending.session.id, "await")
+        self.asked = True
+        page = self._scope.page
+        with page.waited_for():
+            cancelled = await until_ended(self.pending, page.look)
+        task = asyncio.current_task()
+        try:
+            if not cancelled:
+                return self.wait()
+            if self.done():
+                self.wait()
+            raise asyncio.CancelledError(f"the wait for {self.pending.label} was cancelled")
+        except KeyboardInterrupt as stopped:
+            # The notebook shows it where it executes a cell; out of another task it would end the event loop,
+            # and with that a kernel.
+            running = getattr(task.get_coro(), "cr_code", None) if task is not None else None
+            if running is type(self._shell).run_cell_async.__code__:
+                raise
+            raise asyncio.CancelledError(str(stopped)) from None
+        finally:
+            del self, page  # as in `_waited`
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
         return self.pending.done()
 
     def cancel(self) -> None:
-        """Stop the cell on all its workers and wait until they have."""
-        self._asked = True
+        """Stop the cell on all its workers and wait until they have; of one that has ended, nothing.
+
+        Also stops what was sent to the session before it. `wait` then raises CellError.
+        """
+        self.asked = True
         self.pending.cancel()
 
     @property
     def stdout(self) -> dict[int, str]:
-        """Worker -> what it has written so far; tools that execute notebooks drop late output of a cell."""
+        """Worker -> what it has written so far."""
         return dict(self._scope.stdout)
+
+    def show(self) -> None:
+        """Print here what it has written so far, worker by worker and equal text once.
+
+        Tools that execute notebooks (nbclient, nbconvert, papermill) drop what a cell writes after its end:
+        ``handle.wait()`` and ``handle.show()`` in a later cell keep it. Text only, no displays.
+        """
+        texts: dict[str, list[int]] = {}
+        for worker, text in self.stdout.items():
+            texts.setdefault(text, []).append(worker)
+        outlet = Outlet(sys.stdout)
+        for text, workers in texts.items():
+            if text:
+                outlet.lines(workers, text.removesuffix("\n").split("\n"))
+
+    @property
+    def finished(self) -> frozenset[int]:
+        """Workers that have ended the cell."""
+        return self._scope.page.finished
+
+    @property
+    def error(self) -> BaseException | None:
+        """What `wait` raises; None if it does not, or if the cell has not ended."""
+        outcome = self.pending.outcome
+        return self._told_apart(outcome) if isinstance(outcome, BaseException) else None
+
+    def _told_apart(self, error: BaseException) -> BaseException:
+        """`error`; where nothing failed but the session ended, that news in its place."""
+        if not isinstance(error, WorkerError) or not self.pending.is_outlived:
+            return error
+        if not all(isinstance(failure.exception, WorkerInterrupt) for failure in error.failures.values()):
+            return error
+        session = self.pending.session
+        ended = SessionClosed(
+            f"{self.pending.label} was stopped on {people(tuple(error.failures))}: session {session.id} was "
+            f"{'shut down' if session.closed else 'restarted'}"
+        )
+        ended.result = getattr(error, "result", None)  # type: ignore[attr-defined]  # as all errors of a cell have it
+        return ended
 
     def report(self) -> None:
         """Tell the cell's own output that it failed, if nobody has asked how it ended."""
-        if self._asked or not self.done():
+        if self.asked or self._told or not self.done():
             return
-        self._asked = True
-        try:
-            self.pending.wait()
-        except WorkerError as error:
-            for summary, workers in grouped(error.failures).items():
-                self._scope.page.note(workers, [summary])
-        except DiscoError as error:  # a worker is gone: nobody failed, but there is no result either
-            self._scope.page.note(self.pending.workers, f"{type(error).__name__}: {error}".splitlines())
-        else:
+        self._told = True
+        error, workers, note = self.error, self.pending.workers, self._scope.page.note
+        if error is None:
             return
-        self._scope.page.note(
-            self.pending.workers, ["failed after its cell; the handle's .wait() shows where"]
-        )
+        if isinstance(error, WorkerError):
+            for summary, failed in grouped(error.failures).items():
+                note(failed, [summary])
+        else:  # a worker is gone, or the session: nobody failed, but there is no result either
+            note(workers, f"{type(error).__name__}: {error}".splitlines())
+        if not isinstance(error, SessionClosed):
+            note(workers, ["failed after its cell; the handle's .wait() shows where"])
 
     def __repr__(self) -> str:
-        return repr(self.pending)
+        return f"<{standing_of(self).sentence}>"
+
+    def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
+        return Standings("", (standing_of(self),))._repr_mimebundle_()
+
+
+def handles_of(shell: Shell) -> list[CellHandle]:
+    """The cells of a notebook that are on their way, or that somebody keeps a handle of."""
+    return [handle for handle in _handles if handle._shell is shell]  # noqa: SLF001 - its own

@@ -67,6 +67,8 @@ class SessionKeeper:
     def start(self, settings: DiscoMagics, wanted: Wanted = _NOTHING) -> Session:
         """Start a session and say so in one line, once every worker has answered.
 
+        How long it took is for who watches: with another output than ``live`` the line is always the same.
+
         Raises:
             UsageMistake: numbers, kind, devices or data plane are impossible; nothing was started.
             PlaneUnavailable, MissingDependency: GPUs were asked for that cannot be used.
@@ -88,7 +90,8 @@ class SessionKeeper:
         self._own = session
         session.sync_all()
         why = f" ({session.why})" if session.devices and session.why else ""
-        self.say(f"{session!r}{why} \u00b7 {time.perf_counter() - began:.2f} s")
+        took = f" \u00b7 {time.perf_counter() - began:.2f} s" if settings.output == "live" else ""
+        self.say(f"{session!r}{why}{took}")
         return session
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class Screen(Protocol):
 
 
 class LiveArea:
-    """What one cell shows in place. All but `wait` and `quiet_since` need the lock of the cell's page.
+    """What one cell shows in place. All but `wait` and what is read need the lock of the cell's page.
 
     Args:
         screen: where.
@@ -120,6 +120,11 @@ class LiveArea:
         self._status = ()
         if self._shown:
             self._draw(self._clock())
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for the cell, and so looks."""
+        return bool(self._waiting)
 
     def cleared(self) -> None:
         """The cell's output was cleared, and with it what was shown here."""

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 from typing import Final
 
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 
 
-def names(text: str) -> list[str]:
-    """Names of variables, with commas."""
-    found = [part.strip() for part in text.split(",")]
-    wrong = [part for part in found if not part.isidentifier()]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"{wrong[0]!r} is not a variable name; write names with commas: a,b")
-    return found
-
-
 def name(text: str) -> str:
     """The name of a variable."""
-    if not text.isidentifier():
+    if not text.isidentifier() or keyword.iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a variable name")
     return text
+
+
+def register(text: str) -> str:
+    """The name of a variable that can be a register, too."""
+    if name(text).startswith("_"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} begins with an underscore: such names are private to a worker, no registers"
+        )
+    return text
+
+
+def registers(text: str) -> list[str]:
+    """Such names, with commas."""
+    return [register(part.strip()) for part in text.split(",")]
 
 
 def name_or_result(text: str) -> str:
@@ -32,21 +38,36 @@ def name_or_result(text: str) -> str:
 
 def seconds(text: str) -> float:
     """Seconds, more than 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text)
     if not value > 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, e.g. 30 or 0.5")
     return value
 
 
+def limit(text: str) -> float:
+    """Seconds, more than 0; ``none`` is for ever."""
+    return float("inf") if text == "none" else seconds(text)
+
+
 def patience(text: str) -> float:
-    """Seconds, 0 included; ``none`` is for ever."""
-    try:
-        value = float("inf" if text == "none" else text)
-    except ValueError:
-        value = -1.0
+    """Seconds, 0 included; ``none`` and -1, as ipyparallel has it, are for ever."""
+    value = _number(text)
+    if text == "none" or value == -1:
+        return float("inf")
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, e.g. 5 or 0.5, or none")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def count(text: str) -> int:
+    """How many, 1 or more."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 1 or more")
+    return int(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import ranges
@@ -12,10 +13,29 @@ from disco_magic.notebook.printing import over_the_prompt
 from disco_magic.notebook.streams import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _COLOURS: Final = (36, 33, 35, 32, 34)
 """ANSI colours of workers 0, 1, 2, ...: cyan, yellow, magenta, green, blue. Red is for errors."""
+# What JupyterLab and nbconvert show for them.
+_HTML_COLOURS: Final = {32: "#00a250", 33: "#ddb62b", 34: "#208ffb", 35: "#d160c4", 36: "#60c6c8"}
+
+
+@contextmanager
+def collected(outlets: Iterable[Outlet]) -> Iterator[None]:
+    """Within this, each outlet writes in one piece what comes before another one writes, or before a display.
+
+    A kernel sends what was written when a timer says so. In how many messages, and whether a line of stderr
+    comes before the line of stdout that was written first, would change from run to run.
+    """
+    all_of_them = list(outlets)
+    for outlet in all_of_them:
+        outlet.collect([other for other in all_of_them if other is not outlet])
+    try:
+        yield
+    finally:
+        for outlet in all_of_them:
+            outlet.end_collecting()
 
 
 class Outlet:
@@ -35,12 +55,22 @@ class Outlet:
         base = unwrapped(stream)
         self._write = stream.write
         self._base = base
+        self._collected: list[str] | None = None
+        self._others: Sequence[Outlet] = ()
         self.notebook = hasattr(base, "set_parent")
         self.terminal = not self.notebook and bool(getattr(base, "isatty", bool)())
         self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
 
     def write(self, text: str) -> None:
         """Write whole lines in one piece, above the prompt if the user is at it, and above any live area."""
+        if self._collected is None:
+            self._put(text)
+            return
+        for other in self._others:
+            other.flush()
+        self._collected.append(text)
+
+    def _put(self, text: str) -> None:
         if not self.terminal:
             self._write(text)
             return
@@ -62,9 +92,28 @@ class Outlet:
 
     def flush(self) -> None:
         """Bring everything written before what is displayed next."""
+        if self._collected is not None:
+            if not self._collected:
+                return
+            self._put("".join(self._collected))
+            self._collected.clear()
         self._base.flush()
 
-    def colour(self, workers: Sequence[int]) -> int:
+    def collect(self, others: Sequence[Outlet]) -> None:
+        """From now on `flush` writes, in one piece, what was written since; so does another one's `write`."""
+        self._collected, self._others = [], others
+
+    def end_collecting(self) -> None:
+        """Not any more."""
+        self.flush()
+        self._collected, self._others = None, ()
+
+    def label_html(self, workers: Sequence[int]) -> str:
+        """``[0]`` as HTML, in the colour of the prefix."""
+        colour = f"color:{_HTML_COLOURS[self._colour(workers)]}" if self.rich else ""
+        return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
+
+    def _colour(self, workers: Sequence[int]) -> int:
         """ANSI number of the colour of their prefix."""
         return _COLOURS[workers[0] % len(_COLOURS)]
 
@@ -73,4 +122,4 @@ class Outlet:
         label = ranges(tuple(workers))
         if not self.rich:
             return f"{label} "
-        return f"\x1b[{self.colour(workers)}m{label}\x1b[0m "
+        return f"\x1b[{self._colour(workers)}m{label}\x1b[0m "

@@ -8,9 +8,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.notebook.arrange import ARRANGEMENTS
+from disco_magic.notebook.figures import draw, take_new_figures
 from disco_magic.notebook.page import KeptPage, Page
 from disco_magic.notebook.sink import Sink
 from disco_magic.notebook.streams import current_sink
+from disco_magic.notebook.warned import forget_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,11 +42,13 @@ class NotebookScope:
         mode: str = "live",
         show: Iterable[int] | None = None,
     ) -> None:
+        self._shell = shell
         self._formatter = shell.display_formatter
         self.workers = tuple(workers)
         self.page = _page(self.workers, mode, show, shell.display_pub)
         self.handle: CellHandle | None = None
         self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
+        self._values: dict[int, Any] = {}
         self._contexts: dict[int, weakref.ref[Context]] = {}
         self._ghosts: list[weakref.ref[Context]] = []
 
@@ -74,6 +78,9 @@ class NotebookScope:
         traceback: IPython's formatter would print it from here, to whichever cell runs now. A value that
         displays itself (``_ipython_display_``) does so and gives an empty text.
         """
+        sink = current_sink.get()
+        if sink is not None:
+            self._values[sink.worker] = value
         if self._formatter.ipython_display_formatter(value):
             return {"text/plain": ""}
         data: dict[str, Any] = {"text/plain": _plain(self._formatter.formatters["text/plain"], value)}
@@ -81,8 +88,31 @@ class NotebookScope:
         return {**data, **rich}
 
     def ended(self, worker: int) -> None:
-        """The cell has ended on `worker`; called on the worker, inside its context."""
-        self._sinks[worker].finish()
+        """The cell has ended on `worker`; called on the worker, inside its context.
+
+        Raises what drawing its figures raises: the cell fails on that worker.
+        """
+        value = self._values.pop(worker, None)
+        try:
+            self._draw(self._sinks[worker], value)
+        finally:
+            forget_warnings()
+            self._sinks[worker].finish()
+
+    def _draw(self, sink: Sink, value: Any) -> None:
+        """Leave the worker's figures to the page, but for one that is the cell's value and is shown as that.
+
+        Those of a cell that was interrupted are not drawn: that would take the time in which it must end.
+        """
+        figures = [figure for figure in take_new_figures() if figure is not value]
+        error = sys.exception()
+        if figures and sink.is_shown and not isinstance(error, KeyboardInterrupt):
+            try:
+                sink.pictures([draw(self._shell, figure) for figure in figures])
+            except Exception as failure:
+                if error is None:
+                    raise
+                error.add_note(f"its figures could not be drawn: {type(failure).__name__}: {failure}")
 
     def abandoned(self, worker: int) -> None:
         """`worker` is stuck and was replaced; what its old thread still writes is dropped."""
@@ -110,12 +140,24 @@ class NotebookScope:
         return {worker: sink.text for worker, sink in self._sinks.items()}
 
 
+def shown_workers(
+    mode: str, workers: Sequence[int], show: Iterable[int] | None = None
+) -> tuple[int, ...] | None:
+    """Whose lines, displays and values are shown; None: everybody's. Errors are everybody's in any case.
+
+    ``worker0`` is ``--show`` of the first worker that runs the cell; a `show` that is given goes before it.
+    """
+    if show is not None:
+        return tuple(show)
+    return (min(workers),) if mode == "worker0" else None
+
+
 def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any) -> Page:
-    shown = workers if show is None else tuple(show)
+    shown = shown_workers(mode, workers, show)
+    if shown is None:
+        shown = () if mode == "none" else workers
     if mode in ARRANGEMENTS:
-        return KeptPage(workers, shown, ARRANGEMENTS[mode])
-    if mode == "worker0":
-        shown = tuple(worker for worker in shown if worker == min(workers))
+        return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher)
     return Page(workers, () if mode == "none" else shown, publisher)
 
 

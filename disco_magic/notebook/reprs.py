@@ -48,18 +48,18 @@ def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:
     """The table of all registers; cells that differ from the others are marked, not by colour alone."""
-    caption = f"<caption>{escape(_caption(snapshot))}</caption>"
+    title = f"<caption>{escape(caption(snapshot))}</caption>"
     totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'
-    return _table_html(caption, list(snapshot.rows), foot, snapshot.num_workers)
+    return _table_html(title, list(snapshot.rows), foot, snapshot.num_workers)
 
 
-def _table_html(caption: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:
+def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
     heads = "".join(f'<th scope="col">worker {worker}</th>' for worker in range(count))
     body = "".join(map(_row_html, rows))
     return (
-        f'{_STYLE}<table class="disco-registers">{caption}<thead><tr><th scope="col">register</th>{heads}'
+        f'{_STYLE}<table class="disco-registers">{title}<thead><tr><th scope="col">register</th>{heads}'
         f"</tr></thead><tbody>{body}</tbody>{foot}</table>"
     )
 
@@ -78,7 +78,7 @@ def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
         return f'{opening}{mark}<span class="dim">{_ABSENT}</span></td>'
     where = escape(_where(info))
     dim = f'<span class="dim">{where}</span>' if where else ""
-    lines = [escape(info.kind), dim, escape(_content(info))]
+    lines = [escape(info.kind), dim, escape(content(info))]
     return f"{opening}{mark}{'<br>'.join(line for line in lines if line)}</td>"
 
 
@@ -89,7 +89,7 @@ def snapshot_text(snapshot: SessionSnapshot) -> str:
     """The same table in text."""
     totals = ", ".join(f"[{worker}] {human_bytes(total)}" for worker, total in enumerate(snapshot.nbytes))
     table = _table_text(list(snapshot.rows), snapshot.num_workers)
-    return "\n".join(part for part in (_caption(snapshot), table, f"total {totals}") if part)
+    return "\n".join(part for part in (caption(snapshot), table, f"total {totals}") if part)
 
 
 def _table_text(rows: list[Row], num_workers: int) -> str:
@@ -99,7 +99,7 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
     for row in rows:
         if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            lines.append(f"  {row.name:<{width}}  {everybody} {_line(_together(row))}")
+            lines.append(f"  {row.name:<{width}}  {everybody} {_line(together(row))}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
         for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
@@ -108,7 +108,7 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
     return "\n".join(lines)
 
 
-def _together(row: Row) -> RegisterInfo | None:
+def together(row: Row) -> RegisterInfo | None:
     """The cell that tells of all, with the devices of all: ``cuda:[0-3]``."""
     first = row.cells[0]
     names = sorted({cell.device or "" for cell in row.cells if cell is not None})
@@ -123,13 +123,14 @@ def _together(row: Row) -> RegisterInfo | None:
 def _line(info: RegisterInfo | None) -> str:
     if info is None:
         return _ABSENT
-    return " \u00b7 ".join(part for part in (info.kind, _where(info), _content(info)) if part)
+    return " \u00b7 ".join(part for part in (info.kind, _where(info), content(info)) if part)
 
 
 # --- parts of both ---------------------------------------------------------------------------------
 
 
-def _caption(snapshot: SessionSnapshot) -> str:
+def caption(snapshot: SessionSnapshot) -> str:
+    """How many registers, and how many of them differ."""
     count = len(snapshot.rows)
     differing = sum(row.differs for row in snapshot.rows)
     text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
@@ -145,7 +146,7 @@ def _where(info: RegisterInfo) -> str:
     return " \u00b7 ".join(part for part in parts if part)
 
 
-def _content(info: RegisterInfo) -> str:
+def content(info: RegisterInfo) -> str:
     """Statistics of an array (on a sample where it is large), else the value or what it is."""
     if info.text and info.shape in ((), (1,)):
         return info.text

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # Colours and movements of the bars' own: they have their full effect when the bar has become a line.
 _CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
-# What JupyterLab and nbconvert show for the ANSI colours of the lines' prefixes.
-_HTML_COLOURS: Final = {32: "#00a250", 33: "#ddb62b", 34: "#208ffb", 35: "#d160c4", 36: "#60c6c8"}
 _BOX: Final = (
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
     "line-height:var(--jp-code-line-height,1.3);white-space:pre;margin:0;"
@@ -103,11 +101,9 @@ class NotebookScreen:
         width = _label_width(rows)
         lines = []
         for row in rows:
-            label = ranges(row.workers)
-            colour = f"color:{_HTML_COLOURS[self._outlet.colour(row.workers)]}" if self._outlet.rich else ""
-            gap = " " * (width - len(label) + 1)
+            gap = " " * (width - len(ranges(row.workers)) + 1)
             lines.append(
-                f'<div style="{_DIM if row.status else _LINE}"><span style="{colour}">{label}</span>{gap}'
+                f'<div style="{_DIM if row.status else _LINE}">{self._outlet.label_html(row.workers)}{gap}'
                 f"{escape(_clean(row.text)[:_LONGEST])}</div>"
             )
         return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'

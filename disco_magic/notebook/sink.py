@@ -11,6 +11,8 @@ from disco_magic.notebook.unfinished import Unfinished
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from disco_magic.notebook.arrange import Item
+    from disco_magic.notebook.homes import Home
     from disco_magic.notebook.page import Page
 
 LINE_LIMIT: Final = 1 << 16
@@ -26,10 +28,14 @@ class Sink:
     Threads: written by the worker's thread and by threads that user code started in the worker's context;
     every method takes the page's lock, which is an RLock because a ``__del__`` that prints may run while the
     same thread holds it.
+
+    Attributes:
+        home: where the worker keeps what outlives the cell; `homes` finds it.
     """
 
     def __init__(self, worker: int, page: Page) -> None:
         self.worker = worker
+        self.home: Home | None = None
         self._page = page
         self._transcript = Transcript()
         self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
@@ -121,6 +127,22 @@ class Sink:
                 self._finish_lines()
                 self._page.display(self.worker, publish, data, kwargs)
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the thread that writes to it was given up."""
+        return self._closed
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody would see what the worker draws."""
+        return not self._closed and self._page.shows(self.worker)
+
+    def pictures(self, pictures: Sequence[Item]) -> None:
+        """What the worker leaves to be shown when the cell has ended on all of them."""
+        with self._page.lock:
+            if not self._closed:
+                self._page.pictures(self.worker, pictures)
+
     def clear(self, clear: Callable[..., Any], *, wait: bool) -> None:
         """A `clear_output` call of the worker; what that means for the others is the page's matter."""
         with self._page.lock:
@@ -140,6 +162,8 @@ class Sink:
         with self._page.lock:
             self.finish()
             self._closed = True
+            if self.home is not None:
+                self.home.is_lost = True
 
     def _finish_lines(self) -> None:
         for channel, pending in self._pending.items():

@@ -69,6 +69,12 @@ class Calls(Failures):
             UsageMistake: unknown function, an argument that cannot be copied, a DRef of another session.
                 Nothing was sent.
             WorkerLost: a worker that was behind is gone.
+
+        Example:
+            >>> x = session.scatter(np.arange(8.0).reshape(4, 2))
+            >>> y = session.call_packed(np.multiply, x, 10)
+            >>> y.get(3)
+            array([60., 70.])
         """
         life = self.life
         if isinstance(function, DRef) and function.life is life:

@@ -135,6 +135,12 @@ class ThreadedSession(Session):
         UsageMistake: the numbers are impossible; nothing was started.
         PlaneUnavailable, MissingDependency: it needs GPUs, or NCCL, that are not there.
         LaunchError: the workers could not be started.
+
+    Example:
+        >>> with disco.ThreadedSession(4, num_groups=2) as pairs:
+        ...     print(pairs.run("worker.group, int(allreduce(worker_id))"))
+        [0-1] (0, 1)
+        [2-3] (1, 5)
     """
 
     def __init__(

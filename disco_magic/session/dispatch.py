@@ -171,6 +171,13 @@ class Dispatch(Arguments):
             SessionClosed: the session was shut down.
 
         Cost: no message; tens of microseconds per worker, which notices nothing.
+
+        Example:
+            >>> with disco.ThreadedSession(2) as fresh:
+            ...     print(fresh.doctor())
+            all workers are idle
+              worker  doing  where  for  behind
+              [0-1]   idle                    0
         """
         if self.closed:
             self._refuse()

@@ -43,6 +43,14 @@ class DRef:
         session: the session it belongs to.
         register: the register's id, the same on all workers.
         life: what the session's life is known by; another one after each restart.
+
+    Example:
+        >>> ref = session.call_packed(lambda: disco.worker().id ** 2)
+        >>> ref.get(3), ref.get_all()
+        (9, [0, 1, 4, 9])
+        >>> ref.set(0, 100)
+        >>> session.call_packed(lambda x: x + 1, ref).get_all()
+        [101, 2, 5, 10]
     """
 
     __slots__ = ("__weakref__", "life", "register", "session")

@@ -95,6 +95,34 @@ class Looks(Dispatch):
         first, second = (self.check_workers((worker,))[0] for worker in pair)
         return self._examined(register, function, arguments, [(first, second)])[0]
 
+    def examine_names(
+        self, function: Callable[..., Any], *arguments: Any, workers: Sequence[int] | None = None
+    ) -> list[Any]:
+        """``function(bound, behind, *arguments)`` on each worker: what its cells have bound, and see besides.
+
+        Tab completion and Shift-Tab are made of it. Waits for no worker and sends nothing; `function` has to
+        be as careful as one of `examine`, and returns plain data.
+
+        Args:
+            function: gets two dictionaries from names to the worker's own values, which are its to change and
+                are emptied when it has returned: the names of the worker's namespace, and those behind it:
+                `np`, `worker`, the collectives, Python's own.
+            *arguments: handed over as they are.
+            workers: ids; None: all.
+
+        Returns:
+            What it returned, in the order of the ids.
+
+        Raises:
+            UsageMistake: no such worker.
+            SessionClosed: the session was shut down.
+            Exception: what `function` raised, of the first worker on which it did.
+        """
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        if self.closed:
+            self._refuse()
+        return self._launcher.examine_names(function, arguments, chosen)
+
     def _examined(
         self,
         register: str | DRef,

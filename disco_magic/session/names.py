@@ -43,6 +43,15 @@ class NamedRegisters(Calls):
 
         Raises:
             UnknownName: no worker has it.
+
+        Example:
+            >>> session.put("step", 7)
+            >>> session["step"].get_all()
+            [7, 7, 7, 7]
+            >>> session["stop"]
+            Traceback (most recent call last):
+            ...
+            disco_magic.errors.UnknownName: register 'stop' is not defined on any worker; did you mean 'step'?
         """
         if self.closed:
             self._refuse()

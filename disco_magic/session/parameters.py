@@ -55,6 +55,8 @@ class Parameters(Calls):
     ) -> LoadedParameters[DRef]:
         """Load tensors of safetensors files, each worker its own part; waits for all of them.
 
+        Of a load that raises nothing stays on the workers.
+
         Args:
             path: a file, a ``*.index.json`` with its parts beside it, or the folder of either.
             plan: patterns of names (``"*.weight"``, as in `fnmatch`; ``*`` also spans dots) to
@@ -79,7 +81,6 @@ class Parameters(Calls):
             WorkerError: a worker could not read its part, or something failed before this.
             SyncTimeout: `timeout` ran out.
             KeyboardInterrupt: Ctrl-C or the stop button.
-            Of a load that raises nothing stays on the workers.
 
         Cost: every worker reads its parts from a map of the file, at memory speed once the file is cached,
         and holds nothing else. 0.1 ms per tensor besides.

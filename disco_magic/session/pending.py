@@ -47,6 +47,8 @@ class PendingCell:
     Attributes:
         seq: sequence number of its command.
         workers: ids of the workers it was sent to.
+        label: ``Cell In[7]``.
+        session: whose workers.
     """
 
     def __init__(
@@ -62,9 +64,9 @@ class PendingCell:
     ) -> None:
         self.seq = seq
         self.workers = workers
-        self._session = session
+        self.label = cell.label
+        self.session = session
         self._life = session.life  # made in the turn that sends it
-        self._cell = cell
         self._inbox = inbox
         self._values: DRef | None = values
         self._scope = scope
@@ -83,11 +85,25 @@ class PendingCell:
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
-        return f"<{self._cell.label} on workers {ranges(self.workers)}: {state}>"
+        return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
         return self._outcome is not None or self._take()
+
+    @property
+    def outcome(self) -> CellResult | BaseException | None:
+        """What `wait` gives or raises; None before the cell has ended, as far as `done` or `wait` saw."""
+        return self._outcome
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its session was shut down or restarted since the cell was sent."""
+        return self.session.closed or self.session.life is not self._life
+
+    def stop_soon(self) -> None:
+        """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""
+        self._inbox.put(INTERRUPT)
 
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
@@ -100,7 +116,7 @@ class PendingCell:
         """
         if self.done():
             return
-        self._session.check_present()
+        self.session.check_present()
         with sigint_into(self._inbox):
             self._stop()
             struck = self.sigint_came() or self._struck
@@ -111,28 +127,32 @@ class PendingCell:
             raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(
-        self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
+        self,
+        timeout: float | Limit | None = None,
+        *,
+        on_look: Callable[[], None] | None = None,
+        stop: bool = True,
     ) -> CellResult:
-        """Wait for the cell.
+        """Wait for the cell. What this raises has the attribute `result`, a `CellResult` of what there is.
 
         Args:
             timeout: seconds; a cell that takes longer is stopped. None: the session's `timeout`.
+            stop: False lets a cell that takes longer go on; it can be waited for again.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
                 must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
-            SyncTimeout: `timeout` ran out; the cell was stopped.
+            SyncTimeout: `timeout` ran out; the cell was stopped, if it was to be.
             KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers.
-            Each has the attribute `result`, a `CellResult` of what there is.
         """
         if self._outcome is None:
-            refuse_in_worker(self._session.id, "wait")
+            refuse_in_worker(self.session.id, "wait")
             if not self.done():
-                self._session.check_present()
-            limit = self._session.patience(timeout)
+                self.session.check_present()
+            limit = self.session.patience(timeout)
             with sigint_into(self._inbox):
-                self._wait(limit, on_look)
+                self._wait(limit, on_look, stop=stop)
         outcome = self._outcome
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
@@ -141,17 +161,18 @@ class PendingCell:
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
-    def _wait(self, limit: Limit, on_look: Callable[[], None] | None) -> None:
+    def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
         while not self._ended:
             try:
                 item = take(self._inbox, limit.left(), on_look)
             except Empty:
-                error = self._session.too_late(f"{self._cell.label} took longer than {limit} and was stopped")
+                if not stop:
+                    late = f"{self.label} takes longer than {limit} and goes on"
+                    raise self.session.too_late(late) from None
+                error = self.session.too_late(f"{self.label} took longer than {limit} and was stopped")
                 self._stop()
                 if not self._ended:
-                    error = self._session.too_late(
-                        f"{self._cell.label} took longer than {limit} and does not end"
-                    )
+                    error = self.session.too_late(f"{self.label} took longer than {limit} and does not end")
                 self._fail(error)
                 return
             if item is INTERRUPT:
@@ -164,7 +185,7 @@ class PendingCell:
         if self._struck or self.sigint_came():
             # Another thread that waits for the cell took it; or it went to the whole process group and ended
             # a child process first, and with that the cell.
-            self._fail(KeyboardInterrupt(f"{self._cell.label} was interrupted as it ended"))
+            self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
 
     def sigint_came(self) -> bool:
         """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
@@ -181,12 +202,12 @@ class PendingCell:
         """Interrupt, replace what is stuck, wait until every worker has ended the cell or is given up."""
         self._sigints = 1
         for pause in PAUSES_S:
-            self._session.interrupt_through(self.seq, self.workers, self._life)
+            self.session.interrupt_through(self.seq, self.workers, self._life)
             self._listen(time.monotonic() + pause)
             if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
         if not self._ended:
-            self._replaced = self._session.replace_stuck(self.workers, self._life)
+            self._replaced = self.session.replace_stuck(self.workers, self._life)
         self._sigints = 0
         # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
         for _ in range(_LOOKS_TO_GIVE_UP):
@@ -239,7 +260,7 @@ class PendingCell:
 
     def _judge(self) -> None:
         result = self._result()
-        failures = self._session.take_failures(result.errors.values())
+        failures = self.session.take_failures(result.errors.values())
         if not failures:
             self._outcome = result
             return
@@ -250,7 +271,7 @@ class PendingCell:
     def _result(self) -> CellResult:
         ended = cast("Expectation", self._ended)
         replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
-        result = CellResult(self._cell.label, replies, self._values)
+        result = CellResult(self.label, replies, self._values)
         self._values = None
         if self._scope is not None:
             result.stdout.update(self._scope.stdout)
@@ -264,8 +285,8 @@ class PendingCell:
 
     def _stopped_sentence(self) -> str:
         if not self._ended:
-            return f"{self._cell.label} was stopped and does not end; {self._session.doctor()}"
-        text = f"{self._cell.label} was stopped on workers {ranges(self.workers)}; "
+            return f"{self.label} was stopped and does not end; {self.session.doctor()}"
+        text = f"{self.label} was stopped on workers {ranges(self.workers)}; "
         text += "registers may differ between them"
         if self._replaced:
             text += (

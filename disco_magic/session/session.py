@@ -118,6 +118,10 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         Raises:
             SyntaxError: nothing was sent.
             CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+
+        Example:
+            >>> session.run("x = np.arange(3) + worker_id; int(x.sum())").values
+            [3, 6, 9, 12]
         """
         refuse_in_worker(self.id, "run")
         limit = self.patience(timeout)

@@ -231,6 +231,11 @@ class ArrayVerbs(Calls):
         `op` is one of ``sum prod min max avg``; precision: `WorkerContext.allreduce`. `dst` has shape `s` and
         the result's dtype, and may be `src`. Raises UsageMistake for another `op`; nothing was sent.
         Cost: each element of every worker's array is read once, each of the result written once per worker.
+
+        Example:
+            >>> x = session.scatter(np.arange(8).reshape(4, 2))
+            >>> session.allreduce(x, op="max").get(0)
+            array([6, 7])
         """
         op = check_op("allreduce", op)
         self.check_destination(dst)

@@ -186,6 +186,12 @@ class ScriptedLauncher:
         """Workers that are not there hold nothing."""
         return [None for _ in circles]
 
+    def examine_names(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
+    ) -> list[Any]:
+        """Cells of workers that are not there see no names."""
+        return [function({}, {}, *arguments) for _ in workers]
+
     def positions(self) -> list[Position]:
         """Every worker executes what `places` says."""
         return [Position(worker, "executing", command) for worker, command in enumerate(self.places)]

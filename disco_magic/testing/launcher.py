@@ -175,6 +175,35 @@ def values_are_examined_where_they_are(crew: Crew) -> None:
         gate.open()
 
 
+def names_are_examined_where_they_are(crew: Crew) -> None:
+    """Also while every worker sits in a call: each one's own names, and what cells see behind them."""
+    crew.run("x = 2.0 + worker_id\n_y = 1\nglobals()[5] = 'no name'")
+    gate = Gate()
+    crew.send(lambda seq: Call(seq, 2, gate, ()))
+    try:
+        gate.arrived(crew.size)
+        examine = crew.launcher.examine_names
+        found = examine(_value_and_rank, ("x",), range(crew.size))
+        expect(found == [(2.0 + w, w) for w in range(crew.size)], f"x and the worker's id, got {found}")
+        (names,) = examine(_names, (), [crew.size - 1])
+        expect({"x", "_y"} <= names[0] and "worker" in names[1], f"the names of the last worker, got {names}")
+        expect("worker" not in names[0], "what lies behind the names was handed over as bound")
+        expect(all(type(name) is str for each in names for name in each), f"names are text, got {names}")
+    finally:
+        gate.open()
+    expect(crew.run("x")[0].failure is None, "a function emptied the worker's own names")
+
+
+def _value_and_rank(bound: dict[str, Any], behind: dict[str, Any], name: str) -> tuple[Any, int]:
+    found = bound[name], behind["worker_id"]
+    bound.clear()
+    return found
+
+
+def _names(bound: dict[str, Any], behind: dict[str, Any]) -> tuple[set[str], set[str]]:
+    return set(bound), set(behind)
+
+
 def stopping_twice_is_no_error(crew: Crew) -> None:
     """The second stop finds nothing to do; also while an endless loop runs."""
     endless = compile_cell("n = 0\nwhile True:\n    n += 1\n")
@@ -193,6 +222,7 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
     positions_say_what_every_worker_does,
     records_say_what_every_worker_did,
     values_are_examined_where_they_are,
+    names_are_examined_where_they_are,
     stopping_twice_is_no_error,
 )
 

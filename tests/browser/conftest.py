@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from disco_magic.notebook import kernelspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -75,6 +77,7 @@ def _environment(folder: Path) -> dict[str, str]:
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     names += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
     places = {name: str(folder / name.lower()) for name in names}
+    places["JUPYTER_PATH"] = str(folder / "prefix" / "share" / "jupyter")
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     return {**os.environ, **places, "PYTHONPATH": path}
 
@@ -91,6 +94,7 @@ def _write_settings(folder: Path, theme: str) -> None:
 def lab_server(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
     """JupyterLab over the notebooks in `folder/notebooks`; gives its address."""
     (folder / "notebooks").mkdir(parents=True)
+    kernelspec.install(prefix=str(folder / "prefix"))
     _write_settings(folder, theme)
     address = f"http://127.0.0.1:{_free_port()}"
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={address.rpartition(':')[2]}"]

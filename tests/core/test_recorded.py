@@ -43,8 +43,14 @@ def test_a_collective_that_goes_on_waits_until_now(waiting_s, expected):
 
 
 def test_everything_else_that_is_kept_is_one_span():
-    done = ("error", 1.0, 2.0, "ValueError: boom", "in Cell 1")
-    assert spans_of(1, done, place) == [Span(1, "error", "ValueError: boom", 1.0, 2.0, "", "in Cell 1")]
+    done = ("error", 1.0, 2.0, "ValueError: boom", "in Cell 1", 7, None)
+    assert spans_of(1, done, place) == [
+        Span(1, "error", "ValueError: boom", 1.0, 2.0, "", "in Cell 1", seq=7)
+    ]
+    cell = ("cell", 1.0, 4.0, "Cell 1", "command 7", 7, 2.0)
+    assert spans_of(1, cell, place) == [
+        Span(1, "cell", "Cell 1", 1.0, 4.0, "", "command 7", seq=7, waited_s=2.0)
+    ]
     assert (start_of(done), end_of(done)) == (("error", 1.0), 2.0)
     parted = (*ALONE, 5.0, 0.0, "")
     assert (start_of(parted), end_of(parted)) == (("collective", 2.0), 5.0)

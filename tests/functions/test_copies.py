@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 
@@ -11,6 +12,7 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of, is_shared
 from tests.functions.conftest import without_address
+from tests.notebook.tables import stand_in
 
 
 class Point:
@@ -104,3 +106,49 @@ def test_what_cannot_be_copied_is_refused_by_its_type(value):
 def test_a_refusal_of_our_own_is_passed_on_as_it_is():
     with pytest.raises(UsageMistake, match=r"^do it otherwise$"):
         copy_of([Refusing()])
+
+
+@pytest.fixture(params=["as much as is needed", "itself"])
+def pandas(request, monkeypatch):
+    """pandas, where it is installed, and what stands in for it."""
+    if request.param == "itself":
+        return pytest.importorskip("pandas")
+    monkeypatch.setitem(sys.modules, "pandas", stand_in)
+    return stand_in
+
+
+def test_a_table_is_copied_with_the_objects_in_its_cells(pandas):
+    # pandas copies a table and not what is in its cells: a list would be one and the same everywhere.
+    inner = [1]
+    table = pandas.DataFrame({"a": [inner, [2]], "b": [3, 4]})
+    for copied in (copy_of(table), copy_of({"t": [table]})["t"][0]):
+        assert copied.equals(table)
+        assert copied["a"].iloc[0] is not inner
+    assert copy_of(pandas.Series([inner])).iloc[0] is not inner
+
+
+def test_an_object_that_is_in_several_places_stays_one(pandas):
+    inner = [1]
+    copied = copy_of({"t": pandas.DataFrame({"a": [inner, inner]}), "inner": inner})
+    cells = copied["t"]["a"]
+    assert cells.iloc[0] is cells.iloc[1] is copied["inner"] is not inner
+
+
+def test_a_table_in_a_cell_of_a_table_is_copied_too(pandas):
+    inner = [1]
+    outer = pandas.Series([pandas.Series([inner]), [2]])
+    assert copy_of(outer).iloc[0].iloc[0] is not inner
+
+
+def test_a_table_of_numbers_and_text_is_copied_as_pandas_copies_it(pandas, monkeypatch):
+    def refuse(self, state):
+        raise AssertionError("this costs microseconds per cell")
+
+    monkeypatch.setattr(pandas.DataFrame, "__setstate__", refuse)
+    table = pandas.DataFrame({"a": [1, 2], "b": [3, 4]})
+    assert copy_of(table).equals(table)
+
+
+def test_a_table_that_cannot_be_copied_is_refused_by_its_type(pandas):
+    with pytest.raises(UsageMistake, match="a value of type Series cannot be copied"):
+        copy_of(pandas.Series([[threading.Lock()]]))

@@ -1,17 +1,13 @@
-"""A real IPython shell in this process, and a real kernel in another."""
+"""A real IPython shell in this process, and a real kernel in another; pages and sinks of their own."""
 
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 import time
-import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -19,130 +15,7 @@ from disco_magic.notebook.arrange import ARRANGEMENTS
 from disco_magic.notebook.footer import Footer
 from disco_magic.notebook.page import KeptPage, Page
 from disco_magic.notebook.sink import Sink
-
-ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30
-
-
-@dataclass
-class Ran:
-    """What one cell gave."""
-
-    status: str
-    error: dict
-    messages: list[dict] = field(default_factory=list)
-    late: list[dict] = field(default_factory=list)
-
-    def text(self, name="stdout"):
-        return "".join(m["content"]["text"] for m in self.messages if _is_stream(m, name))
-
-    @property
-    def lines(self):
-        return self.text().splitlines()
-
-    @property
-    def value(self):
-        found = [
-            m["content"]["data"]["text/plain"] for m in self.messages if m["msg_type"] == "execute_result"
-        ]
-        return found[-1] if found else None
-
-    @property
-    def displays(self):
-        return [m["content"] for m in self.messages if m["msg_type"] == "display_data"]
-
-    @property
-    def traceback(self):
-        return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(self.error.get("traceback", [])))
-
-
-def _is_stream(message, name):
-    return message["msg_type"] == "stream" and message["content"]["name"] == name
-
-
-class Kernel:
-    """A kernel and its client; every message is kept with the cell it says it belongs to."""
-
-    def __init__(self):
-        from jupyter_client.manager import start_new_kernel
-
-        env = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "NO_COLOR": "1",
-            "PYTHONWARNINGS": "ignore",
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        }
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # jupyter_client warns about its own defaults
-            self.manager, self.client = start_new_kernel(kernel_name="python3", env=env)
-
-    def send(self, code):
-        return self.client.execute(code)
-
-    def until(self, condition):
-        """Messages up to the first that fulfils `condition`."""
-        messages = []
-        while True:
-            messages.append(self.client.get_iopub_msg(timeout=PATIENCE_S))
-            if condition(messages[-1]):
-                return messages
-
-    def until_text(self, cell, text, times=1):
-        """Messages up to the moment when the cell's output contains `text` so many times."""
-        seen = ""
-
-        def enough(message):
-            nonlocal seen
-            if message["msg_type"] == "stream" and _parent(message) == cell:
-                seen += message["content"]["text"]
-            return seen.count(text) >= times
-
-        return self.until(enough)
-
-    def finish(self, cell, before=()):
-        """Wait for a cell that was sent."""
-        messages = list(before) + self.until(
-            lambda m: (
-                m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and _parent(m) == cell
-            )
-        )
-        reply = self._reply(cell)
-        mine = [m for m in messages if _parent(m) == cell]
-        late = [m for m in messages if _parent(m) != cell and m["msg_type"] != "status"]
-        error = reply["content"] if reply["content"]["status"] == "error" else {}
-        return Ran(reply["content"]["status"], error, mine, late)
-
-    def _reply(self, cell):
-        while True:
-            reply = self.client.get_shell_msg(timeout=PATIENCE_S)
-            if _parent(reply) == cell:
-                return reply
-
-    def run(self, code):
-        return self.finish(self.send(code))
-
-    def ok(self, code):
-        ran = self.run(code)
-        assert ran.status == "ok", ran.traceback or ran.error
-        return ran
-
-    def interrupt(self):
-        self.manager.interrupt_kernel()
-
-    def answer(self, reply):
-        """Answer one input request."""
-        self.client.get_stdin_msg(timeout=PATIENCE_S)
-        self.client.input(reply)
-
-    def close(self):
-        self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
-        self.manager.cleanup_resources()
-
-
-def _parent(message):
-    return message["parent_header"].get("msg_id")
+from tests.kernels import Kernel
 
 
 @pytest.fixture(scope="module")

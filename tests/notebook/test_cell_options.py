@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
-from disco_magic.errors import CellError, UsageMistake
+from disco_magic.errors import CellError, SyncTimeout, UsageMistake
 from disco_magic.session.current import session
 
 
@@ -20,6 +19,11 @@ def names(shell):
     [
         "--timeout 0",
         "--timeout soon",
+        "--timeout -1",
+        "--progress-after -2",
+        "--out class",
+        "--out {name}",
+        "--push _private",
         "--out a.b",
         "--push a,b-c",
         "--output loud",
@@ -43,6 +47,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("-a --time", "--time needs the end"),
         ("-w 0 -g 0", "both say who runs the cell"),
         ("--output live --group-outputs type", "both say how output is shown"),
+        ("--stream -e", "both say how output is shown"),
         ("-w 9", "there is no worker 9"),
         ("-g 9", "there is no group 9"),
         ("--show 9", "there is no worker 9"),
@@ -80,12 +85,6 @@ def test_out_binds_the_result(crew):
     assert crew.ip.user_ns["r"] is result
 
 
-def test_time_shows_a_figure_per_worker(crew):
-    crew.run("%%disco --time\npass")
-    assert crew.lines[-1].startswith("time [0] ")
-    assert crew.lines[-1].count("[") == crew.n
-
-
 def test_a_handle_waits_says_whether_it_is_done_and_cancels(four):
     four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
     handle = four.run(
@@ -108,6 +107,40 @@ def test_a_cancelled_handle_raises_and_the_workers_go_on(four):
         handle.wait()
     four.run("%%disco\nworker_id // 4")
     assert four.lines[-1] == "[0-3] 0"
+
+
+def test_a_configured_timeout_stops_cells(four):
+    four.run("%config DiscoMagics.timeout = 0.05")
+    four.fail("%%disco\nwhile True:\n    i = 1\n    i += 1", SyncTimeout)
+    four.run("%config DiscoMagics.timeout = None")
+    four.run("%%disco\nworker_id")
+
+
+@pytest.mark.parametrize(
+    ("configured", "line", "expected"),
+    [
+        (None, "", None),
+        (30.0, "", 30.0),
+        (30.0, "--timeout 5", 5.0),
+        (30.0, "--timeout none", float("inf")),
+        (None, "--timeout 5", 5.0),
+    ],
+)
+def test_the_timeout_of_a_cell_comes_before_the_configured_one(four, monkeypatch, configured, line, expected):
+    asked = []
+    patience = type(session()).patience
+    monkeypatch.setattr(type(session()), "patience", lambda me, s: patience(me, asked.append(s) or s))
+    four.run(f"%config DiscoMagics.timeout = {configured}")
+    four.run(f"%%disco {line}\npass")
+    assert asked[0] == expected
+
+
+def test_braces_and_dollars_are_what_they_are_in_a_cell_and_on_its_line(four):
+    four.ip.user_ns.update(x="replaced", name="replaced")
+    four.run("%%disco -w 0\nprint('{x}', '$x', '${x}', '{{x}}')")
+    assert four.lines == ["[0] {x} $x ${x} {{x}}"]
+    four.fail("%%disco -o {name}\npass", UsageError)
+    assert "'{name}' is not a variable name" in four.err
 
 
 def test_output_modes_say_who_is_heard(four):
@@ -165,56 +198,3 @@ def test_shell_output_can_be_assigned_with_the_worker_s_values(four):
     assert "offers !commands only" in str(four.fail("%%disco\nget_ipython().kernel", CellError))
     four.run("%%disco\nx = 1\nget_ipython().user_ns['x'], repr(get_ipython())[:16]")
     assert four.lines[-1] == "[0-3] (1, '<get_ipython() o')"
-
-
-def test_completion_offers_subcommands_options_and_names(four):
-    def complete(line):
-        with provisionalcompleter():
-            return [found.text for found in four.ip.Completer.completions(line, len(line))]
-
-    four.ip.user_ns["weights"] = 1
-    four.run("%%disco\nwinners = 1")
-    assert complete("%disco sta") == ["start", "status"]
-    assert complete("%disco put wei") == ["weights"]
-    assert complete("%disco get w") == ["winners"]
-    assert complete("%disco scatter --a") == ["--axis"]
-    assert complete("%disco nothing w") != ["winners"]
-    assert "winners" not in complete("w")
-
-
-@pytest.fixture
-def complete(shell):
-    """Texts that are offered at the end of a cell."""
-
-    def offered(cell):
-        with provisionalcompleter():
-            return [found.text for found in shell.ip.Completer.completions(cell, len(cell))]
-
-    return offered
-
-
-def test_names_of_the_workers_complete_in_their_cells(complete, four):
-    four.run("%%disco\nwinners = 1")
-    assert "winners" in complete("%%disco -w 0\nx = 1\nf(2-win")
-    assert "winners" in complete("%%time\n%%disco\nwin")
-    assert {"worker", "worker_id"} <= set(complete("%%disco\nwork"))
-    assert {"allreduce", "allgather"} <= set(complete("%%disco\nall"))
-    assert "num_workers" in complete("%%disco\nprint(num")
-    assert {"np", "xp"} <= {*complete("%%disco\nn"), *complete("%%disco\nx")}
-
-
-def test_names_of_the_workers_are_offered_neither_elsewhere_nor_as_attributes(complete, four):
-    four.run("%%disco\nwinners = 1")
-    for cell in ("win", "x = 1\nwin", "%%time\nwin", "%%disco win", "%%disco\nx.win"):
-        assert "winners" not in complete(cell)
-
-
-def test_verbs_complete_before_there_is_a_session_and_start_none(complete, shell):
-    assert "allreduce" in complete("%%disco\nallr")
-    shell.run("%disco status")
-    assert "no session is running" in shell.out
-
-
-def test_the_notebook_s_own_names_complete_in_cells_too(complete, four):
-    four.ip.user_ns["weights"] = 1
-    assert {"weights", "len"} <= {*complete("%%disco\nwei"), *complete("%%disco\nle")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
@@ -111,81 +110,6 @@ def test_status_without_a_session_says_so(crew):
     assert "no session is running" in crew.out
 
 
-def test_put_goes_to_worker_0_and_broadcast_to_all(four):
-    four.ip.user_ns["a"] = np.arange(3)
-    four.run("%disco put a")
-    four.run("%%disco\na is None")
-    assert four.lines[-2:] == ["[0] False", "[1-3] True"]
-    four.run("%disco broadcast a")
-    four.run("%%disco\na[0] += worker_id\na.tolist()")
-    assert four.lines[-4:] == [f"[{w}] [{w}, 1, 2]" for w in range(4)]
-    assert four.ip.user_ns["a"].tolist() == [0, 1, 2]
-
-
-def test_any_object_that_can_be_copied_can_be_put(crew):
-    crew.ip.user_ns["config"] = {"lr": 0.1}
-    crew.run("%disco broadcast config")
-    crew.run("%%disco\nconfig['lr']")
-    assert crew.lines[-1].endswith("] 0.1")
-
-
-def test_get_gives_a_copy_of_worker_0_s_value(crew):
-    crew.run("%%disco\nx = np.full(2, worker_id)\ny = 'text'")
-    crew.run("%disco get x y")
-    crew.ip.user_ns["x"][:] = 9
-    crew.run("%%disco -w 0\nx.tolist()")
-    assert crew.lines[-1] == "[0] [0, 0]"
-    assert crew.ip.user_ns["y"] == "text"
-
-
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_scatter_gives_worker_i_its_part_and_gather_joins_them(crew, axis):
-    crew.ip.user_ns["a"] = whole = np.arange(36).reshape(6, 6)
-    crew.run(f"%disco scatter a --axis {axis}")
-    parts = crew.run("%%disco\na").values
-    assert all(
-        np.array_equal(part, expected)
-        for part, expected in zip(parts, np.split(whole, crew.n, axis), strict=True)
-    )
-    crew.run(f"del a\n%disco gather a --axis {axis}")
-    assert np.array_equal(crew.ip.user_ns["a"], whole)
-
-
-def test_gather_of_numbers_gives_one_element_per_worker(crew):
-    crew.run("%%disco\nn = worker_id")
-    crew.run("%disco gather n")
-    assert crew.ip.user_ns["n"].tolist() == list(range(crew.n))
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        (np.zeros((6, 2)), "axis 0 of 'a' has length 6, which 4 workers cannot share evenly"),
-        (np.float64(1), "has no axis 0"),
-        ({"a": 1}, "'a' is a dict, expected an array of numbers"),
-    ],
-)
-def test_what_cannot_be_split_evenly_is_refused_and_nothing_sent(four, value, reason):
-    four.ip.user_ns["a"] = value
-    assert reason in str(four.fail("%disco scatter a", UsageMistake))
-    assert names(four) == ()
-
-
-def test_gather_of_parts_that_do_not_fit_names_their_shapes(four):
-    four.run("%%disco\nx = np.zeros((1, 1 + worker_id // 2))\nd = {}")
-    assert "shapes are [0] (1, 1), [1] (1, 1), [2] (1, 2), [3] (1, 2)" in str(
-        four.fail("%disco gather x", UsageMistake)
-    )
-    assert "'d' is a dict on workers [0-3]" in str(four.fail("%disco gather d", UsageMistake))
-
-
-def test_undefined_variables_are_refused_with_near_misses_and_nothing_is_sent(four):
-    four.ip.user_ns["weights"] = 1
-    assert "did you mean 'weights'?" in str(four.fail("%disco put weights weigths", UsageMistake))
-    assert "define it first" in str(four.fail("%disco broadcast zzzzzz", UsageMistake))
-    assert names(four) == ()
-
-
 def test_undefined_registers_are_refused_with_near_misses(four):
     four.run("%%disco\nweights = 1")
     assert "did you mean 'weights'?" in str(four.fail("%disco get weigths", UnknownName))
@@ -264,7 +188,7 @@ def front(shell):
 
 def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
     numbers = {"workers": 2, "groups": 1, "ccl": "threads", "devices": "cpu"}
-    settings = {**numbers, "workers_for": lambda where, plane: 2}
+    settings = {**numbers, "workers_for": lambda where, plane: 2, "output": "live"}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
         COMMANDS["start"].run(front, Namespace(kind="boats", **numbers))
     with pytest.raises(UsageMistake, match="kind is 'carts', expected one of threads"):

@@ -97,22 +97,6 @@ def test_unloading_what_is_not_loaded_is_no_error(bare):
     assert "disco" not in bare.ip.magics_manager.magics["line"]
 
 
-def test_a_configuration_that_makes_no_sense_is_ignored_and_named(bare):
-    bare.ip.config.DiscoMagics.workers = "many"
-    bare.run("%load_ext disco_magic")
-    assert "configured values are ignored" in bare.err
-    bare.run("%disco status")
-    assert "makes one of 4 workers" in bare.out
-    assert [type(each).__name__ for each in bare.ip.configurables].count("DiscoMagics") == 1
-
-
-def test_a_configured_number_reaches_the_magics(bare):
-    bare.ip.config.DiscoMagics.workers = 3
-    bare.run("%load_ext disco_magic")
-    bare.run("%%disco\nnum_workers")
-    assert bare.lines[-1].endswith("[0-2] 3")
-
-
 def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets():
     program = (
         "import sys, threading\n"
@@ -134,7 +118,7 @@ class LightShell(Configurable):
 
     def __init__(self):
         super().__init__()
-        self.configurables = []
+        self.configurables, self.input_transformers_cleanup = [], []
         self.display_formatter = self.Completer = self.events = MagicMock()
 
     def register_magics(self, magics):

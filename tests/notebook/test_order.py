@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 # --- orders ----------------------------------------------------------------------------------------
@@ -52,8 +54,8 @@ def test_digits_make_a_difference_when_output_is_grouped(texts, kept):
 )
 def test_groupings_of_px_keep_their_meaning(texts, mode, expected, kept):
     shown = []
-    texts[0].write = lambda text: shown.append(text.split()[-1]) if "so" in text else None
-    texts[1].write = lambda text: shown.append(text.split()[-1])
+    for stream in texts:
+        stream.write = lambda text: shown.extend(re.findall(r"s[oe]\d", text))
     _, sinks = kept(texts, mode, 2)
     sinks[0].writer("stderr")("se0\n")
     for worker, sink in enumerate(sinks):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from disco_magic.notebook.bars import BARS
+from disco_magic.notebook.output import shown_workers
 from disco_magic.notebook.printing import worker_print
 from disco_magic.notebook.streams import current_sink
 from tests.clocks import Clock
@@ -88,6 +89,47 @@ def test_printing_while_a_line_is_being_printed_does_not_deadlock(texts, live):
     with page.lock:
         first.writer("stdout")("from a finalizer\n")
     assert texts[0].getvalue() == "[0] from a finalizer\n"
+
+
+# --- what is shown, and in how many pieces ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "show", "shown"),
+    [
+        ("live", None, None),
+        ("live", [2], (2,)),
+        ("worker0", None, (1,)),
+        ("worker0", [3], (3,)),
+        ("none", None, None),
+    ],
+)
+def test_worker0_is_the_first_that_runs_the_cell_and_a_filter_goes_before_it(mode, show, shown):
+    assert shown_workers(mode, (3, 1, 2), show) == shown
+
+
+def test_with_worker0_lines_of_the_first_worker_only_are_shown_and_errors_of_all(four):
+    error = four.fail("%%disco -w 1,2 --output worker0\nprint(worker_id)\n1 / 0")
+    assert [line for line in four.lines if line.startswith("[")] == [
+        "[1] 1",
+        "[1-2] ZeroDivisionError: division by zero",
+    ]
+    assert set(error.failures) == {1, 2}
+
+
+def test_what_is_kept_is_written_in_one_piece_until_the_other_channel_comes(texts, kept):
+    pieces = []
+    for name, stream in zip("oe", texts, strict=True):
+        stream.write = lambda text, name=name: pieces.append((name, text))
+    _, sinks = kept(texts, "ordered", 2)
+    for sink in sinks:
+        for channel in ("stdout", "stderr", "stdout"):
+            sink.writer(channel)("a\nb\n")
+    for sink in sinks:
+        sink.finish()
+    out, both = "[{0}] a\n[{0}] b\n", "[0] a\n[0] b\n[1] a\n[1] b\n"
+    ends = [("o", both), ("e", out.format(1)), ("o", out.format(1))]
+    assert pieces == [("o", out.format(0)), ("e", out.format(0)), *ends]
 
 
 # --- colours and unfinished lines ------------------------------------------------------------------

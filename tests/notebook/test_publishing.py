@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import io
 import sys
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
+
+from disco_magic.notebook.arrange import ARRANGEMENTS, Item
+from disco_magic.notebook.page import KeptPage, Page
+from disco_magic.notebook.sink import Sink
+from tests.clocks import Clock
 
 
 class FrontEnd(DisplayPublisher):
@@ -131,3 +137,164 @@ def test_what_a_cell_did_to_the_streams_is_undone(four):
         assert (sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook) == before
     finally:
         del builtins.shell_under_test
+
+
+# --- images of several workers ---------------------------------------------------------------------
+
+
+class Stream(io.StringIO):
+    """A stream as kernels have them; what is written goes to the log of the notebook it belongs to."""
+
+    def __init__(self, log, name):
+        super().__init__()
+        self._log, self._name = log, name
+
+    def write(self, text):
+        self._log.append((self._name, text))
+        return len(text)
+
+    def set_parent(self, parent):
+        raise NotImplementedError
+
+
+class Notebook:
+    """A kernel's streams and publisher; `log` has everything in the order in which it came."""
+
+    def __init__(self):
+        self.log = []
+        self.streams = Stream(self.log, "out"), Stream(self.log, "err")
+
+    def publish(self, data, metadata=None, **kwargs):
+        workers = metadata["disco"]["workers"]
+        self.log.append(("html" if "text/html" in data else "image", workers))
+
+    def set_parent(self, parent):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def notebook(monkeypatch, onto):
+    """``notebook(mode)`` gives a page of two workers in a notebook that somebody watches, and their sinks."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    clock, kernel = Clock(), Notebook()
+
+    def begin(mode="live", shown=(0, 1)):
+        with onto(*kernel.streams):
+            if mode == "live":
+                page = Page(range(2), shown, kernel, clock)
+                page.area.wait()
+            else:
+                page = KeptPage(range(2), shown, ARRANGEMENTS[mode], kernel)
+        return page, [Sink(worker, page) for worker in range(2)]
+
+    begin.clock, begin.log, begin.kernel = clock, kernel.log, kernel
+    return begin
+
+
+def show_image(notebook, sink, **kwargs):
+    data = {"text/plain": "<Figure>", "image/png": "iVBOR"}
+    sink.display(notebook.kernel.publish, data, {"metadata": None, **kwargs})
+
+
+def test_images_that_workers_show_last_are_one_display_side_by_side(notebook):
+    _, (first, second) = notebook()
+    for sink in (second, first):
+        show_image(notebook, sink)
+        sink.finish()
+    assert notebook.log == [("html", [0, 1])]
+
+
+def test_an_image_comes_before_what_its_worker_writes_or_shows_next(notebook):
+    _, (first, second) = notebook()
+    show_image(notebook, first)
+    first.writer("stdout")("line\n")
+    show_image(notebook, second)
+    second.display(notebook.kernel.publish, {"text/html": "x"}, {"metadata": None})
+    first.finish()
+    second.finish()
+    label = [("out", "[1]\n"), ("image", [1]), ("out", "[1]\n"), ("html", [1])]
+    assert notebook.log == [("out", "[0]\n"), ("image", [0]), ("out", "[0] line\n"), *label]
+
+
+def test_an_image_waits_no_longer_than_two_seconds_for_those_of_the_others(notebook):
+    page, (first, second) = notebook()
+    show_image(notebook, first)
+    notebook.clock.now = 1.9
+    page.look()
+    assert notebook.log == []
+    notebook.clock.now = 2.0
+    page.look()
+    assert notebook.log == [("out", "[0]\n"), ("image", [0])]
+    show_image(notebook, second)
+    first.finish()
+    second.finish()
+    assert notebook.log[2:] == [("out", "[1]\n"), ("image", [1])]
+
+
+def test_figures_of_the_cell_s_end_wait_as_long_as_the_cell_takes(notebook):
+    page, (first, second) = notebook()
+    first.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    first.finish()
+    notebook.clock.now = 60.0
+    page.look()
+    assert notebook.log == []
+    second.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    second.finish()
+    assert notebook.log == [("html", [0, 1])]
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"update": True, "transient": {"display_id": "1"}}, {"transient": {"display_id": "1"}}]
+)
+def test_an_image_that_is_to_change_in_its_place_gets_it_at_once(notebook, kwargs):
+    _, (first, _) = notebook()
+    show_image(notebook, first, **kwargs)
+    assert notebook.log[-1] == ("image", [0])
+
+
+def test_an_image_waits_for_nobody_where_nobody_else_is_shown_or_nobody_watches(notebook):
+    _, (first, _) = notebook(shown=[0])
+    show_image(notebook, first)
+    assert len(notebook.log) == 2
+    page, (first, _) = notebook()
+    page.area.end_wait()
+    show_image(notebook, first)
+    assert len(notebook.log) == 4
+    show_image(notebook, first)
+    first.abandon()
+    show_image(notebook, first)
+    assert len(notebook.log) == 6
+
+
+def test_a_worker_that_clears_its_output_takes_back_its_image(notebook):
+    _, (first, second) = notebook()
+    show_image(notebook, first)
+    first.clear(lambda **_: None, wait=True)
+    first.finish()
+    second.finish()
+    assert notebook.log == []
+
+
+def test_images_that_are_kept_are_beside_each_other_only_if_nothing_is_behind_them(notebook):
+    _, sinks = notebook("ordered")
+    for sink in sinks:
+        show_image(notebook, sink)
+        sink.writer("stdout")("line\n")
+        show_image(notebook, sink)
+        sink.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    for sink in sinks:
+        sink.finish()
+    first = [("out", "[0]\n"), ("image", [0]), ("out", "[0] line\n[1]\n")]
+    assert notebook.log == [*first, ("image", [1]), ("out", "[1] line\n"), ("html", [0, 1])]
+
+
+def test_of_figures_that_nobody_sees_nothing_is_kept(notebook):
+    _, (first, second) = notebook(shown=[1])
+    first.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    assert not first.is_shown
+    assert second.is_shown
+    second.abandon()
+    assert not second.is_shown
+    second.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    first.finish()
+    assert notebook.log == []

@@ -115,6 +115,13 @@ class Waiting(ThreadLauncher):
         return [None if any(self.backlog()) else each for each in found]
 
 
+class Uniform(ThreadLauncher):
+    """A launcher that shows the names of worker 0 for those of all."""
+
+    def examine_names(self, function, arguments, workers):
+        return super().examine_names(function, arguments, [0 for _ in workers])
+
+
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
@@ -122,6 +129,7 @@ class Waiting(ThreadLauncher):
         (Silent, "positions_say_what_every_worker_does"),
         (Confused, "every_worker_answers"),
         (Waiting, "values_are_examined_where_they_are"),
+        (Uniform, "names_are_examined_where_they_are"),
     ],
 )
 def test_a_faulty_launcher_is_found_and_the_broken_rule_named(kind, check):

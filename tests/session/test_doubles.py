@@ -62,6 +62,9 @@ def test_a_scripted_launcher_keeps_what_it_was_asked():
     assert launcher.replace_stuck([1]) == []
     assert (launcher.interrupts, launcher.replaced) == ([(3, (1,))], [(1,)])
     assert launcher.examine("x", len, (), [(0,), (0, 1)]) == [None, None]
+    assert launcher.examine_names(lambda bound, behind, more: (bound, behind, more), (5,), [1]) == [
+        ({}, {}, 5)
+    ]
 
 
 def test_a_scripted_session_is_a_session():

@@ -212,3 +212,39 @@ def test_a_picture_of_the_session_looks_at_as_many_elements_as_asked(session, n)
 def test_a_sample_is_a_whole_number(session, sample):
     with pytest.raises(UsageMistake, match="expected a whole number of elements, 0 or more"):
         session(1).registers(sample=sample)
+
+
+def counted(bound, behind, more):
+    return sorted(name for name in bound if not name.startswith("__")), behind["worker_id"], more
+
+
+@every_size
+def test_a_function_gets_the_names_that_cells_see_while_all_are_stuck(stuck, n):
+    s = stuck(n)
+    names = ["_z", "numpy", "x", "y", "z"]
+    assert s.examine_names(counted, "more") == [(names, worker, "more") for worker in range(n)]
+    assert s.examine_names(counted, 5, workers=[n - 1]) == [(names, n - 1, 5)]
+    assert no_queue_has_anything(s)
+
+
+def test_the_names_handed_over_are_copies_that_are_emptied(stuck):
+    s = stuck(1)
+    ((bound, behind),) = s.examine_names(lambda *names: names)
+    assert (bound, behind) == ({}, {})
+    s.examine_names(lambda bound, behind: (bound.clear(), behind.clear(), None)[-1])
+    assert s.examine("x", np.sum) == [15.0]
+    with pytest.raises(ZeroDivisionError):
+        s.examine_names(lambda *_: 1 / 0)
+
+
+def test_names_of_workers_that_there_are_not_cannot_be_examined(stuck):
+    s = stuck(2)
+    with pytest.raises(UsageMistake, match="2"):
+        s.examine_names(counted, 1, workers=[2])
+
+
+def test_names_of_a_session_that_is_closed_cannot_be_examined(gated):
+    s = gated(1)
+    s.shutdown()
+    with pytest.raises(SessionClosed):
+        s.examine_names(counted, 1)

@@ -166,9 +166,9 @@ def test_thousands_of_equal_errors_in_a_row_are_one(one, clock):
         clock.now += SHORT_S / 2
         one.fails(Call(seq, 1, int, ()), "WorkerInterrupt: interrupted", describe)
     one.fails(Call(5000, 1, int, ()), "ValueError: boom", describe)
-    assert [(kind, label) for kind, label, *_ in labels(one)] == [
-        ("error", "WorkerInterrupt: interrupted"),
-        ("error", "ValueError: boom"),
+    assert [(span.kind, span.label, span.seq) for span in record(one).spans] == [
+        ("error", "WorkerInterrupt: interrupted", 4999),
+        ("error", "ValueError: boom", 5000),
     ]
     assert record(one).dropped == 0
 
@@ -210,6 +210,31 @@ def test_waiting_is_what_the_worker_slept_in_this_collective(one, clock):
         one.parts(joined, slept_s)
     waits = [(span.start_s, span.end_s) for span in record(one).spans if span.kind == "waiting"]
     assert waits == [(0.0, 2.0), (8.0, 11.0)]
+
+
+def test_a_cell_says_how_long_it_slept_in_all_its_collectives_also_in_those_that_were_dropped(clock):
+    one = Recorder(kept=2)
+    one.begin(1)
+    one.parts(one.joins(FACTS, 6, (0, 1)), 5.0)  # before it
+    one.opens(Run(7, 2, None), describe)
+    for slept_s in (6.0, 8.0, 8.5):
+        one.parts(one.joins(FACTS, 7, (0, 1)), slept_s)
+    one.closes(Run(7, 2, None), describe)
+    assert [(span.kind, span.seq, span.waited_s) for span in record(one).spans if span.kind != "waiting"] == [
+        ("collective", None, None),
+        ("cell", 7, 3.5),
+    ]
+
+
+def test_a_cell_whose_thread_was_given_up_has_slept_until_then(one, clock):
+    one.parts(one.joins(FACTS, 6, (0, 1)), 5.0)
+    one.opens(Run(7, 2, None), describe)
+    one.joins(FACTS, 7, (0, 1))
+    heir = one.succeed(slept_s=9.0)
+    heir.fails(Run(7, 2, None), "WorkerInterrupt: stuck", describe)
+    cell, error = record(heir).spans[-2:]
+    assert (cell.kind, cell.waited_s) == ("cell", 4.0)
+    assert (error.kind, error.seq) == ("error", 7)
 
 
 def test_no_array_is_kept_alive(one):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
+    from disco_magic.session.session import Session
 
 
 def _start(front: Front, options: Namespace) -> None:
@@ -44,12 +45,22 @@ def _restart(front: Front, _: Namespace) -> None:
 
 
 def _status(front: Front, _: Namespace) -> None:
+    from disco_magic.notebook.handle import handles_of  # brings NumPy
+    from disco_magic.notebook.standing import standings_of
+
     session = front.sessions.find()
     if session is None:
         front.sessions.say(
             f"no session is running; %disco start makes one of {front.settings.workers} workers"
         )
-        return
+    else:
+        _say_status(front, session)
+    cells = standings_of(handles_of(front.shell))
+    if cells is not None:
+        display(cells)  # type: ignore[no-untyped-call]
+
+
+def _say_status(front: Front, session: Session) -> None:
     snapshot = session.registers(sample=0)
     totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
     front.sessions.say(f"{session!r} \u00b7 {len(snapshot.rows)} registers: {totals}")

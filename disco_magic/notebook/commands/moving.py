@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from disco_magic.errors import UnknownName, UsageMistake, ranges
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.commands.looking import unknown
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Mapping
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
+    from disco_magic.session.dref import DRef
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -28,74 +29,52 @@ def _broadcast(front: Front, options: Namespace) -> None:
 
 
 def _send(front: Front, options: Namespace, only: int | None) -> None:
-    from disco_magic.notebook.execution import put
+    from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
 
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
-    for name, value in values.items():
-        put(session, name, value, only)
+    _bind(session, stored(session, values, only))
+
+
+def _scatter(front: Front, options: Namespace) -> None:
+    from disco_magic.notebook.commands.splitting import split
+    from disco_magic.notebook.variables import about
+
+    values = front.variables(options.names)
+    session = front.sessions.ensure(front.settings)
+    count = session.num_workers
+    parts = {name: split(name, value, options.axis, count) for name, value in values.items()}
+    registers = {}
+    for name, pieces in parts.items():
+        registers[name] = register = session.store(None)
+        with about(name):
+            for worker, piece in enumerate(pieces):
+                register.set(worker, piece)
+    _bind(session, registers)
+
+
+def _bind(session: Session, registers: Mapping[str, DRef]) -> None:
+    """Give registers their names once every worker has its copies: if one fails, no name is bound."""
+    session.sync_all()
+    for name, register in registers.items():
+        session[name] = register
     session.sync_all()  # what the next line looks at is there
 
 
 def _get(front: Front, options: Namespace) -> None:
-    session = front.sessions.require()
-    registers = {name: session[name] for name in options.names}
-    front.bind({name: register.get(0) for name, register in registers.items()})
+    from disco_magic.notebook.variables import fetched
 
-
-def _scatter(front: Front, options: Namespace) -> None:
-    values = front.variables(options.names)
-    session = front.sessions.ensure(front.settings)
-    parts = {name: _split(name, value, options.axis, session) for name, value in values.items()}
-    for name, pieces in parts.items():
-        register = session.store(None)
-        for worker, piece in enumerate(pieces):
-            register.set(worker, piece)
-        session[name] = register
-    session.sync_all()
-
-
-def _split(name: str, value: Any, axis: int, session: Session) -> list[Any]:
-    import numpy as np
-
-    array = value.get() if is_gpu_array(type(value)) else np.asarray(value)
-    if array.dtype.hasobject:
-        raise UsageMistake(f"scatter: {name!r} is a {type(value).__name__}, expected an array of numbers")
-    if not -array.ndim <= axis < array.ndim:
-        raise UsageMistake(f"scatter: {name!r} has shape {array.shape}, which has no axis {axis}")
-    length, count = array.shape[axis], session.num_workers
-    if length % count:
-        raise UsageMistake(
-            f"scatter: axis {axis} of {name!r} has length {length}, which {count} workers cannot share "
-            f"evenly; expected a multiple of {count} (shape {array.shape}); pad or cut it"
-        )
-    return np.split(array, count, axis)
+    values = fetched(front.sessions.require(), options.names, (0,))
+    front.bind({name: value for name, (value,) in values.items()})
 
 
 def _gather(front: Front, options: Namespace) -> None:
+    from disco_magic.notebook.commands.splitting import join
+    from disco_magic.notebook.variables import fetched
+
     session = front.sessions.require()
-    registers = {name: session[name] for name in options.names}
-    joined = {name: _join(name, ref.get_all(), options.axis) for name, ref in registers.items()}
-    front.bind(joined)
-
-
-def _join(name: str, values: list[Any], axis: int) -> Any:
-    import numpy as np
-
-    arrays = [np.atleast_1d(np.asarray(value)) for value in values]
-    wrong = [worker for worker, array in enumerate(arrays) if array.dtype.hasobject]
-    if wrong:
-        kind = type(values[wrong[0]]).__name__
-        raise UsageMistake(
-            f"gather: {name!r} is a {kind} on workers {ranges(wrong)}, expected arrays of numbers"
-        )
-    try:
-        return np.concatenate(arrays, axis)
-    except ValueError as reason:
-        shapes = ", ".join(f"{ranges((worker,))} {array.shape}" for worker, array in enumerate(arrays))
-        raise UsageMistake(
-            f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
-        ) from None
+    values = fetched(session, options.names, range(session.num_workers))
+    front.bind({name: join(name, parts, options.axis) for name, parts in values.items()})
 
 
 def _rm(front: Front, options: Namespace) -> None:
@@ -132,11 +111,14 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     return UnknownName(f"{unknown(name, known)}; nothing was removed")
 
 
-def _moving_parser(name: str, description: str, *, axis: bool = False) -> OptionParser:
+def _moving_parser(name: str, description: str, rule: str = "") -> OptionParser:
     parser = parser_of(name, description)
-    parser.add_argument("names", nargs="+", metavar="NAME", type=of.name, help="names of variables")
-    if axis:
-        parser.add_argument("--axis", type=int, default=0, metavar="AXIS", help="along which axis (0)")
+    parser.epilog = rule
+    parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help="names of variables")
+    if rule:
+        parser.add_argument(
+            "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"
+        )
     return parser
 
 
@@ -166,12 +148,24 @@ BROADCAST: Final = Command(
     _moving_parser("broadcast", "Copy notebook variables to every worker."), _broadcast, completes="notebook"
 )
 SCATTER: Final = Command(
-    _moving_parser("scatter", "Split notebook arrays evenly over the workers.", axis=True),
+    _moving_parser(
+        "scatter",
+        "Split notebook variables over the workers: arrays evenly, tables and lists about evenly.",
+        rule="An array is split into equal parts or refused: collectives need equal shapes. DataFrames,\n"
+        "Series, lists, tuples and ranges are split in order, as numpy.array_split does it: 5 rows on\n"
+        "4 workers are 2, 1, 1, 1. If one of the variables cannot be split or copied, none is sent.",
+    ),
     _scatter,
     completes="notebook",
 )
 GATHER: Final = Command(
-    _moving_parser("gather", "Join the workers' arrays in a notebook variable.", axis=True),
+    _moving_parser(
+        "gather",
+        "Join the workers' arrays, tables or lists in a notebook variable.",
+        rule="In the order of the workers: numbers and arrays become an array, DataFrames and Series one\n"
+        "that keeps its index, tuples a tuple, lists and ranges a list. If one of the registers\n"
+        "cannot be joined, no variable is bound.",
+    ),
     _gather,
     completes="registers",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake, near_misses
-from disco_magic.notebook.commands import life, looking, moving
+from disco_magic.notebook.commands import auto, life, listing, looking, moving
 
 if TYPE_CHECKING:
     from disco_magic.notebook.commands.command import Command
@@ -19,6 +19,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "status": life.STATUS,
     "registers": looking.REGISTERS,
     "timeline": looking.TIMELINE,
+    "who": listing.WHO,
+    "whos": listing.WHOS,
+    "log": listing.LOG,
     "sync": life.SYNC,
     "interrupt": life.INTERRUPT,
     "put": moving.PUT,
@@ -27,6 +30,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "scatter": moving.SCATTER,
     "gather": moving.GATHER,
     "rm": moving.RM,
+    "auto": auto.AUTO,
 }
 
 

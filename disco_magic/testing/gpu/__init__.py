@@ -1,5 +1,7 @@
 """A simulated GPU: an object like `cupy`, on host memory, whose streams are really asynchronous.
 
+::
+
     with SimulatedGpus(count=2) as gpus:
         cupy = gpus.cupy
         with cupy.cuda.Device(1), cupy.cuda.Stream(non_blocking=True) as stream:
@@ -9,6 +11,8 @@
 What goes wrong on a GPU goes wrong here: work without an event in between comes in any order, memory that was
 freed in flight is overwritten, memory that nobody wrote holds a pattern, an error comes up at a later call
 and stays. Kernels are compiled by g++.
+
+::
 
     gpus.py                  the public class
     modules.py               the modules; functions.py, creation.py: of arrays; runtime.py: of addresses

@@ -1,0 +1,182 @@
+"""The last commands of every worker in words: what, when, how long, and how it ended.
+
+Made of a timeline, where an error is a moment of its own; `Span.seq` says which command it ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from disco_magic.core.timeline import COMMANDS
+from disco_magic.core.words import aligned, from_to, human_seconds
+from disco_magic.errors import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.core.timeline import Span, Timeline
+
+State = Literal["ok", "failed", "interrupted", "running", "queued"]
+HEADER: Final = ("workers", "command", "took", "began", "ended")
+LONGEST: Final = 72
+"""Characters of an error that are shown."""
+
+_INTERRUPT: Final = "WorkerInterrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, on those workers on which it ended alike.
+
+    Attributes:
+        workers: their ids.
+        command: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``1,200 calls, the first: call f``.
+        state: whether it ended, and how.
+        reason: the error's summary, or what the interrupt struck; else empty.
+        began_s: when the first of them began it, seconds before the look; None if it has not begun, or if
+            only its end is known.
+        took_s: the shortest and the longest time that it took one of them, so far; None as above.
+    """
+
+    workers: tuple[int, ...]
+    command: str
+    state: State
+    reason: str = ""
+    began_s: float | None = None
+    took_s: tuple[float, float] | None = None
+
+    @property
+    def ended(self) -> str:
+        """How it ended, in words."""
+        reason = self.reason if len(self.reason) <= LONGEST else f"{self.reason[: LONGEST - 1]}…"
+        return f"{self.state}: {reason}" if reason else self.state
+
+    def row(self) -> tuple[str, ...]:
+        """The table's cells as text; see `HEADER`."""
+        began = "" if self.began_s is None else f"{human_seconds(self.began_s)} ago"
+        return ranges(self.workers), self.command, self._took(), began, self.ended
+
+    def _took(self) -> str:
+        if self.took_s is None:
+            return "" if self.state == "queued" else "< 1 ms"  # shorter ones are not recorded
+        least, most = self.took_s
+        return "< 1 ms" if most < 1e-3 else from_to(human_seconds(least), human_seconds(most))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class History:
+    """The last commands of a session's workers, the oldest first; shows itself as a table.
+
+    Cells are all there; of what else took a worker less than 1 ms only errors are, and what it did along with
+    others without a pause.
+
+    Attributes:
+        session_id: number of the session.
+        entries: a command has several where it ended differently.
+        remark: what is missing, in words; empty if nothing is.
+    """
+
+    session_id: int
+    entries: tuple[Entry, ...]
+    remark: str = ""
+
+    @property
+    def title(self) -> str:
+        """What stands above the table."""
+        if not self.entries:
+            return f"Disco session {self.session_id}: the workers have done nothing yet"
+        return f"Disco session {self.session_id}: the workers' last commands"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text; see `HEADER`."""
+        return [entry.row() for entry in self.entries]
+
+    def __repr__(self) -> str:
+        lines = [self.title]
+        if self.entries:
+            # How it ended may be long: in the last column nothing has to stand behind it.
+            rows = [HEADER, *self.rows()]
+            left = aligned([row[:4] for row in rows], words=2)
+            width = max(map(len, left))
+            lines += [f"{text:{width}}  {row[4]}".rstrip() for text, row in zip(left, rows, strict=True)]
+        return "\n".join(filter(None, [*lines, self.remark]))
+
+
+def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Entry] = ()) -> History:
+    """What the workers of a timeline did.
+
+    Args:
+        timeline: of the workers and the time that are wanted.
+        last: how many commands of each worker, up to now; None: all that are kept.
+        queued: entries of what was sent and has not begun.
+    """
+    groups: dict[tuple[object, ...], list[_Did]] = {}
+    for worker in timeline.workers:
+        for did in _commands(timeline.lane(worker))[-last if last else None :]:
+            groups.setdefault((did.span.seq, did.command, did.state, did.reason), []).append(did)
+    first: dict[tuple[object, ...], float] = {}
+    for key, members in groups.items():
+        begun = min(did.span.start_s for did in members)
+        first[key[:2]] = min(begun, first.get(key[:2], begun))
+    # A command's rows stand together.
+    order = sorted(groups, key=lambda key: (first[key[:2]], groups[key][0].span.worker))
+    entries = [_entry(groups[key], timeline.end_s) for key in order]
+    return History(timeline.session_id, (*entries, *queued), timeline.remark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Did:
+    """A command on one worker; `span` is its error where that is all that is known."""
+
+    span: Span
+    command: str
+    state: State
+    reason: str = ""
+
+
+def _commands(lane: Sequence[Span]) -> list[_Did]:
+    """The commands in a lane, in order of their beginning."""
+    did: list[_Did] = []
+    known: dict[int | None, int] = {}
+    for span in lane:
+        if span.kind in COMMANDS:
+            if span.kind != "calls":  # which of them has failed is said apart
+                known[span.seq] = len(did)
+            did.append(_Did(span, _words(span), "running" if span.unfinished else "ok"))
+        elif span.kind == "error":
+            state, reason = _ending(span)
+            place = known.pop(span.seq, None)
+            if place is None:
+                did.append(_Did(span, _words(span), state, reason))
+            else:
+                did[place] = replace(did[place], state=state, reason=reason)
+    return did
+
+
+def _words(span: Span) -> str:
+    if span.kind == "error":
+        return f"{span.detail.removeprefix('in ')}{', several times' if span.seconds else ''}"
+    if span.kind == "calls":
+        _, _, more = span.detail.partition(", ")
+        return f"{span.label}, {more}" if more else span.label
+    return span.label
+
+
+def _ending(error: Span) -> tuple[State, str]:
+    name, _, words = error.label.partition(": ")
+    if name != _INTERRUPT:
+        return "failed", error.label
+    if words in ("", "the command was interrupted"):
+        return "interrupted", ""
+    return "interrupted", words.removeprefix("interrupted ")
+
+
+def _entry(members: Sequence[_Did], now_s: float) -> Entry:
+    workers = tuple(did.span.worker for did in members)
+    first = members[0]
+    began_s = now_s - min(did.span.start_s for did in members)
+    if first.span.kind == "error":
+        return Entry(workers, first.command, first.state, first.reason, began_s)
+    times = [did.span.seconds for did in members]
+    return Entry(workers, first.command, first.state, first.reason, began_s, (min(times), max(times)))

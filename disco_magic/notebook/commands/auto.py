@@ -1,0 +1,36 @@
+"""Where plain cells run, ``%disco auto``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.notebook.commands.command import Command, parser_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.options import OptionParser
+
+
+def _auto(front: Front, options: Namespace) -> None:
+    if options.state is not None:
+        front.plain.on = options.state == "on"
+    if front.plain.on:
+        said = "plain cells run on all workers; %%local runs one in the notebook, %disco auto off ends this"
+    else:
+        said = (
+            "plain cells run in the notebook; %%disco runs one on all workers, %disco auto on does it always"
+        )
+    front.sessions.say(said)
+
+
+def _parser() -> OptionParser:
+    parser = parser_of(
+        "auto", "Run every plain cell on all workers (on), or not (off); without a word: which."
+    )
+    parser.add_argument("state", nargs="?", choices=("on", "off"), help="%%%%local escapes while it is on")
+    return parser
+
+
+AUTO: Final = Command(_parser(), _auto)

@@ -1,0 +1,129 @@
+"""What the workers hold and what they did, in short: ``%disco who|whos|log``. Waits for no worker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from textwrap import fill
+from typing import TYPE_CHECKING, Final
+
+from IPython.display import display
+
+from disco_magic.core.history import Entry, history_of
+from disco_magic.core.markup import MARK
+from disco_magic.core.words import plural
+from disco_magic.errors import UsageMistake, ranges
+from disco_magic.notebook import option_types as of
+from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.targets import parse_workers
+from disco_magic.notebook.whos import Listing, listing_of
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.options import OptionParser
+    from disco_magic.session.session import Session
+
+_WIDTH: Final = 80
+_LAST: Final = 10
+
+
+def _who(front: Front, options: Namespace) -> None:
+    listing = _listing(front, options)
+    if not listing.registers:
+        print(listing.title)
+        return
+    # Those that all have first, then a line for every part of the workers.
+    order = sorted(
+        listing.registers, key=lambda each: (len(each.holders) < len(listing.workers), each.holders)
+    )
+    lines = [(ranges(holders), list(group)) for holders, group in groupby(order, lambda each: each.holders)]
+    indent = max(len(label) for label, _ in lines) + 2
+    for label, group in lines:
+        names = "  ".join(f"{each.name}{MARK if each.differs else ''}" for each in group)
+        print(
+            fill(f"{label:{indent}}{names}", _WIDTH, subsequent_indent=" " * indent, break_long_words=False)
+        )
+    if any(each.differs for each in listing.registers):
+        print(f"{MARK} differs between workers")
+
+
+def _whos(front: Front, options: Namespace) -> None:
+    display(_listing(front, options))  # type: ignore[no-untyped-call]
+
+
+def _listing(front: Front, options: Namespace) -> Listing:
+    session = front.sessions.require()
+    workers = parse_workers(options.workers, session.num_workers) or tuple(range(session.num_workers))
+    return listing_of(session.registers(), workers, options.types)
+
+
+def _log(front: Front, options: Namespace) -> None:
+    session = front.sessions.require()
+    if options.all and options.last is not None:
+        raise UsageMistake("--all and -n both say how much is shown; leave one out")
+    timeline = session.timeline()
+    workers = parse_workers(options.workers, session.num_workers)
+    last = None if options.all else _LAST if options.last is None else options.last
+    history = history_of(
+        timeline if workers is None else timeline.of(workers),
+        last,
+        _queued(front, session, workers or range(session.num_workers)),
+    )
+    display(history)  # type: ignore[no-untyped-call]
+
+
+def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entry]:
+    """What was sent and has not begun: cells by name, as far as there are handles, the rest by number."""
+    from disco_magic.notebook.handle import handles_of  # brings NumPy
+    from disco_magic.notebook.standing import standing_of
+
+    entries, named = [], Counter[int]()
+    for handle in sorted(handles_of(front.shell), key=lambda each: each.sent_s):
+        if handle.pending.session is session and not handle.pending.is_outlived:
+            waiting = tuple(worker for worker in standing_of(handle).queued if worker in workers)
+            named.update(waiting)
+            entries += [Entry(waiting, handle.pending.label, "queued")] if waiting else []
+    others: dict[int, list[int]] = {}
+    for position in session.doctor().positions:
+        executing = position.state not in ("idle", "queued")
+        count = position.behind - executing - named[position.worker]
+        if count > 0 and position.worker in workers:
+            others.setdefault(count, []).append(position.worker)
+    return entries + [
+        Entry(tuple(ids), plural(count, "other command" if named else "command"), "queued")
+        for count, ids in others.items()
+    ]
+
+
+def _listing_parser(name: str, description: str) -> OptionParser:
+    parser = parser_of(name, description)
+    parser.add_argument(
+        "types",
+        nargs="*",
+        metavar="TYPE",
+        help="only registers of such a type or dtype: int ndarray float32",
+    )
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="of these workers only; as for cells")
+    return parser
+
+
+def _log_parser() -> OptionParser:
+    parser = parser_of("log", "Say what the workers did last: what, how long, when, and how it ended.")
+    parser.add_argument(
+        "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
+    )
+    parser.add_argument("--all", action="store_true", help="all that are kept")
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="of these workers only; as for cells")
+    return parser
+
+
+WHO: Final = Command(
+    _listing_parser("who", f"List the registers by name; {MARK}: differs between workers."), _who
+)
+WHOS: Final = Command(
+    _listing_parser("whos", "List the registers with type and value, equal workers together."), _whos
+)
+LOG: Final = Command(_log_parser(), _log)

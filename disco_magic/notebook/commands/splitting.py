@@ -1,0 +1,164 @@
+"""One value in parts, one per worker, and joined again: what ``%disco scatter`` and ``%disco gather`` mean.
+
+A rule per kind. Arrays are split evenly or not at all: collectives need equal shapes. What has rows or items
+(DataFrame, Series, list, tuple, range) is split as `numpy.array_split` does it: in order, into parts whose
+lengths differ by at most one, the longer ones first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake, class_name, people, ranges, words
+from disco_magic.functions.arrays import host_array, read_array
+from disco_magic.functions.copies import table_kinds
+from disco_magic.functions.kinds import is_gpu_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SEQUENCES: Final = (list, tuple, range)
+_EXPECTED: Final = "an array of numbers, a DataFrame, a Series, a list, a tuple or a range"
+
+
+def split(name: str, value: Any, axis: int, count: int) -> list[Any]:
+    """`count` parts of a variable, in order; views, where there can be any.
+
+    Args:
+        name: of the variable, for errors.
+        value: an array of shape ``(..., count * k, ...)``, or something with rows or items.
+        axis: along which an array is split; 0 for what has rows or items.
+        count: how many parts.
+
+    Raises:
+        UsageMistake: it is none of these, or cannot be split so.
+    """
+    kind = type(value)
+    if not issubclass(kind, (*_SEQUENCES, *table_kinds())):
+        return _split_array(name, value, axis, count)
+    if axis != 0:
+        raise UsageMistake(
+            f"scatter: {name!r} is a {class_name(value)}, which is split along axis 0 only, got "
+            f"--axis {axis}; make it an array to split it otherwise"
+        )
+    rows = value if issubclass(kind, _SEQUENCES) else value.iloc
+    return [rows[start:stop] for start, stop in _bounds(len(value), count)]
+
+
+def _bounds(length: int, count: int) -> list[tuple[int, int]]:
+    size, longer = divmod(length, count)
+    ends = [(i + 1) * size + min(i + 1, longer) for i in range(count)]
+    return list(itertools.pairwise([0, *ends]))
+
+
+def _split_array(name: str, value: Any, axis: int, count: int) -> list[Any]:
+    array = _as_array(f"scatter: {name!r}", value)
+    if array is None:
+        raise UsageMistake(
+            f"scatter: {name!r} is {_called(value)}, expected {_EXPECTED}; %disco broadcast {name} "
+            "copies it whole to every worker"
+        )
+    if not -array.ndim <= axis < array.ndim:
+        raise UsageMistake(f"scatter: {name!r} has shape {array.shape}, which has no axis {axis}")
+    length = array.shape[axis]
+    if length % count:
+        raise UsageMistake(
+            f"scatter: axis {axis} of {name!r} has length {length}, which {count} workers cannot share "
+            f"evenly; expected a multiple of {count} (shape {array.shape}); pad or cut it, or make it a "
+            "list, whose parts may differ by one"
+        )
+    return np.split(array, count, axis)
+
+
+def join(name: str, values: Sequence[Any], axis: int) -> Any:
+    """What the workers hold as one value: the opposite of `split`.
+
+    Args:
+        name: of the register, for errors.
+        values: one per worker. Numbers count as arrays of one element.
+        axis: along which arrays are joined; 0 for what has rows or items.
+
+    Returns:
+        An array, a DataFrame, a Series, a tuple, or a list of the items of lists or ranges.
+
+    Raises:
+        UsageMistake: they are of different kinds, of another kind than those, or do not fit together.
+    """
+    kinds = [_kind(value) for value in values]
+    if kinds[0] is None or any(kind is not kinds[0] for kind in kinds):
+        if set(kinds) == {None}:
+            return _join_arrays(name, values, axis)
+        raise UsageMistake(
+            f"gather: {name!r} is not of one kind: {_who_holds(map(class_name, values))}; expected "
+            f"{_EXPECTED} on all of them"
+        )
+    if axis != 0:
+        raise UsageMistake(
+            f"gather: {name!r} is a {class_name(values[0])}, which is joined along axis 0 only, got "
+            f"--axis {axis}"
+        )
+    if kinds[0] in _SEQUENCES:
+        items = itertools.chain.from_iterable(values)
+        return tuple(items) if kinds[0] is tuple else list(items)
+    return _join_tables(name, values)
+
+
+def _kind(value: Any) -> type | None:
+    """Which kind of thing with rows or items it is, None if it is none."""
+    kinds = (*_SEQUENCES, *table_kinds())
+    return next((kind for kind in kinds if issubclass(type(value), kind)), None)
+
+
+def _join_tables(name: str, tables: Sequence[Any]) -> Any:
+    columns = [list(table.columns) if table.ndim == 2 else [] for table in tables]
+    if any(Counter(each) != Counter(columns[0]) for each in columns):  # pandas would fill the holes with NaN
+        shown = (", ".join(map(str, each)) or "none" for each in columns)
+        raise UsageMistake(f"gather: the columns of {name!r} differ: {_who_holds(shown)}")
+    try:
+        return sys.modules["pandas"].concat(list(tables))
+    except Exception as reason:  # noqa: BLE001 - whatever pandas raises of tables, it cannot join them
+        raise UsageMistake(f"gather: pandas cannot join the parts of {name!r}: {words(reason)}") from None
+
+
+def _join_arrays(name: str, values: Sequence[Any], axis: int) -> Any:
+    arrays = [_as_array(f"gather: {name!r}", value) for value in values]
+    wrong = [worker for worker, array in enumerate(arrays) if array is None]
+    if wrong:
+        raise UsageMistake(
+            f"gather: {name!r} is {_called(values[wrong[0]])} on {people(wrong)}, expected "
+            f"{_EXPECTED}; disco_magic.session()[{name!r}].get_all() is a list of the workers' values"
+        )
+    try:
+        return np.concatenate([np.atleast_1d(array) for array in arrays], axis)
+    except ValueError as reason:
+        shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in enumerate(arrays))
+        raise UsageMistake(
+            f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
+        ) from None
+
+
+def _as_array(what: str, value: Any) -> Any:
+    """`value` as an array of NumPy; None if it is text, or NumPy can only hold it as objects."""
+    if isinstance(value, str | bytes):
+        return None
+    if is_gpu_array(type(value)) or isinstance(value, np.ma.MaskedArray):
+        return host_array(what, value)
+    array = read_array(what, value)
+    return None if array.dtype.hasobject else array
+
+
+def _called(value: Any) -> str:
+    return "an array of objects" if isinstance(value, np.ndarray) else f"a {class_name(value)}"
+
+
+def _who_holds(texts: Iterable[str]) -> str:
+    """``list on worker 0; tuple on workers [1-3]``."""
+    holders: dict[str, list[int]] = {}
+    for worker, text in enumerate(texts):
+        holders.setdefault(text, []).append(worker)
+    return "; ".join(f"{text} on {people(workers)}" for text, workers in holders.items())

@@ -1,0 +1,1 @@
+"""Tab completion with the names of the workers."""

@@ -1,0 +1,148 @@
+"""What can be typed in a cell that runs on the workers, from the names that they have."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import types
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from IPython.core.completer import Completion, completions_sorting_key
+from IPython.core.error import UsageError
+
+from disco_magic.errors import DiscoError
+from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.completing.offer import UNKNOWN, Request, Settings
+from disco_magic.notebook.options import HelpAskedFor
+from disco_magic.notebook.targets import parse_workers, workers_of_group
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator, Sequence
+
+    from disco_magic.notebook.completing.offer import Offer
+    from disco_magic.notebook.front import Front
+    from disco_magic.session.session import Session
+
+_NAMES: Final = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_IMPORT: Final = re.compile(r"\s*(import|from)\s")
+# What may be the name of a register: neither a key, a file nor an argument.
+_KINDS: Final = ("instance", "function", "class", "module", "variable", "statement", "property", UNKNOWN)
+PUSHED: Final = "pushed"
+
+
+class Body(NamedTuple):
+    """The part of a cell that runs on the workers.
+
+    Attributes:
+        options: what stands behind ``%%disco``; empty without that line.
+        start: where in the cell it begins.
+    """
+
+    options: str
+    start: int
+
+
+def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Completion]:
+    """What can stand at `offset` of the cell `text`, within its body; never waits for a worker."""
+    options = _options(body.options)
+    code, cursor = text[body.start :], offset - body.start
+    request = Request(code, cursor, (), Settings.of(front.shell.Completer))
+    pushed = _pushed(front, options)
+    session = front.sessions.find()
+    if session is None:
+        found, kinds = _without_session(front, pushed, request), {}
+    else:
+        found = _of_workers(session, _order(options, session), pushed, request)
+        kinds = _marks(session, found, request)
+    kinds.update(dict.fromkeys(pushed, PUSHED))
+    order: Any = completions_sorting_key  # IPython's
+    for each in sorted(found, key=lambda offer: order(offer.text)):
+        is_name = not _IMPORT.match(request.line) and _is_name(each, code)
+        yield Completion(
+            start=body.start + each.start,
+            end=body.start + each.end,
+            text=each.text,
+            type=kinds.get(each.text, each.type) if is_name else each.type,
+            signature=each.signature,
+            _origin="disco_magic",
+        )
+
+
+def _options(line: str) -> Namespace | None:
+    """The cell's options; None while they are being typed, or are wrong."""
+    try:
+        return cell_parser().read(line)
+    except (UsageError, HelpAskedFor):
+        return None
+
+
+def _pushed(front: Front, options: Namespace | None) -> dict[str, Any]:
+    names = front.shell.user_ns
+    return {name: names[name] for name in (options.push if options is not None else ()) if name in names}
+
+
+def _order(options: Namespace | None, session: Session) -> Sequence[int]:
+    """The workers that run the cell: the first of them that has a name is asked what that is."""
+    everybody = range(session.num_workers)
+    if options is None:
+        return everybody
+    try:
+        chosen = workers_of_group(options.group, session.num_workers, session.num_groups)
+        return chosen or parse_workers(options.workers, session.num_workers) or everybody
+    except DiscoError:  # a worker that there is not: the cell will say so
+        return everybody
+
+
+def _of_workers(
+    session: Session, order: Sequence[int], pushed: dict[str, Any], request: Request
+) -> list[Offer]:
+    from disco_magic.functions.members import names_of
+    from disco_magic.notebook.completing.offers import offers
+
+    names = dict(zip(order, map(set, session.examine_names(names_of, workers=order)), strict=True))
+    known = set().union(*names.values())
+    used = set(_NAMES.findall(request.line))
+    if used & set(pushed) - known:
+        return _of_notebook(pushed, request._replace(elsewhere=tuple(known)), session.num_workers)
+    asked = next((worker for worker in order if used & known <= names[worker]), order[0])
+    request = request._replace(elsewhere=(*known, *pushed))
+    (found,) = session.examine_names(offers, request, workers=(asked,))
+    return list(found)
+
+
+def _without_session(front: Front, pushed: dict[str, Any], request: Request) -> list[Offer]:
+    return _of_notebook(pushed, request, front.settings.workers)
+
+
+def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> list[Offer]:
+    """From variables that the cell will get, and what every worker has."""
+    from disco_magic.notebook.completing.offers import offers
+
+    bound = dict(pushed)
+    try:
+        return offers(bound, behind(num_workers), request)
+    finally:
+        bound.clear()
+
+
+def behind(num_workers: int) -> dict[str, Any]:
+    """What every worker's cells see, without a worker."""
+    import numpy as np
+
+    from disco_magic.functions.context import VERBS, WorkerContext
+
+    verbs = {verb: types.MethodType(getattr(WorkerContext, verb), WorkerContext) for verb in VERBS}
+    numbers = {"worker_id": 0, "num_workers": num_workers}
+    return {**vars(builtins), **verbs, **numbers, "np": np, "xp": np, "worker": WorkerContext}
+
+
+def _marks(session: Session, found: Sequence[Offer], request: Request) -> dict[str, str]:
+    from disco_magic.notebook.completing.marks import marks
+
+    return marks(session, [each.text for each in found if _is_name(each, request.text)])
+
+
+def _is_name(offer: Offer, code: str) -> bool:
+    before = code[: offer.start].rstrip()
+    return offer.type in _KINDS and offer.text.isidentifier() and not before.endswith(".")

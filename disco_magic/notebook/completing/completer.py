@@ -1,0 +1,87 @@
+"""IPython's completer on the names of one worker.
+
+It looks at values under IPython's policy ``limited``: no call, no property, nobody's ``__getattr__``.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.completer import IPCompleter, provisionalcompleter
+from IPython.utils.strdispatch import StrDispatch
+
+from disco_magic.notebook.completing.offer import UNKNOWN, Offer
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.completing.offer import Request
+
+_ARGUMENTS: Final = "IPCompleter.python_func_kw_matcher"  # see `arguments`
+_KEYS: Final = "_ipython_key_completions_"
+
+
+def ipython_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
+    """What IPython offers without Jedi: names, attributes, keys, files, characters."""
+    settings = request.settings._asdict() | {"use_jedi": False}
+    settings["disable_matchers"] = [*request.settings.disable_matchers, _ARGUMENTS]
+    make: Any = _Completer
+    completer = make(shell=_NO_MAGICS, namespace=bound, global_namespace=behind, **settings)
+    completer.custom_completers = _imports()
+    with provisionalcompleter():
+        found = list(completer.completions(request.text, request.offset))
+    offers = {
+        each.text: Offer(each.start, each.end, each.text, each.type or UNKNOWN, each.signature or "")
+        for each in found
+    }
+    for text in completer.matches if found else ():  # `completions` ends after 500
+        offers.setdefault(text, next(reversed(offers.values()))._replace(text=text))
+    return list(offers.values())
+
+
+class _Completer(IPCompleter):
+    """IPython's, more cautious where it asks objects themselves."""
+
+    def _extract_code(self, line: str) -> str:
+        """The line without a magic in front: there are none. IPython's own fails on a line of blanks."""
+        return line
+
+    @staticmethod
+    def _get_keys(obj: Any) -> list[Any]:
+        """The keys behind ``name[``: those that a class tells, or those of a dictionary or an array."""
+        kind = type(obj)
+        own = _in_class(kind, _KEYS)
+        try:
+            if own is not None:
+                return list(own.__get__(obj, kind)())
+            if issubclass(kind, dict):
+                return list(dict.keys(obj))
+            return [] if _asks_itself(kind) else list(IPCompleter._get_keys(obj))  # noqa: SLF001 - it is overridden here
+        except Exception:  # noqa: BLE001 - a method of the user's, which is there to be asked
+            return []
+
+
+def _in_class(kind: type, name: str) -> Any:
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+
+
+def _asks_itself(kind: type) -> bool:
+    """Whether an object decides itself what its attributes are."""
+    own = _in_class(kind, "__getattribute__")
+    return _in_class(kind, "__getattr__") is not None or type(own) is types.FunctionType
+
+
+# Cells of workers have no magics; IPython's completer asks its shell for nothing else.
+_NO_MAGICS: Final = types.SimpleNamespace(
+    magics_manager=types.SimpleNamespace(lsmagic=lambda: {"line": {}, "cell": {}})
+)
+
+
+def _imports() -> Any:
+    """What completes names of modules; IPython's shell puts it in place, not its completer."""
+    from IPython.core import completerlib
+
+    complete: Any = completerlib.module_completion
+    dispatch = StrDispatch()  # type: ignore[no-untyped-call]  # IPython's
+    for word in ("import", "from"):
+        dispatch.add_s(word, lambda event: complete(event.line))
+    return dispatch

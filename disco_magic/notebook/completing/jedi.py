@@ -1,0 +1,156 @@
+"""What Jedi finds in a cell: names that it binds above the cursor, and what those are, without executing it.
+
+Jedi sees shadows of the registers, no values: it would ask them for attributes, which they may make up, and
+its own objects, which refer to each other, would keep them until the garbage collector comes.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import re
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from disco_magic.functions.members import Member
+from disco_magic.notebook.completing.offer import UNKNOWN, Offer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.notebook.completing.offer import Request
+
+_UNSAFE: Final = "allow_unsafe_interpreter_executions"
+TYPES_FOR_S: Final = 0.04
+"""Seconds in which it may be found out what the offers are, together; IPython gives Jedi ten times that."""
+
+# A name, or that of an argument; no file and no key, which IPython knows better.
+_TYPED: Final = re.compile(r"[\w.]+=?")
+_EMPTY: Final[tuple[Any, ...]] = (0, 0.0, 0j, "", b"", [], (), {}, set(), frozenset(), None, False)
+_lock = threading.Lock()
+
+
+@cache
+def is_there() -> bool:
+    """Whether Jedi is installed, in a version that can be told to run no code of what it sees."""
+    try:
+        settings = _jedi().settings
+    except ImportError:
+        return False
+    # As IPython has them.
+    settings.case_insensitive_completion = False
+    logging.getLogger("parso").setLevel(logging.WARNING)
+    return hasattr(settings, _UNSAFE)
+
+
+def _jedi() -> Any:
+    return importlib.import_module("jedi")  # has no types
+
+
+def jedi_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
+    """What Jedi would type: names and attributes, no keys and files."""
+    with _Seen(bound, behind, request) as cell:
+        return cell.offers()
+
+
+class _Seen:
+    """A cell as Jedi sees it; to be entered, because what Jedi holds has to be let go.
+
+    Args:
+        bound, behind: see `Session.examine_names`.
+        request: what to complete.
+    """
+
+    def __init__(self, bound: dict[str, Any], behind: dict[str, Any], request: Request) -> None:
+        jedi = _jedi()
+        names = {name: _shadow(value) for name, value in bound.items()}
+        self._request = request
+        with _cautious(jedi.settings):
+            self._interpreter = jedi.Interpreter(request.text[: request.offset], [names, behind])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for names in self._interpreter.namespaces:
+                names.clear()
+            # Functions and modules, which hold on to much.
+            for handle in self._interpreter._inference_state.compiled_subprocess._handles.values():  # noqa: SLF001 - see above
+                handle.access._obj = None  # noqa: SLF001 - as above
+        except AttributeError:  # another version of Jedi's
+            gc.collect()
+
+    def offers(self) -> list[Offer]:
+        """What Jedi would type now."""
+        settings = self._request.settings
+        omit = settings.omit__names if self._request.line.endswith(".") else 0
+        found = self._completed()
+        until = time.monotonic() + min(settings.jedi_compute_type_timeout / 1000, TYPES_FOR_S)
+        return [
+            self._offer(each, until)
+            for each in found
+            if _TYPED.fullmatch(each.name_with_symbols) and not _omitted(each.name, omit)
+        ]
+
+    def _completed(self) -> list[Any]:
+        try:
+            return list(self._interpreter.complete())
+        except Exception:  # noqa: BLE001 - Jedi fails on some code; IPython then does without it, too
+            return []
+
+    def _offer(self, completion: Any, until: float) -> Offer:
+        text, end = completion.name_with_symbols, self._request.offset
+        start = end - (len(text) - len(completion.complete))
+        if time.monotonic() > until:
+            return Offer(start, end, text)
+        try:
+            kind = completion.type
+            return Offer(start, end, text, kind, _signature(completion) if kind == "function" else "")
+        except Exception:  # noqa: BLE001 - as above
+            return Offer(start, end, text, UNKNOWN)
+
+
+@contextmanager
+def _cautious(settings: Any) -> Iterator[None]:
+    """What is set now is what an interpreter keeps; Jedi's default is to evaluate properties."""
+    with _lock:
+        before = getattr(settings, _UNSAFE)
+        setattr(settings, _UNSAFE, False)
+        try:
+            yield
+        finally:
+            setattr(settings, _UNSAFE, before)
+
+
+class _Shadow:
+    """Stands for an object of which nothing is to be known but its name."""
+
+
+_SHADOW: Final = _Shadow()
+_BY_KIND: Final[dict[type, Any]] = {type(each): each for each in _EMPTY}
+
+
+def _shadow(value: Any) -> Any:
+    """A function, a class, a module as it is; of what everybody has an empty one; for all else a name."""
+    kind = type(value)
+    if kind in _BY_KIND:
+        return _BY_KIND[kind]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is numpy.ndarray:
+        return numpy.empty(0, value.dtype)
+    return value if kind is not property and Member(value).is_definition else _SHADOW
+
+
+def _omitted(name: str, omit: int) -> bool:
+    return name.startswith("_") and (omit == 2 or (omit == 1 and name[:2] == "__" == name[-2:]))
+
+
+def _signature(completion: Any) -> str:
+    found = completion.get_signatures()
+    return f"({', '.join(param.to_string() for param in found[0].params)})" if found else ""

@@ -1,0 +1,140 @@
+"""What can be typed on ``%disco`` and ``%%disco`` lines: subcommands, options, what they take, names."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.commands.table import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from disco_magic.notebook.front import Front
+
+_LINE: Final = re.compile(r"\s*(%%?)disco\s")
+_SEVERAL: Final = ("A,B", "Y", "WORKERS")
+
+
+def make_matcher(front: Front) -> Callable[[Any], Any]:
+    """A matcher for IPython's completer; asks no worker."""
+
+    def match(context: Any) -> Any:
+        found = _LINE.match(context.text_until_cursor)
+        if found is None:
+            return {"completions": [], "suppress": False}
+        text = context.text_until_cursor[found.end() :]
+        typed = _typed_cell(front, text) if found[1] == "%%" else _typed_line(front, text)
+        completions = [
+            SimpleCompletion(text=name, type=kind)
+            for name, kind in typed.fitting.items()
+            if name.startswith(typed.fragment)
+        ]
+        return {
+            "completions": completions,
+            "suppress": bool(completions),
+            "matched_fragment": typed.fragment,
+        }
+
+    matcher: Callable[[Any], Any] = context_matcher(identifier="disco_magic", priority=1000)(match)
+    return matcher
+
+
+class Typed(NamedTuple):
+    """What is being typed.
+
+    Attributes:
+        fragment: the part before the cursor that is to be completed.
+        fitting: what could stand there, whatever the fragment is, and what each is.
+    """
+
+    fragment: str
+    fitting: Mapping[str, str]
+
+
+def _typed_line(front: Front, text: str) -> Typed:
+    name, gap, rest = text.lstrip().partition(" ")
+    if not gap:
+        return Typed(name, dict.fromkeys(COMMANDS, "command"))
+    command = COMMANDS.get(name)
+    if command is None:
+        return Typed("", {})
+    return _typed(front, command.parser, command.completes, rest)
+
+
+def _typed_cell(front: Front, text: str) -> Typed:
+    return _typed(front, cell_parser(), None, text)
+
+
+def _typed(front: Front, parser: argparse.ArgumentParser, completes: str | None, text: str) -> Typed:
+    *before, word = text.split(" ")
+    actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
+    options = {option: action for action in actions for option in action.option_strings}
+    name, sign, value = word.partition("=")
+    if sign and name in options:
+        return _value(front, options[name], value)
+    last = options.get(next((each for each in reversed(before) if each), ""))
+    if last is not None and last.nargs is None:
+        return _value(front, last, word)
+    used = {id(options[each.partition("=")[0]]) for each in before if each.partition("=")[0] in options}
+    fitting = {option: "option" for option, action in options.items() if id(action) not in used}
+    if last is not None and last.nargs == "?":
+        fitting |= _value(front, last, word).fitting
+    for action in actions:
+        if not action.option_strings:
+            fitting |= dict.fromkeys(action.choices or (), "word")
+            one = action.nargs == "?"
+            if not (one and any(each and not each.startswith("-") for each in before)):
+                fitting |= _names(front, completes, results=parser.prog.endswith(" rm"))
+    return Typed(word, {name: kind for name, kind in fitting.items() if name not in before})
+
+
+def _value(front: Front, action: argparse.Action, text: str) -> Typed:
+    """What an option takes."""
+    *others, fragment = text.split(",") if action.metavar in _SEVERAL else [text]
+    fitting = _values(front, action, alone=not others)
+    return Typed(fragment, {name: kind for name, kind in fitting.items() if name not in others})
+
+
+def _values(front: Front, action: argparse.Action, *, alone: bool) -> Mapping[str, str]:
+    if action.choices:
+        return dict.fromkeys(map(str, action.choices), "word")
+    session = front.sessions.find()
+    if action.metavar == "WORKERS" and session is not None:
+        every = {"all": "workers"} if alone else {}
+        return every | {str(worker): "worker" for worker in range(session.num_workers)}
+    if action.dest == "group" and session is not None:
+        return {str(group): "group" for group in range(session.num_groups)}
+    if action.dest == "devices":
+        return {"auto": "word", "cpu": "word"}
+    return _names(front, {"push": "notebook", "pull": "registers"}.get(action.dest))
+
+
+def _names(front: Front, completes: str | None, *, results: bool = False) -> Mapping[str, str]:
+    found: dict[str, str] = dict(_results(front)) if results else {}
+    if completes == "notebook":
+        found |= {name: "variable" for name in front.shell.user_ns if not name.startswith("_")}
+    session = front.sessions.find() if completes == "registers" else None
+    if session is not None:
+        from disco_magic.notebook.completing.marks import marks
+
+        found |= marks(session, session.names())
+    return found
+
+
+def _results(front: Front) -> Iterable[tuple[str, str]]:
+    """Results of cells that hold values on the workers: ``Out[3]``, and variables."""
+    module = sys.modules.get("disco_magic.session.results")
+    if module is not None:
+        names = front.shell.user_ns
+        for number, value in dict(names.get("_oh", {})).items():
+            if type(value) is module.CellResult:
+                yield f"Out[{number}]", "result"
+        for name, value in dict(names).items():
+            if type(value) is module.CellResult and not name.startswith("_"):
+                yield name, "result"

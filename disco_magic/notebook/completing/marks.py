@@ -1,0 +1,38 @@
+"""How registers are marked where their names are offered: as in the tables of registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.markup import MARK
+from disco_magic.errors import ranges
+from disco_magic.functions.members import registers_among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.core.snapshot import Row
+    from disco_magic.session.session import Session
+
+REGISTER: Final = "register"
+_SPACE: Final = "\u00a0"  # JupyterLab would begin a new line at another one
+
+
+def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
+    """``register``, ``register ≠``, ``register [0,2]`` of those of `names` that are registers.
+
+    The sign says that types, shapes, dtypes or kinds of device differ; workers are named where others have no
+    such register. Values are not compared. Waits for no worker.
+    """
+    from disco_magic.core.snapshot import merge
+
+    found = session.examine_names(registers_among, tuple(names))
+    return {row.name: _mark(row) for row in merge(session.id, found).rows}
+
+
+def _mark(row: Row) -> str:
+    holders = [worker for worker, cell in enumerate(row.cells) if cell is not None]
+    there = replace(row, cells=tuple(row.cells[worker] for worker in holders))
+    missing = ranges(holders) if len(holders) < len(row.cells) else ""
+    return _SPACE.join(part for part in (REGISTER, missing, MARK if there.differs else "") if part)

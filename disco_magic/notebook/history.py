@@ -1,0 +1,41 @@
+"""The workers' last commands as a table. Never talks to workers."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.history import HEADER
+from disco_magic.core.markup import table_style
+
+if TYPE_CHECKING:
+    from disco_magic.core.history import Entry, History
+
+_STYLE: Final = table_style(
+    "disco-log",
+    "{} td.number{text-align:right!important;white-space:nowrap}",
+    "{} tr.failed th{border-left:4px solid #d0452c}",
+    "{} tr.interrupted th{border-left:4px solid #d08a2c}",
+    "{} tr.failed td.ended,{} tr.interrupted td.ended{font-weight:bold}",
+)
+
+
+def history_bundle(history: History, **_: object) -> dict[str, str]:
+    """MIME bundle of a history."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
+    body = "".join(map(_row_html, history.entries))
+    remark = f'<tfoot><tr><td class="dim" colspan="{len(HEADER)}">{escape(history.remark)}</td></tr></tfoot>'
+    table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{remark if history.remark else ''}"
+    html = (
+        f'{_STYLE}<table class="disco-log"><caption>{escape(history.title)}</caption>'
+        f"{table if history.entries else ''}</table>"
+    )
+    return {"text/plain": repr(history), "text/html": html}
+
+
+def _row_html(entry: Entry) -> str:
+    workers, command, took, began, ended = map(escape, entry.row())
+    return (
+        f'<tr class="{entry.state}"><th scope="row">{workers}</th><td>{command}</td>'
+        f'<td class="number">{took}</td><td class="number">{began}</td><td class="ended">{ended}</td></tr>'
+    )

@@ -1,0 +1,73 @@
+"""Functions that are called when certain modules have been imported, by whichever thread imports them.
+
+What has to be changed in a library must be there before anybody uses it, and not before it is imported: a
+notebook that plots nothing must not wait for matplotlib.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextvars import Context
+from importlib.abc import Loader, MetaPathFinder
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+
+class AfterImport(MetaPathFinder):
+    """A finder that finds what the others find, and calls a function once the module is there.
+
+    Args:
+        actions: module -> what is called with it, still under the module's import lock.
+
+    To be put into `sys.meta_path` first and taken out again.
+    """
+
+    def __init__(self, actions: Mapping[str, Callable[[ModuleType], object]]) -> None:
+        self._actions = actions
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if name not in self._actions:
+            return None
+        for finder in list(sys.meta_path):
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, self._actions[name])
+                return spec
+        return None
+
+
+class _Loader(Loader):
+    """Executes the module as its own loader does, which it puts back before it calls the function."""
+
+    def __init__(self, loader: Any, action: Callable[[ModuleType], object]) -> None:
+        self._loader = loader
+        self._action = action
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """See `importlib.abc.Loader`."""
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See there."""
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        # A module is the process's, not the worker's that happens to import it first; so is what it sets up.
+        Context().run(self._loader.exec_module, module)
+        self._action(module)
+
+
+def is_imported(name: str) -> bool:
+    """Whether that module is there, and not just being imported by another thread."""
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    return module is not None and not getattr(spec, "_initializing", False)

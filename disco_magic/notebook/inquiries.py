@@ -1,0 +1,49 @@
+"""What cells ask about names, ``x?``: noted on the workers, answered when the cell has ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+_MOST: Final = 1000
+DETAILS: Final = {"pinfo": 0, "pinfo2": 1}
+"""What IPython makes of ``x?`` and ``x??``, and how much each asks for."""
+
+
+class Inquiry(NamedTuple):
+    """One question.
+
+    Attributes:
+        name: dotted, ``model.weight``.
+        detail: 1: with the source.
+    """
+
+    name: str
+    detail: int
+
+
+class Inquiries:
+    """The questions of all sessions that were not answered yet; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._asked: deque[tuple[int, int, Inquiry]] = deque(maxlen=_MOST)
+
+    def ask(self, session_id: int, worker: int, inquiry: Inquiry) -> None:
+        """Note a question that a cell asks on one worker."""
+        self._asked.append((session_id, worker, inquiry))
+
+    def take(self, session_id: int) -> dict[Inquiry, list[int]]:
+        """Each question of a session's workers once, with those who ask; they count as answered."""
+        found: dict[Inquiry, list[int]] = {}
+        others = []
+        while self._asked:
+            asked = self._asked.popleft()
+            if asked[0] == session_id:
+                found.setdefault(asked[2], []).append(asked[1])
+            else:
+                others.append(asked)
+        self._asked.extend(others)
+        return {inquiry: sorted(workers) for inquiry, workers in found.items()}
+
+
+INQUIRIES: Final = Inquiries()

@@ -1,0 +1,146 @@
+"""The Jupyter kernel "Disco (SPMD)": every plain cell runs on all workers, ``%%local`` runs one right here.
+
+It is ipykernel's, with this package loaded and ``%disco auto on`` from the start. A plain cell becomes a call
+that is awaited::
+
+    front end -- execute_request --> do_execute --> PlainCells: await get_ipython().run_on_workers(...)
+                                                      |
+    the event loop goes on: clicks on widgets         `--> execute_awaited --> a thread waits for the workers
+
+so history, ``In``, counters, events and errors stay IPython's.
+
+``python -m disco_magic.notebook.kernel install`` puts the kernel where Jupyter finds it; see `kernelspec`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp, kernel_aliases
+from ipykernel.zmqshell import ZMQInteractiveShell
+from traitlets import Dict, Type
+
+from disco_magic import __version__
+from disco_magic.notebook.extension import front_of, load
+from disco_magic.notebook.magics import DiscoMagics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.session.results import CellResult
+
+LAST_REPLY_S: Final = 0.5
+"""How long a shutdown waits for a cell that it has stopped; a local one may go on for ever."""
+
+_OPTIONS: Final = ("workers", "groups", "kind", "ccl", "devices")
+_BANNER: Final = (
+    f"disco_magic {__version__}: cells run on all workers; %%local runs one here, %disco says what there is"
+)
+
+
+class DiscoShell(ZMQInteractiveShell):
+    """IPython's shell in a kernel, with what a plain cell becomes."""
+
+    async def run_on_workers(self, body: str) -> CellResult | None:
+        """Run a cell on all workers and wait for it; what becomes ``Out[n]``.
+
+        Raises:
+            CellSyntaxError, CellError, SyncTimeout, KeyboardInterrupt: see `execution.execute_awaited`.
+        """
+        front = front_of(self)
+        assert front is not None  # noqa: S101 - its transformer wrote the call
+        return await front.settings.run_plain(body)
+
+
+class DiscoKernel(IPythonKernel):
+    """ipykernel's kernel whose plain cells run on the workers."""
+
+    implementation = "disco"
+    implementation_version = __version__
+    shell_class = Type(DiscoShell)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        load(self.shell).plain.on = True
+        self._answered = threading.Event()
+        self._answered.set()
+
+    @property
+    def banner(self) -> str:  # type: ignore[override]  # as ipykernel does
+        """What consoles show when they start."""
+        return f"{super().banner}{_BANNER}\n"
+
+    async def execute_request(self, *args: Any) -> None:
+        """As ipykernel's, from the message to the reply."""
+        self._answered.clear()
+        try:
+            await super().execute_request(*args)
+        finally:
+            self._answered.set()
+
+    async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As ipykernel's; the cell's own waiting is awaited."""
+        front = front_of(self.shell)
+        if front is None:  # %unload_ext
+            return await super().do_execute(*args, **kwargs)
+        with front.plain.executing():
+            return await super().do_execute(*args, **kwargs)
+
+    def do_shutdown(self, restart: bool) -> dict[str, Any]:  # type: ignore[override]  # noqa: FBT001 - ipykernel's own
+        """End the workers, also those that compute; called in the thread of the control channel."""
+        front = front_of(self.shell)
+        if front is not None:
+            front.sessions.close()
+            self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has a reply to send
+        return super().do_shutdown(restart)
+
+    @contextmanager
+    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
+        """Let the stop button cancel an awaiting local cell at once.
+
+        ipykernel's own way (7.4) takes effect when the event loop wakes up by itself: after up to a minute of
+        ``await asyncio.sleep(60)``. A handler may run while the loop waits, so it has to wake it.
+        """
+        loop = asyncio.get_running_loop()
+
+        def cancel(*_: object) -> None:
+            loop.call_soon_threadsafe(future.cancel)
+
+        previous = signal.signal(signal.SIGINT, cancel)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+
+class DiscoKernelApp(IPKernelApp):
+    """What ``python -m disco_magic.notebook.kernel -f FILE --workers 8`` starts."""
+
+    name = "disco-kernel"
+    description = "A kernel whose cells run on all workers; the commands install and uninstall take -h."
+    subcommands = Dict()
+    kernel_class = Type(DiscoKernel, klass=IPythonKernel)
+    classes = [*IPKernelApp.classes, DiscoMagics]  # noqa: RUF012 - traitlets' form
+    aliases = Dict({**kernel_aliases, **{name: f"DiscoMagics.{name}" for name in _OPTIONS}})
+
+
+def main() -> None:
+    """Start the kernel, or ``install`` or ``uninstall`` it."""
+    if sys.argv[1:2] in (["install"], ["uninstall"]):
+        from disco_magic.notebook.kernelspec import main as manage
+
+        sys.exit(manage(sys.argv[1:]))
+    DiscoKernelApp.launch_instance()
+
+
+if __name__ == "__main__":
+    # Under its own name: `__main__` becomes the user's module.
+    from disco_magic.notebook.kernel import main as main_of_module
+
+    main_of_module()

@@ -1,0 +1,154 @@
+"""``python -m disco_magic.notebook.kernel install|uninstall``: puts the kernel where Jupyter looks for some.
+
+A wheel brings the specification along, under ``share/jupyter/kernels``. This is for editable installs, which
+do not place such files, for kernels with options of their own, and for a Jupyter of another environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME: Final = "disco"
+_FOLDER: Final = "share/jupyter/kernels/disco"
+# Of the kernel; what they mean is said by %disco start -h.
+_OPTIONS: Final = ("workers", "groups", "kind", "ccl", "devices")
+
+
+def data_folder() -> Path:
+    """The folder with kernel.json and the logos: in the source tree, or where the wheel put them.
+
+    Raises:
+        FileNotFoundError: the installation is incomplete.
+    """
+    in_tree = Path(__file__).parents[2] / "kernel" / "disco"
+    if (in_tree / "kernel.json").is_file():
+        return in_tree
+    try:
+        installed = files("disco-magic") or []
+    except PackageNotFoundError:
+        installed = []
+    for path in installed:
+        if path.name == "kernel.json" and _FOLDER in path.as_posix():
+            return Path(str(path.locate())).resolve().parent
+    raise FileNotFoundError(
+        f"kernel.json of the Disco kernel is neither at {in_tree} nor among the installed files of "
+        "disco-magic; install the package again"
+    )
+
+
+def spec(folder: Path, *, display_name: str | None = None, options: Sequence[str] = ()) -> dict[str, Any]:
+    """kernel.json for this very interpreter, which a Jupyter of any environment can start."""
+    found: dict[str, Any] = json.loads((folder / "kernel.json").read_text())
+    found["argv"] = [sys.executable, *found["argv"][1:], *options]
+    if display_name is not None:
+        found["display_name"] = display_name
+    return found
+
+
+def install(
+    name: str = NAME,
+    *,
+    user: bool = False,
+    prefix: str | None = None,
+    display_name: str | None = None,
+    options: Sequence[str] = (),
+) -> str:
+    """Install the kernel as `name`, in place of one of that name; returns the folder.
+
+    Args:
+        name: under which ``jupyter --kernel`` knows it.
+        user: for the current user, in every environment.
+        prefix: an environment; None and not `user`: for the whole system.
+        display_name: what the launcher shows; by default that of kernel.json, followed by an unusual `name`.
+        options: for the kernel, like ``--workers=8``.
+
+    Raises:
+        ValueError: `name` is not one that Jupyter takes.
+        OSError: the place cannot be written to.
+    """
+    source = data_folder()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "disco"
+        shutil.copytree(source, folder)
+        made = spec(source, display_name=display_name, options=options)
+        if display_name is None and name != NAME:
+            made["display_name"] += f" {name}"
+        (folder / "kernel.json").write_text(json.dumps(made, indent=1) + "\n")
+        where: str = KernelSpecManager().install_kernel_spec(
+            str(folder), kernel_name=name, user=user, prefix=prefix
+        )
+    return where
+
+
+def uninstall(name: str = NAME) -> str:
+    """Remove the kernel `name`, wherever Jupyter finds it first; returns the folder that is gone.
+
+    Raises:
+        NoSuchKernel: there is none.
+        ValueError: that is not this package's kernel.
+    """
+    manager = KernelSpecManager()
+    if "disco_magic.notebook.kernel" not in manager.get_kernel_spec(name).argv:
+        raise ValueError(
+            f"kernel {name!r} is not one of disco_magic; jupyter kernelspec uninstall removes any"
+        )
+    removed: str = manager.remove_kernel_spec(name)
+    return removed
+
+
+def main(arguments: Sequence[str]) -> int | str:
+    """Carry out ``install ...`` or ``uninstall ...``; the process's exit status, or what went wrong."""
+    asked = _parser().parse_args(arguments)
+    try:
+        if asked.command == "uninstall":
+            print(f"removed {uninstall(asked.name)}")
+            return 0
+        options = [f"--{name}={value}" for name in _OPTIONS if (value := getattr(asked, name)) is not None]
+        where = install(
+            asked.name,
+            user=asked.user,
+            prefix=sys.prefix if asked.sys_prefix else asked.prefix,
+            display_name=asked.display_name,
+            options=options,
+        )
+    except NoSuchKernel:
+        return f"there is no kernel {asked.name!r}; jupyter kernelspec list shows what there is"
+    except PermissionError as error:
+        return f"{error}; --user installs it for you alone, --sys-prefix into this Python's environment"
+    except (OSError, ValueError) as error:
+        return str(error)
+    print(f"installed {asked.name} in {where}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m disco_magic.notebook.kernel", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    put = commands.add_parser("install", help="put the kernel where Jupyter looks for kernels")
+    where = put.add_mutually_exclusive_group()
+    where.add_argument("--user", action="store_true", help="for you, in every environment")
+    where.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
+    where.add_argument(
+        "--prefix", metavar="FOLDER", help="into another one; none of these: for the whole system"
+    )
+    put.add_argument("--display-name", metavar="TEXT", help="what the launcher shows")
+    for name in _OPTIONS:
+        put.add_argument(
+            f"--{name}", metavar=name.upper(), help="of the kernel's sessions; see %%disco start -h"
+        )
+    remove = commands.add_parser("uninstall", help="remove it again")
+    for each in (put, remove):
+        each.add_argument("--name", default=NAME, help=f"the kernel's name for Jupyter ({NAME})")
+    return parser

@@ -1,0 +1,48 @@
+"""A cell of the workers in the notebook, too: ``%%disco --local``."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, NoReturn
+
+from IPython.display import display
+
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook.tracebacks import user_frames
+
+if TYPE_CHECKING:
+    from disco_magic.functions.cells import Cell
+    from disco_magic.notebook.shell import Shell
+
+
+def run_locally(shell: Shell, cell: Cell) -> None:
+    """Execute a cell's code in the notebook's namespace, and show the value of its last expression.
+
+    Raises:
+        UsageMistake: it awaits; nothing was executed.
+        BaseException: what the cell raises; IPython shows the lines of the cell only.
+    """
+    if any(code.co_flags & inspect.CO_COROUTINE for code in cell.codes):
+        raise UsageMistake(
+            f"{cell.label} awaits, which --local cannot do in the notebook; leave --local out, and run what "
+            "the notebook needs in a cell of its own"
+        )
+    try:
+        value = None
+        if cell.body is not None:
+            exec(cell.body, shell.user_global_ns, shell.user_ns)  # noqa: S102 - the user's own cell
+        if cell.last is not None:
+            value = eval(cell.last, shell.user_global_ns, shell.user_ns)  # noqa: S307 - as above
+    except BaseException as error:  # noqa: BLE001 - raised again
+        _raise_as_own(shell, error)
+    if value is not None:
+        display(value)  # type: ignore[no-untyped-call]  # IPython's
+
+
+def _raise_as_own(shell: Shell, error: BaseException) -> NoReturn:
+    """Raise `error` so that IPython shows it as that of a plain cell, without the frames that led to it."""
+    if not hasattr(error, "_render_traceback_") and not isinstance(error, BaseExceptionGroup):
+        show = shell.InteractiveTB.structured_traceback  # knows no groups
+        lines: list[str] = show(type(error), error, user_frames(shell, error), tb_offset=0)
+        error._render_traceback_ = lines.copy  # type: ignore[attr-defined]  # IPython's protocol; see `dress`
+    raise error

@@ -1,0 +1,158 @@
+"""Cells without a magic line: where they run, and how IPython is told.
+
+After ``%disco auto on``, and from the start in the Disco kernel, a plain cell runs on every worker. What
+belongs to the notebook stays there:
+
+* cells that begin with ``%%``: ``%%local``, and all other magics. What stands below ``%%time`` or
+  ``%%capture`` is a plain cell again, so the workers' work is timed or captured;
+* cells of nothing but ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register is the workers';
+* ``exit`` and ``quit``; magics without ``%`` as IPython takes them (``cd``, ``pip install x``).
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.inputtransformer2 import cell_magic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.shell import Shell
+
+_LOCAL: Final = re.compile(r"%%local[ \t]*")
+_LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
+_HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
+_END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
+_COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
+_OPERATES: Final = tuple("=,([.:;")
+
+# True while what IPython transforms is known to be a cell of the workers, or one of the notebook.
+_decided: ContextVar[bool] = ContextVar("disco_decided", default=False)
+# Set to [True] around what a kernel executes by itself; the first cell of that may be awaited.
+_top: ContextVar[list[bool] | None] = ContextVar("disco_top", default=None)
+
+
+def transformed(shell: Shell, body: str) -> str:
+    """The body of a workers' cell after IPython's static transforms: ``!cmd``, ``%magic``, ``?``."""
+    token = _decided.set(True)
+    try:
+        text: str = shell.input_transformer_manager.transform_cell(body)
+    finally:
+        _decided.reset(token)
+    return text
+
+
+class PlainCells:
+    """An input transformer of IPython's that sends plain cells to the workers while it is on.
+
+    Attributes:
+        on: whether it does.
+        has_side_effects: tells IPython to leave it out when it asks whether a cell is complete; what comes
+            out of here always is.
+    """
+
+    has_side_effects = True
+
+    def __init__(self, front: Front) -> None:
+        self.on = False
+        self._front = front
+
+    def install(self) -> None:
+        """Become part of IPython's input transformers, before the one that knows ``%%``."""
+        transforms = self._front.shell.input_transformers_cleanup
+        transforms.insert(transforms.index(cell_magic) if cell_magic in transforms else len(transforms), self)
+
+    def remove(self) -> None:
+        """Take this out again."""
+        self._front.shell.input_transformers_cleanup.remove(self)
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """The cell as IPython is to execute it; `lines` end in newlines."""
+        if _decided.get():
+            return lines
+        top = _top.get()
+        awaited = top is not None and top[0]
+        if top is not None:
+            top[0] = False  # what a magic of this cell executes cannot be awaited
+        text = "".join(lines)
+        if lines and _LOCAL.fullmatch(lines[0].rstrip("\n")):
+            # A comment, so that the lines below keep their numbers; another magic is the business of ours.
+            below = "".join(lines[1:]).lstrip()
+            return lines if below.startswith("%%") else [f"# {lines[0].rstrip()}\n", *lines[1:]]
+        if not self.runs_on_workers(text):
+            return lines
+        if awaited:
+            return [f"await get_ipython().run_on_workers({text!r})\n"]
+        return [f"get_ipython().run_cell_magic('disco', '', {text!r})\n"]
+
+    @contextmanager
+    def executing(self) -> Iterator[None]:
+        """Within this a kernel executes one cell, and a plain one may be awaited."""
+        token = _top.set([True])
+        try:
+            yield
+        finally:
+            _top.reset(token)
+
+    def runs_on_workers(self, text: str) -> bool:
+        """Whether the cell `text` runs on the workers although it does not say so."""
+        stripped = text.strip()
+        if not self.on or not stripped or stripped.startswith("%%") or self._hidden():
+            return False
+        if _END.fullmatch(stripped) or self._is_magic(stripped):
+            return False
+        lines = [line for line in stripped.replace("\\\n", " ").split("\n") if line.strip()]
+        if not all(map(_LINE_OF_NOTEBOOK.match, lines)):
+            return True
+        return any(self._asks_for_register(line) for line in lines)
+
+    def _hidden(self) -> bool:
+        """Whether a front end executes this for itself: silently, or without a number."""
+        asked: Any = getattr(self._front.shell, "get_parent", dict)()
+        content = asked.get("content", {})
+        return bool(content.get("silent")) or not content.get("store_history", True)
+
+    def _asks_for_register(self, line: str) -> bool:
+        found = _HELP.match(line) if "?" in line else None
+        return found is not None and self._is_known(found[1])
+
+    def _is_known(self, name: str) -> bool:
+        """Whether cells on the workers know `name`, and plain Python does not."""
+        from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
+
+        session = self._front.sessions.find()
+        return name in VERBS or name in BEHIND or (session is not None and name in session.names())
+
+    def _is_magic(self, text: str) -> bool:
+        """IPython's rule for magics without ``%``: one line, and the name means nothing else."""
+        shell = self._front.shell
+        found = _COMMAND.fullmatch(text) if shell.automagic else None
+        if found is None or found[1] not in shell.magics_manager.magics["line"]:
+            return False
+        rest = found[2] or ""
+        return (
+            not rest.startswith(_OPERATES)
+            and not hasattr(builtins, found[1])
+            and not self._is_known(found[1])
+        )
+
+
+def run_here(shell: Shell, body: str) -> Any:
+    """Run a cell that begins with another ``%%magic`` line in the notebook, and what that runs there, too.
+
+    Raises:
+        UsageError: there is no such magic.
+    """
+    magic, _, rest = body.lstrip().partition("\n")
+    name, _, line = magic.removeprefix("%%").partition(" ")
+    token = _decided.set(True)
+    try:
+        return shell.run_cell_magic(name, line, rest)
+    finally:
+        _decided.reset(token)

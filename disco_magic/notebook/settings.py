@@ -1,0 +1,146 @@
+"""What can be configured: by ``%config``, in ipython_config.py, on the command line, by the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from IPython.core.magic import Magics
+from traitlets import Enum, Float, Int, TraitError, Unicode, default, validate
+from traitlets.config import Config
+from traitlets.config.loader import DeferredConfigString
+
+from disco_magic.errors import words
+from disco_magic.notebook.page import MODES
+
+if TYPE_CHECKING:
+    from traitlets import Bunch
+
+ENVIRONMENT: Final = {
+    name: f"DISCO_{name.upper()}" for name in ("workers", "groups", "kind", "ccl", "output")
+}
+"""Defaults for machines that nobody sits at, such as those that test notebooks or build documentation; with
+DISCO_DEVICES, of which any text is possible until a session is started."""
+
+
+class Count(Int[int, int]):
+    """A number that its owner knows to have been chosen, also where that is the default."""
+
+    def set(self, obj: Any, value: Any) -> None:
+        """Take over `value`, and note that somebody wanted it."""
+        super().set(obj, value)
+        obj.chosen.add(self.name)
+
+
+class DiscoSettings(Magics):
+    """The settings of `DiscoMagics`, under whose name they are configured.
+
+    Attributes:
+        chosen: numbers that were configured, be it to their defaults.
+    """
+
+    workers = Count(
+        4,
+        min=1,
+        help="How many workers a session has that %disco start or the first %%disco starts. If neither this "
+        "nor DISCO_WORKERS in the environment is set: one per GPU if there are GPUs, else 4.",
+    ).tag(config=True)
+    groups = Int(1, min=1, help="How many groups of equal size the workers form; 1 unless set.").tag(
+        config=True
+    )
+    kind = Enum(["threads"], "threads", help="What the workers are: threads of this process.").tag(
+        config=True
+    )
+    ccl = Enum(
+        ["auto", "threads", "device", "nccl"],
+        "auto",
+        help="What carries collectives: threads on the CPU, device between workers that share a GPU, nccl "
+        "between GPUs; or auto, which is what fits the devices, unless set.",
+    ).tag(config=True)
+    devices = Unicode(
+        "auto",
+        help="Where the workers compute: a GPU for each, as in 0,1 or 0,0; cpu; or auto, which is one GPU "
+        "per worker if there are any, unless this or DISCO_DEVICES in the environment is set.",
+    ).tag(config=True)
+    output = Enum(
+        MODES,
+        "live",
+        help="How cells show output, as --output does; live, unless this or DISCO_OUTPUT in the environment "
+        "is set. With ordered or grouped, outputs come at the end and are the same every time, for notebooks "
+        "that are compared or published.",
+    ).tag(config=True)
+    progress_after = Float(
+        1.0,
+        min=0,
+        allow_none=True,
+        help="Seconds without output after which a cell shows where its workers are, as --progress-after "
+        "has it; None: never; 1 unless set.",
+    ).tag(config=True)
+    timeout = Float(
+        None,
+        min=0,
+        allow_none=True,
+        help="Seconds after which a cell is stopped, as with --timeout; None, unless set: never.",
+    ).tag(config=True)
+
+    def __init__(self, shell: Any, **kwargs: Any) -> None:
+        self.chosen: set[str] = set()
+        super().__init__(shell, **kwargs)
+        configured = self._find_my_config(self.config)
+        for name, variable in ENVIRONMENT.items():
+            text = os.environ.get(variable)
+            if text and name not in configured:
+                self._take(name, DeferredConfigString(text), f"{variable} is {text!r}; ")
+
+    @default("devices")
+    def _devices(self) -> str:
+        return os.environ.get("DISCO_DEVICES") or "auto"
+
+    @validate("timeout", "progress_after")
+    def _time(self, proposal: Bunch) -> float | None:
+        value: float | None = proposal.value
+        if value is None or value > 0 or (value == 0 and proposal.trait.name == "progress_after"):
+            return value
+        raise TraitError(
+            f"The {proposal.trait.name!r} trait of a DiscoMagics instance expected seconds, more than 0, or "
+            f"None, not {value!r}."
+        )
+
+    @classmethod
+    def configured(cls, shell: Any) -> Self:
+        """The magics as the shell's configuration has them; an impossible value is named and left out.
+
+        ``%config`` only logs such a value but keeps it in ``shell.config``, where it would make every later
+        ``%load_ext`` in this kernel fail.
+        """
+        before = list(shell.configurables)
+        try:
+            return cls(shell, parent=shell)
+        except TraitError:
+            shell.configurables[:] = before
+        magics = cls(shell, parent=shell, config=Config())
+        for name, value in magics._find_my_config(shell.config).items():
+            magics._take(name, value)
+        return magics
+
+    def _take(self, name: str, value: Any, source: str = "") -> None:
+        """Configure one setting; an impossible value changes nothing and is told in a line."""
+        try:
+            self.update_config(Config({type(self).__name__: {name: value}}))
+        except TraitError as reason:
+            print(
+                f"disco_magic: {source}DiscoMagics.{name} stays {getattr(self, name)!r}: {words(reason)}",
+                file=sys.stderr,
+            )
+
+    def workers_for(self, devices: str, ccl: str) -> int | None:
+        """How many workers a session without -n gets; None: as many as there are devices."""
+        if devices not in ("auto", "cpu"):
+            return None
+        configured: int = self.workers
+        if "workers" in self.chosen or devices == "cpu":
+            return configured
+        from disco_magic.devices.find import count_gpus
+
+        return None if count_gpus() and ccl != "device" else configured

@@ -1,0 +1,80 @@
+"""Notebook variables on their way into registers and back: ``--push``, ``--pull``, ``%disco put`` and others.
+
+Several travel together: all of them are copied before the first is bound, so that one that cannot be copied
+leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake, WorkerError, people, words
+from disco_magic.functions.copies import copy_of
+from disco_magic.session.dref import DRef
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from disco_magic.session.session import Session
+
+
+def stored(session: Session, values: Mapping[str, Any], only: int | None = None) -> dict[str, DRef]:
+    """Copies of variables in registers that have no names yet; a DRef is a register already.
+
+    Whoever names them afterwards names all of them or none.
+
+    Args:
+        session: whose registers.
+        values: name -> value.
+        only: the worker that gets the values, while the others hold None; None: every worker.
+
+    Raises:
+        UsageMistake: one of them cannot be copied, or is a register of another session; the message names it.
+    """
+    chosen = None if only is None else (only,)
+    registers = {}
+    for name, value in values.items():
+        with about(name):
+            registers[name] = _stored(session, value, chosen)
+    return registers
+
+
+def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
+    if not isinstance(value, DRef):
+        return session.store(copy_of(value), only)
+    session.own(value)
+    return value
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Say of what goes wrong within this which variable it is about."""
+    try:
+        yield
+    except UsageMistake as reason:
+        raise UsageMistake(f"{name!r} was not sent: {reason}") from None
+
+
+def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> dict[str, list[Any]]:
+    """Copies of registers, by name: one per worker, in the order of `workers`.
+
+    Raises:
+        UnknownName: no worker has it.
+        UsageMistake: one is not there on some of `workers`, or cannot be copied; the message names it.
+        WorkerError: something else failed since errors were last raised.
+    """
+    registers = {name: session[name] for name in names}
+    return {name: _fetched(session, name, register, workers) for name, register in registers.items()}
+
+
+def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]) -> list[Any]:
+    try:
+        values = session.fetch(register, workers)
+    except WorkerError as error:
+        reasons = [failure.exception for failure in error.failures.values()]
+        if not all(isinstance(reason, UsageMistake) for reason in reasons):
+            raise
+        who = people(tuple(error.failures))
+        raise UsageMistake(f"{name!r} was not fetched from {who}: {words(reasons[0])}") from None
+    return [values[worker] for worker in workers]

@@ -1,0 +1,229 @@
+"""A person picks "Disco (SPMD)" in JupyterLab's launcher and works through the notebook about it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import CELL_LIMIT_MS, RESTORED, ROOT, OpenNotebook
+
+nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbformat")
+pytest.importorskip("sklearn", reason="the notebook's data is in scikit-learn")
+pytest.importorskip("matplotlib", reason="the notebook draws")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Locator, Page
+
+NOTEBOOK = "03_kernel.ipynb"
+LOGO_IS_DRAWN = "image => image.complete && image.naturalWidth > 0"
+INSERT = """source => {
+    const app = window.jupyterapp, cells = app.shell.currentWidget.content;
+    app.commands.execute('notebook:insert-cell-below');
+    cells.activeCell.model.sharedModel.setSource(source);
+    return cells.activeCellIndex;
+}"""
+CURSOR_TO_END = """() => {
+    const app = window.jupyterapp, cells = app.shell.currentWidget.content;
+    cells.mode = 'edit';
+    const editor = cells.activeCell.editor, lines = editor.lineCount;
+    editor.setCursorPosition({line: lines - 1, column: editor.getLine(lines - 1).length});
+    editor.focus();
+    return 1;
+}"""
+COMMAND = "name => { window.jupyterapp.commands.execute(name); return 1; }"
+READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
+
+
+@pytest.fixture(autouse=True)
+def wide(page: Page) -> Iterator[None]:
+    """A window in which a notebook has room beside nothing else."""
+    page.set_viewport_size({"width": 1100, "height": 900})
+    yield
+    page.set_viewport_size({"width": 900, "height": 460})
+
+
+@pytest.fixture
+def tour(lab_folder: Path, lab_address: str, page: Page) -> OpenNotebook:
+    """The notebook, open, none of its cells executed."""
+    notebook = nbformat.read(ROOT / "notebooks" / NOTEBOOK, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.update(outputs=[], execution_count=None)
+    nbformat.write(notebook, lab_folder / "notebooks" / NOTEBOOK)
+    return OpenNotebook(page, lab_address, NOTEBOOK)
+
+
+@pytest.fixture(scope="module")
+def places() -> dict[str, int]:
+    """The beginning of a cell's source -> where it stands."""
+    cells = nbformat.read(ROOT / "notebooks" / NOTEBOOK, as_version=4).cells
+    return {cell.source: index for index, cell in enumerate(cells) if cell.cell_type == "code"}
+
+
+def index_of(places: dict[str, int], part: str) -> int:
+    (found,) = (index for source, index in places.items() if part in source)
+    return found
+
+
+def add(lab: OpenNotebook, source: str) -> int:
+    """A new cell below the active one."""
+    return int(lab.page.evaluate(INSERT, source))
+
+
+def asked(lab: OpenNotebook) -> Locator:
+    """The line in which the kernel asks for something."""
+    return lab.page.locator(".jp-Stdin-input")
+
+
+def answer(lab: OpenNotebook, text: str) -> None:
+    box = asked(lab).last
+    box.wait_for(timeout=CELL_LIMIT_MS)
+    box.fill(text)
+    box.press("Enter")
+
+
+def until_prompt(lab: OpenNotebook, index: int) -> None:
+    from playwright.sync_api import expect
+
+    prompt = lab.cell(index).locator(".jp-InputPrompt")
+    expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
+
+
+def test_the_launcher_has_the_kernel_with_its_logo_and_its_cells_run_on_all_workers(
+    lab_address: str, page: Page, pictures: Path
+) -> None:
+    page.goto(f"{lab_address}/lab?reset")
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
+    page.evaluate(RESTORED)
+    card = page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text="Disco (SPMD)")
+    card.wait_for(timeout=CELL_LIMIT_MS)
+    assert card.locator("img").evaluate(LOGO_IS_DRAWN)
+    page.screenshot(path=pictures / "launcher.png")
+
+    card.click()
+    page.locator(".jp-NotebookPanel").wait_for(timeout=CELL_LIMIT_MS)
+    lab = OpenNotebook.__new__(OpenNotebook)
+    lab.page = page
+    page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(
+        state="attached", timeout=CELL_LIMIT_MS
+    )
+    page.evaluate(READY)
+    index = add(lab, "x = worker_id\nallreduce(x)")
+
+    assert lab.run(index).splitlines()[-1] == "[0-3] 6"
+    assert (
+        "Disco (SPMD)"
+        in page.locator(".jp-NotebookPanel .jp-KernelName, .jp-Toolbar-kernelName").first.inner_text()
+    )
+    lab.picture(pictures / "picked.png")
+
+
+def test_the_notebook_runs_from_its_first_cell_to_its_last(
+    tour: OpenNotebook, places: dict[str, int], pictures: Path
+) -> None:
+    shown = {source: tour.run(index) for source, index in places.items()}
+
+    values = {source.split("\n")[0]: text for source, text in shown.items()}
+    assert "[0-3] 15.0" in values['print(f"worker {worker_id} of {num_workers}")']
+    failing = next(text for source, text in shown.items() if source.startswith("sample = 420 + 10"))
+    assert "IndexError" in failing
+    assert "[0-2] PlaneAborted" in failing
+    assert [text for text in shown.values() if "Traceback" in text] == [failing]
+    tour.picture(pictures / "kernel_tour_end.png")
+    figures = index_of(places, "plt.scatter")
+    assert tour.cell(figures).locator("img").count() == 4
+    tour.cell(figures).scroll_into_view_if_needed()
+    tour.picture(pictures / "kernel_tour_figures.png")
+
+
+def test_tab_and_shift_tab_show_what_the_workers_have(
+    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+) -> None:
+    tour.run(next(iter(places.values())))
+    index = add(tour, "weights = np.ones((2 + worker_id, 4))\nweigh = worker_id")
+    tour.run(index)
+    add(tour, "weig")
+    page.evaluate(CURSOR_TO_END)
+    page.keyboard.press("Tab")
+    offered = page.locator(".jp-Completer")
+    offered.wait_for(timeout=CELL_LIMIT_MS)
+    text = offered.inner_text()
+    assert "weights" in text
+    assert "weigh" in text
+    page.screenshot(path=pictures / "kernel_completion.png")
+    page.keyboard.press("Escape")
+
+    add(tour, "weights")
+    page.evaluate(CURSOR_TO_END)
+    page.keyboard.press("Shift+Tab")
+    tooltip = page.locator(".jp-Tooltip")
+    tooltip.wait_for(timeout=CELL_LIMIT_MS)
+    told = tooltip.inner_text()
+    for rows in (2, 3, 4, 5):
+        assert f"({rows}, 4)" in told
+    page.screenshot(path=pictures / "kernel_inspection.png")
+    page.keyboard.press("Escape")
+
+
+def test_the_stop_button_ends_a_cell_and_the_registers_stay(
+    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+) -> None:
+    tour.run(next(iter(places.values())))
+    kept = add(tour, "kept = worker_id")
+    tour.run(kept)
+    index = add(tour, "print('on my way')\nwhile True:\n    pass")
+    tour.begin(index)
+    page.wait_for_function(
+        # Four lines, and the source.
+        "index => document.querySelectorAll('.jp-Notebook .jp-Cell')[index].innerText"
+        ".split('on my way').length === 6",
+        arg=index,
+        timeout=CELL_LIMIT_MS,
+    )
+    page.evaluate(COMMAND, "notebook:interrupt-kernel")
+    until_prompt(tour, index)
+    assert "KeyboardInterrupt" in tour.text(index)
+    tour.picture(pictures / "kernel_interrupt.png")
+    after = add(tour, "kept")
+    assert tour.run(after).splitlines() == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
+
+
+def test_a_restart_gives_new_workers(tour: OpenNotebook, places: dict[str, int], page: Page) -> None:
+    tour.run(next(iter(places.values())))
+    index = add(tour, "old = 1")
+    tour.run(index)
+    page.evaluate(COMMAND, "kernelmenu:restart")
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    page.locator(".jp-Dialog").wait_for(state="detached", timeout=CELL_LIMIT_MS)
+    page.evaluate(READY)
+    page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(
+        state="attached", timeout=CELL_LIMIT_MS
+    )
+    gone = add(tour, "old")
+    shown = tour.run(gone)
+    assert "Disco session 1" in shown  # counted from the start again
+    assert "NameError" in shown
+
+
+def test_post_mortem_debugging_stands_in_the_line_and_the_variables_of_the_worker_that_failed(
+    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
+) -> None:
+    tour.run(next(iter(places.values())))
+    index = add(tour, "rows = np.arange(6.0)[: 6 - worker_id]\n\ndef last(n):\n    return rows[n]\n\nlast(4)")
+    assert "IndexError" in tour.run(index)
+    index = add(tour, "%disco debug")
+    tour.begin(index)
+    answer(tour, "p worker_id, len(rows), n")
+    answer(tour, "up")
+    page.wait_for_function("() => document.body.innerText.includes('(2, 4, 4)')", timeout=CELL_LIMIT_MS)
+    tour.picture(pictures / "kernel_debug.png")
+    answer(tour, "q")
+    until_prompt(tour, index)
+    assert "----> 6 last(4)" in re.sub(r"\s+", " ", tour.text(index)).replace("---> ", "---> ")
+    again = add(tour, "len(rows)")
+    assert tour.run(again).splitlines()[0] == "[0] 6"

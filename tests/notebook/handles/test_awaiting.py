@@ -1,0 +1,154 @@
+"""Handles that are awaited, in cells and in asyncio code."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from disco_magic.errors import CellError, UsageMistake
+from disco_magic.session.awaiting import until_ended
+from disco_magic.session.current import session
+from tests.notebook.handles.cells import SPIN, begun, outcome
+
+
+def test_a_handle_can_be_awaited_in_a_cell(crew):
+    crew.run("%%disco --nowait -o h\nworker_id * 2")
+    crew.run("x = await h\ny = await h")
+    assert crew.ip.user_ns["x"].values == [2 * worker for worker in range(crew.n)]
+    assert crew.ip.user_ns["y"] is crew.ip.user_ns["x"]
+
+
+def test_awaiting_raises_what_the_cell_raised(four):
+    four.run("%%disco --nowait -o h\n1 / 0")
+    assert isinstance(four.fail("await h"), CellError)
+    assert "Cell In[3]" not in four.err
+    assert "ZeroDivisionError: division by zero" in four.out
+    four.run("1")
+    assert "failed after its cell" not in four.err
+
+
+def test_several_can_be_awaited_together(four):
+    four.run("import asyncio")
+    for number in range(3):
+        four.run(f"%%disco --nowait -o h{number}\n{number}")
+    four.run("both = await asyncio.gather(h2, h0, h1)")
+    assert [result[0] for result in four.ip.user_ns["both"]] == [2, 0, 1]
+
+
+def test_other_tasks_go_on_meanwhile(gated, gate):
+    begun(gated, "gate()\n5")
+    gated.run("import asyncio\nasync def opens():\n    gate.open()")
+    gated.run("result, _ = await asyncio.gather(h, opens())")
+    assert repr(gated.ip.user_ns["result"]) == "[0-3] 5"
+
+
+def test_a_wait_that_is_cancelled_stops_the_cell(four):
+    handle = four.run(f"%%disco --nowait\n{SPIN}")
+
+    async def main():
+        await asyncio.wait_for(handle, 0.01)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    with pytest.raises(KeyboardInterrupt, match=r"was stopped on workers \[0-3\]"):
+        handle.wait()
+    four.run("%%disco\nworker_id // 4")
+    assert four.lines[-1] == "[0-3] 0"
+
+
+def test_a_shield_keeps_the_cell_from_being_stopped(gated, gate):
+    handle = begun(gated, "gate()\n5")
+
+    async def main():
+        waiting = asyncio.ensure_future(handle)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.01)
+        assert not handle.done()
+        gate.open()
+        return await waiting
+
+    assert repr(asyncio.run(main())) == "[0-3] 5"
+
+
+def test_a_cancellation_that_comes_when_the_cell_has_ended_is_one(gated, gate):
+    handle = begun(gated, "gate()")
+
+    async def main():
+        waiting = asyncio.ensure_future(handle)
+        await asyncio.sleep(0)
+        gate.open()
+        while not handle.done():
+            pass
+        waiting.cancel()
+        await waiting
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+
+
+def test_a_loop_that_ends_stops_what_its_tasks_await(gated, gate):
+    handle = begun(gated, "gate()\n" + SPIN)
+
+    async def main():
+        waiting.append(asyncio.ensure_future(handle))
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    waiting = []
+    asyncio.run(main())  # cancels the tasks that are left
+    assert waiting[0].cancelled()
+    gate.open()
+    with pytest.raises(KeyboardInterrupt):
+        handle.wait()
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_who_waits_looks_now_and_then_and_a_loop_that_is_closed_is_left_alone(is_asked):
+    looks, kept = [], []
+
+    class Pending:
+        def wait(self, on_look):
+            kept.append(on_look)
+            on_look()
+
+    on_look = (lambda: looks.append(None)) if is_asked else None
+    assert asyncio.run(until_ended(Pending(), on_look)) is False
+    kept[0]()  # the thread may be late
+    assert len(looks) == 2 * is_asked
+
+
+def test_a_handle_cannot_be_awaited_on_its_own_workers(four):
+    four.run("%%disco --nowait -o h\n5").wait()
+
+    def awaited():
+        with pytest.raises(UsageMistake, match="await was called on worker"):
+            asyncio.run(outcome(four.ip.user_ns["h"]))
+        return True
+
+    assert session().call_packed(awaited, workers=[0]).get(0)
+
+
+def seen_error(shell):
+    """A weak reference to the error of a cell that was awaited; nobody has its handle any more."""
+    handed = [shell.ip.run_cell_magic("disco", "--nowait", "1 / 0")]
+
+    async def main():
+        try:
+            await handed.pop()
+        except CellError as error:
+            return weakref.ref(error)
+
+    return asyncio.run(main())
+
+
+def test_an_awaited_error_and_what_it_keeps_die_with_their_last_reference(four):
+    gc.disable()
+    try:
+        seen = seen_error(four)
+        four.run("1")  # the end of a notebook's cell is when asynchronous ones are looked after
+        assert seen() is None
+    finally:
+        gc.enable()

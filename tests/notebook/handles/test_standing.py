@@ -1,0 +1,143 @@
+"""How cells on their way look, alone and in ``%disco status``."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from disco_magic.core.messages import Lost
+from disco_magic.errors import CellError, SessionClosed, WorkerLost
+from disco_magic.notebook.handle import handles_of
+from disco_magic.notebook.standing import MOST, Standing, Standings, standing_of, standings_of
+from disco_magic.session.current import session
+from tests.notebook.handles.cells import SPIN, begun
+
+
+def words_of(handle):
+    found = standing_of(handle)
+    return found.state, dict(found.groups)
+
+
+def test_a_handle_says_where_its_workers_are(gated, gate):
+    handle = begun(
+        gated, "if worker_id == 3:\n    gate()\nif worker_id:\n    barrier(workers=None) if 0 else None", 1
+    )
+    while not {0, 1, 2} <= handle.finished:
+        pass
+    state, said = words_of(handle)
+    assert (state, said) == ("running", {(0, 1, 2): "done", (3,): "at Cell In[4], line 3"})
+    assert "on workers [0-3]: running for " in repr(handle)
+    second = gated.run("%%disco --nowait -w 3\npass")
+    assert words_of(second) == ("queued", {(3,): "queued behind Cell In[4]"})
+    gate.open()
+    second.wait()
+    assert words_of(handle) == ("done", {(0, 1, 2, 3): "done"})
+    assert repr(handle).startswith("<Cell In[4] on workers [0-3]: done after ")
+
+
+def test_workers_that_wait_say_for_whom(gated, gate):
+    handle = begun(gated, "if worker_id == 3:\n    gate()\nbarrier()", 1)
+    while len(session()._launcher.plane.waiting) < 3:
+        pass
+    assert words_of(handle)[1][0, 1, 2] == "waiting in barrier() for worker 3, Cell In[4], line 4"
+    gate.open()
+    handle.wait()
+
+
+def test_one_that_failed_says_who_and_why(four):
+    handle = four.run("%%disco --nowait\nif worker_id == 2:\n    raise ValueError('boom')")
+    with pytest.raises(CellError):
+        handle.wait()
+    assert words_of(handle) == ("failed", {(0, 1, 3): "done", (2,): "failed: ValueError: boom"})
+
+
+def test_one_whose_worker_is_gone_says_so(gated, gate):
+    handle = begun(gated, "gate()")
+    session()._launcher._deliver(Lost(1, 0, "killed by signal 9"))
+    with pytest.raises(WorkerLost):
+        handle.wait()
+    state, said = words_of(handle)
+    assert (state, standing_of(handle).seconds) == ("failed", None)
+    assert said[0, 1, 2, 3].startswith("WorkerLost: worker 1 is gone: killed by signal 9")
+    assert repr(handle) == "<Cell In[4] on workers [0-3]: failed>"
+    gate.open()
+
+
+def test_one_whose_session_ends_just_now_is_being_stopped(gated, gate, monkeypatch):
+    handle = begun(gated, "gate()")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(handle.pending), "is_outlived", True)
+        assert words_of(handle) == ("running", {(0, 1, 2, 3): "being stopped with its session"})
+
+    def doctor():
+        raise SessionClosed("it was shut down between the two looks")
+
+    monkeypatch.setattr(session(), "doctor", doctor)
+    assert words_of(handle) == ("running", {(0, 1, 2, 3): "being stopped with its session"})
+    gate.open()
+    handle.wait()
+
+
+def test_the_text_has_a_line_per_state_and_html_a_row(four):
+    cell = Standing("Cell <3>", (0, 1), "running", (((0,), "at a"), ((1,), "at b")), 2.0)
+    bundle = Standings("", (cell,))._repr_mimebundle_()
+    assert bundle["text/plain"] == "Cell <3>  [0]  at a  for 2.00 s\n          [1]  at b"
+    page = ET.fromstring(f"<page>{bundle['text/html']}</page>")  # noqa: S314 - our own
+    rows = [["".join(part.itertext()) for part in row] for row in page.findall(".//tbody/tr")]
+    assert rows == [["Cell <3>", "[0]", "at a", "for 2.00 s"], ["[1]", "at b"]]
+
+
+def test_a_notebook_shows_a_handle_as_a_table(four):
+    handle = four.run("%%disco --nowait\n5")
+    handle.wait()
+    data, _ = four.ip.display_formatter.format(handle)
+    assert "disco-cells" in data["text/html"]
+    assert data["text/plain"].startswith("Cell In[3]  [0-3]  done  took ")
+
+
+# --- %disco status -------------------------------------------------------------------------------------
+
+
+def test_status_lists_what_runs_and_what_nobody_has_asked_about(gated, gate):
+    failed = gated.run("%%disco --nowait\n1 / 0")
+    asked = gated.run("%%disco --nowait\n5")
+    asked.wait()
+    running = begun(gated, "gate()")
+    gated.run("%disco status")
+    lines = gated.lines[
+        gated.lines.index("cells on their way; ended, and nobody has asked how (.wait(), .result())") :
+    ]
+    assert [line.split("  ")[1] for line in lines[1:]] == ["Cell In[4]", "Cell In[6]"]
+    assert "failed: ZeroDivisionError: division by zero" in lines[1]
+    assert "[0-3]  at Cell In[6], line 2" in lines[2]
+    gate.open()
+    running.wait()
+    with pytest.raises(CellError):
+        failed.wait()
+    gated.run("%disco status")
+    assert "Cell In" not in gated.out
+
+
+def test_status_without_a_session_still_says_what_nobody_has_asked_about(four):
+    handle = four.run(f"%%disco --nowait\n{SPIN}")
+    four.run("%disco stop")
+    four.run("%disco status")
+    assert "no session is running" in four.lines[0]
+    assert four.lines[1].startswith("ended, and nobody has asked how")
+    with pytest.raises(SessionClosed):
+        handle.wait()
+
+
+def test_of_many_that_ended_the_last_ones_are_listed_and_the_rest_counted(four):
+    kept = [four.run("%%disco --nowait\npass;") for _ in range(MOST + 3)]
+    kept[-1].pending.wait()
+    listed = standings_of(handles_of(four.ip))
+    assert len(listed.cells) == MOST
+    assert listed.title.endswith("3 more of those")
+    assert listed.cells[-1].label == f"Cell In[{MOST + 5}]"
+
+
+def test_handles_of_another_notebook_are_not_listed(four):
+    four.run("%%disco --nowait -o h\n5").pending.wait()
+    assert standings_of(handles_of(object())) is None

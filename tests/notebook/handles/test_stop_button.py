@@ -1,0 +1,176 @@
+"""Ctrl-C and the stop button while a handle is awaited; handles in a kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+from disco_magic.session.awaiting import EAR, Ear
+from tests.notebook.handles.cells import GATE, SPIN, WAITING, begun, outcome
+
+# Interrupts the process when so many threads wait: as a person who looks at a cell that awaits.
+STRIKE = """
+import signal, threading
+if worker_id == 0:
+    while [each.name for each in threading.enumerate()].count("disco-await") < {tasks}:
+        pass
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+while True:
+    i = 1
+    i += 1
+"""
+
+
+def test_ctrl_c_in_an_awaiting_cell_of_a_terminal_stops_the_cell(four):
+    before = signal.getsignal(signal.SIGINT)
+    four.run(f"%%disco --nowait -o h\n{STRIKE.format(tasks=1)}")
+    error = four.fail("await h")
+    assert type(error) is KeyboardInterrupt
+    assert str(error).startswith("Cell In[3] was stopped on workers [0-3]; registers may differ between them")
+    assert ".py" not in four.out
+    assert signal.getsignal(signal.SIGINT) is before
+    four.run("%%disco\nworker_id // 4")
+    assert four.lines[-1] == "[0-3] 0"
+
+
+def test_ctrl_c_stops_all_that_are_awaited_together(four):
+    four.ip.user_ns["asyncio"] = asyncio
+    four.ip.user_ns["a"] = four.ip.run_cell_magic("disco", "--nowait", STRIKE.format(tasks=2))
+    four.run(f"%%disco --nowait -o b\n{SPIN}")
+    assert type(four.fail("await asyncio.gather(a, b)")) is asyncio.CancelledError
+    # What was interrupted once is so for everybody; out of a task it must not end the loop of a kernel.
+    assert type(four.fail("await asyncio.gather(a)")) is asyncio.CancelledError
+    assert type(four.fail("await a")) is KeyboardInterrupt
+
+
+def test_ctrl_c_in_asyncio_run_stops_the_cell_and_is_a_keyboard_interrupt(four):
+    handle = four.run(f"%%disco --nowait\n{STRIKE.format(tasks=1)}")
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(outcome(handle))
+    assert handle.done()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_in_another_thread_nobody_listens_for_ctrl_c(four, background):
+    handle = four.run("%%disco --nowait\n5")
+    assert repr(background(asyncio.run, outcome(handle))()) == "[0-3] 5"
+
+
+@pytest.fixture
+def sigint():
+    """Puts the handler of Ctrl-C back."""
+    before = signal.getsignal(signal.SIGINT)
+    yield before
+    signal.signal(signal.SIGINT, before)
+
+
+def awaited_in_loop(handle, gate, meanwhile):
+    """What `meanwhile` gives while a task awaits the handle, in a loop that has no handler of its own."""
+
+    async def main():
+        waiting = asyncio.ensure_future(handle)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        found = meanwhile()
+        gate.open()
+        await waiting
+        return found
+
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main())
+    finally:
+        loop.close()
+
+
+def test_a_handler_that_came_later_is_left_alone(gated, gate, sigint):
+    def later(*_):
+        """Somebody else's."""
+
+    def meanwhile():
+        assert signal.getsignal(signal.SIGINT) == EAR._hear
+        signal.signal(signal.SIGINT, later)
+
+    awaited_in_loop(begun(gated, "gate()\n5"), gate, meanwhile)
+    assert signal.getsignal(signal.SIGINT) is later
+
+
+@pytest.mark.parametrize("theirs", [signal.SIG_IGN, lambda *_: None])
+def test_where_somebody_else_hears_ctrl_c_nothing_is_replaced(gated, gate, sigint, theirs):
+    signal.signal(signal.SIGINT, theirs)
+    handle = begun(gated, "gate()\n5")
+    assert awaited_in_loop(handle, gate, lambda: signal.getsignal(signal.SIGINT)) is theirs
+
+
+def test_one_that_is_put_back_too_late_does_what_python_does():
+    with pytest.raises(KeyboardInterrupt):
+        Ear()._hear(signal.SIGINT, None)
+
+
+def test_a_loop_that_was_closed_with_a_task_in_it_is_left_alone():
+    ear, loop = Ear(), asyncio.new_event_loop()
+    loop.close()
+    ear._tasks.append(SimpleNamespace(get_loop=lambda: loop, cancel=None))
+    ear._hear(signal.SIGINT, None)
+
+
+# --- in a kernel ---------------------------------------------------------------------------------------
+
+
+def test_a_cell_of_a_kernel_can_await_a_handle(fresh):
+    fresh.ok("%%disco --nowait -o h\nprint('mine')\nworker_id // 4")
+    ran = fresh.ok("await h")
+    assert (ran.value, ran.text()) == ("[0-3] 0", "")
+
+
+@pytest.mark.parametrize(
+    ("await_", "name"),
+    [("await h", "KeyboardInterrupt"), ("import asyncio\nawait asyncio.gather(h)", "CancelledError")],
+)
+def test_the_stop_button_ends_an_awaiting_cell_and_what_it_awaits(fresh, await_, name):
+    # Without help the kernel would hear of it when its loop wakes up by itself: never.
+    started = fresh.send(f"%%disco --nowait -o h\nprint('ready', flush=True)\n{SPIN}")
+    fresh.finish(started, fresh.until_text(started, "ready\n", times=4))
+    cell = fresh.send(
+        "import threading\n"
+        "def say():\n"
+        "    while 'disco-await' not in [each.name for each in threading.enumerate()]: pass\n"
+        "    print('awaits', flush=True)\n"
+        f"threading.Thread(target=say).start()\n{await_}"
+    )
+    before = fresh.until_text(cell, "awaits\n")
+    fresh.interrupt()
+    ran = fresh.finish(cell, before)
+    assert (ran.status, ran.error["ename"]) == ("error", name)
+    if name == "KeyboardInterrupt":
+        assert "was stopped on workers [0-3]" in ran.traceback
+        assert ".py" not in ran.traceback
+    assert fresh.ok("h.done()").value == "True"
+    assert fresh.ok("%%disco\nworker_id // 4").value == "[0-3] 0"
+    fresh.interrupt()  # while nothing runs
+    assert (
+        fresh.ok("import signal\nsignal.getsignal(signal.SIGINT) is signal.default_int_handler").value
+        == "True"
+    )
+
+
+def test_a_task_can_await_across_cells_of_a_kernel(fresh):
+    fresh.ok(GATE)
+    started = fresh.send(f"{WAITING}print('late')\nworker_id // 4")
+    fresh.finish(started)
+    fresh.ok(
+        "import asyncio\ntask = asyncio.ensure_future(h)\nawait asyncio.sleep(0)\nawait asyncio.sleep(0)"
+    )
+    fresh.interrupt()  # between cells; the task is nobody's cell
+    assert fresh.ok("task.done()").value == "False"
+    assert fresh.ok("builtins.gate.set()\nawait task").value == "[0-3] 0"
+
+
+def test_what_a_tool_lost_can_be_shown_in_a_later_cell(fresh):
+    fresh.ok(GATE)
+    started = fresh.send(f"{WAITING}print('late')")
+    fresh.finish(started)
+    assert fresh.ok("builtins.gate.set()\nh.wait()\nh.show()").lines == ["[0-3] late"]

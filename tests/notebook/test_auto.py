@@ -1,0 +1,209 @@
+"""Plain cells that run on the workers, in a real shell: ``%disco auto on``."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+from IPython.core.error import UsageError
+
+from disco_magic.errors import CellError, UsageMistake
+from disco_magic.session.current import session
+
+
+@pytest.fixture
+def auto(shell):
+    """Two workers, and plain cells run on them."""
+    shell.run("%disco start -n 2")
+    shell.run("%disco auto on")
+    return shell
+
+
+def names(shell):
+    return [name for name in shell.ip.user_ns if name in ("x", "y", "here", "out")]
+
+
+def test_plain_cells_run_in_the_notebook_until_auto_is_on(four):
+    assert four.run("x = 1\nx + 1") == 2
+    four.run("%disco auto on")
+    four.run("x = worker_id\nx")
+    assert four.lines == ["[0] 0", "[1] 1", "[2] 2", "[3] 3"]
+    assert four.ip.user_ns["x"] == 1
+    four.run("%disco auto off")
+    assert four.run("x") == 1
+
+
+def test_auto_says_what_holds(four):
+    four.run("%disco auto")
+    assert four.lines[0].startswith("plain cells run in the notebook")
+    four.run("%disco auto on")
+    assert four.lines[0].startswith("plain cells run on all workers")
+    four.run("%disco auto")
+    assert four.lines[0].startswith("plain cells run on all workers")
+
+
+def test_auto_takes_no_other_word(four):
+    assert "on" in str(four.fail("%disco auto maybe", UsageError))
+
+
+def test_local_runs_one_cell_in_the_notebook(auto):
+    assert auto.run("%%local\nhere = 3\nhere") == 3
+    assert names(auto) == ["here"]
+    auto.run("x = 1")
+    assert session().names() == ("x",)
+
+
+def test_local_does_nothing_where_cells_are_local_anyway(shell):
+    assert shell.run("%%local\n\nhere = 4\nhere") == 4
+
+
+def test_tracebacks_of_local_cells_have_the_lines_that_were_typed(auto):
+    error = auto.fail("%%local\nhere = 1\n\nhere / 0", ZeroDivisionError)
+    assert traceback.extract_tb(error.__traceback__)[-1].lineno == 4
+
+
+def test_local_can_stand_above_another_magic(auto):
+    auto.run("%%local\n\n%%capture out\nprint('hidden')\nhere = 1")
+    assert auto.ip.user_ns["out"].stdout == "hidden\n"
+    assert names(auto) == ["here", "out"]
+    auto.run("x = 1")
+    assert session().names() == ("x",)
+
+
+def test_local_above_a_magic_that_is_not_there_says_so(auto):
+    assert "nonsense" in str(auto.fail("%%local\n%%nonsense\nx = 1", UsageError))
+
+
+def test_local_takes_no_options(auto):
+    assert "takes nothing" in str(auto.fail("%%local now\nhere = 1", UsageError))
+    assert names(auto) == []
+
+
+def test_magics_above_a_plain_cell_are_about_the_workers_work(auto):
+    auto.run("%%capture out\nprint('from', worker_id)")
+    assert sorted(auto.ip.user_ns["out"].stdout.splitlines()) == ["[0] from 0", "[1] from 1"]
+    auto.run("%%time\ny = worker_id")
+    assert "Wall time" in auto.out
+    assert session()["y"].get_all() == [0, 1]
+
+
+def test_a_cell_with_the_magic_line_is_what_it_was(auto):
+    auto.run("%%disco -w 1\nx = 5")
+    assert session()["x"].get(1) == 5
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%env DISCO_TEST_HERE=1",
+        "# a comment\n%env DISCO_TEST_HERE=1\n\n!true",
+        "!true",
+        "!true \\\n  really",
+        "len?",
+        "?len",
+        "# only a comment",
+        "\n\n",
+        "pwd",
+        "env DISCO_TEST_HERE=1",
+    ],
+)
+def test_what_belongs_to_the_notebook_stays_there(auto, cell, monkeypatch):
+    monkeypatch.setenv("DISCO_TEST_HERE", "0")
+    sent = session().stats().workers[0].sent
+    auto.run(cell)
+    assert session().stats().workers[0].sent == sent
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "x = 1",
+        "x = 1\n%matplotlib",
+        "x = !true",
+        "'''\n%text\n'''",
+        "x = 1  # really?",
+        "pwd = 3",
+        "len(range(3))",
+        "exit = 3",
+    ],
+)
+def test_what_is_python_runs_on_the_workers(auto, cell):
+    assert auto.ip.extension_manager.loaded
+    plain = auto.ip.__dict__["_disco_magic_extension"].front.plain
+    assert plain.runs_on_workers(cell)
+
+
+def test_exit_ends_the_notebook_and_not_the_workers(auto):
+    plain = auto.ip.__dict__["_disco_magic_extension"].front.plain
+    for cell in ("exit", "quit()", " exit ", "quit"):
+        assert not plain.runs_on_workers(cell)
+
+
+def test_a_register_named_like_a_magic_is_the_register(auto):
+    auto.run("who = worker_id + 1")
+    auto.run("who")
+    assert auto.lines == ["[0] 1", "[1] 2"]
+
+
+def test_a_magic_without_its_sign_is_one_only_where_ipython_takes_it_so(auto):
+    auto.ip.automagic = False
+    assert "invalid syntax" in str(auto.fail("env DISCO_TEST_HERE=1", UsageMistake))
+
+
+def test_the_first_plain_cell_starts_a_session(shell):
+    shell.run("%config DiscoMagics.workers = 3")
+    shell.run("%disco auto on")
+    shell.run("num_workers")
+    assert shell.lines[-1] == "[0-2] 3"
+
+
+def test_an_error_has_the_lines_of_the_plain_cell(auto):
+    error = auto.fail("x = 1\n\nif worker_id:\n    1 / 0", CellError)
+    text = "\n".join(error._render_traceback_())
+    assert "----> 4     1 / 0" in text
+    assert "run_cell_magic" not in text
+
+
+def test_a_syntax_error_of_a_plain_cell_sends_nothing(auto):
+    error = auto.fail("x = 1\nif:", UsageMistake)
+    assert ":2\n    if:\n" in "\n".join(error._render_traceback_())
+    assert session().names() == ()
+
+
+def test_a_semicolon_hides_the_value(auto):
+    auto.run("worker_id;")
+    assert auto.lines == []
+
+
+def test_ipython_still_asks_for_the_rest_of_an_unfinished_cell(auto):
+    ask = auto.ip.input_transformer_manager.check_complete
+    assert ask("for i in range(3):")[0] == "incomplete"
+    assert ask("x = (1,")[0] == "incomplete"
+    assert ask("x = 1\n")[0] == "complete"
+    assert ask("x = = 1")[0] == "invalid"
+
+
+def test_auto_is_gone_with_the_extension(auto):
+    auto.run("%unload_ext disco_magic")
+    assert auto.run("x = 1\nx + 1") == 2
+    auto.run("%load_ext disco_magic")
+    assert auto.run("x + 2") == 3
+
+
+def test_auto_outlives_a_reload(auto):
+    auto.run("%reload_ext disco_magic")
+    auto.run("x = worker_id\nx")
+    assert auto.lines == ["[0] 0", "[1] 1"]
+
+
+def test_what_a_front_end_executes_for_itself_is_local(auto, monkeypatch):
+    asked = {"content": {"silent": False, "store_history": False}}
+    monkeypatch.setattr(auto.ip, "get_parent", lambda: asked, raising=False)
+    auto.run("here = 1")
+    assert names(auto) == ["here"]
+    asked["content"] = {"silent": True, "store_history": True}
+    auto.run("y = 1")
+    assert names(auto) == ["here", "y"]
+    asked["content"] = {"silent": False, "store_history": True}
+    auto.run("x = 1")
+    assert names(auto) == ["here", "y"]

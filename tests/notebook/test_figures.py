@@ -1,0 +1,467 @@
+"""pyplot on workers: each has its own figures, which are shown under its id; formulas; settings."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+
+matplotlib = pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
+
+from disco_magic.notebook.arrange import Item, by_equality, by_order  # noqa: E402 - as above
+from disco_magic.notebook.figures import INLINE, fit_show  # noqa: E402
+from disco_magic.notebook.gallery import gallery  # noqa: E402
+from disco_magic.notebook.plot_settings import fit_settings  # noqa: E402
+from tests.kernels import Kernel  # noqa: E402
+
+PLOT = (
+    "import matplotlib.pyplot as plt\n"
+    "def plot(*titles):\n"
+    "    for title in titles:\n"
+    "        plt.figure(figsize=(1, 1))\n"
+    "        plt.plot([1, 2])\n"
+    "        plt.title(f'{title} of w{worker_id}')\n"
+)
+IMAGE = re.compile(r'>(\[[\d,-]+\])</span></div><img src="data:image/svg\+xml;base64,([^"]+)"')
+TITLE = re.compile(r">(\w+ of w\d)<")
+
+
+@pytest.fixture(scope="module")
+def plots(kernel):
+    """The module's kernel; figures are SVG, in which titles can be read, and `plot` makes some."""
+    kernel.ok("import matplotlib.pyplot as plt\nplt.rcParams['svg.fonttype'] = 'none'")
+    kernel.ok("%config InlineBackend.figure_formats = ['svg']")
+    kernel.ok("%disco start -n 4")
+    kernel.ok(f"%%disco\n{PLOT}")
+    return kernel
+
+
+def pictures(ran):
+    """Label and title of every figure that a cell showed, in order."""
+    found = []
+    for message in ran.messages:
+        content = message["content"]
+        if message["msg_type"] == "stream":
+            found += [(line, "") for line in content["text"].splitlines()]
+        elif message["msg_type"] in ("display_data", "execute_result"):
+            data = content["data"]
+            found += [
+                (label, title(decoded(image))) for label, image in IMAGE.findall(data.get("text/html", ""))
+            ]
+            if "image/svg+xml" in data:
+                found[-1] = (found[-1][0], title(data["image/svg+xml"]))
+    return found
+
+
+def decoded(image):
+    return base64.b64decode(image).decode()
+
+
+def title(svg):
+    return "".join(TITLE.findall(svg))
+
+
+# --- which figures are shown where -----------------------------------------------------------------
+
+
+def test_at_the_end_of_a_cell_the_figures_of_all_workers_stand_side_by_side(plots):
+    ran = plots.ok("%%disco\nplot('first', 'second')\nprint('drawn')")
+    (shown,) = [display for display in ran.displays if display["metadata"].get("disco")]
+    assert shown["metadata"]["disco"] == {"workers": [0, 1, 2, 3]}
+    lines, figures = pictures(ran)[:4], pictures(ran)[4:]
+    assert sorted(lines) == [(f"[{w}] drawn", "") for w in range(4)]
+    assert figures == [(f"[{w}]", f"{name} of w{w}") for name in ("first", "second") for w in range(4)]
+
+
+def test_many_figures_with_formulas_from_all_workers_at_once_are_all_there_and_right(plots):
+    source = (
+        "for i in range(2):\n"
+        "    plot(f'n{i}')\n"
+        "    plt.axis('off')\n"
+        "    plt.text(0, 1, rf'$x_{{{n}}}^{{{worker_id}}} + \\alpha$')\n"
+    )
+    for n in range(20):
+        ran = plots.ok(f"%%disco\nn = {n}\n{source}")
+        assert pictures(ran) == [(f"[{w}]", f"n{i} of w{w}") for i in range(2) for w in range(4)]
+
+
+def test_what_a_worker_does_after_it_showed_a_figure_comes_behind_it(plots):
+    ran = plots.ok("%%disco\nprint('before')\nplot('it')\nplt.show()\nprint('after')")
+    shown = pictures(ran)
+    for worker in range(4):
+        mine = [line for line in shown if line[0].startswith(f"[{worker}]")]
+        assert mine == [
+            (f"[{worker}] before", ""),
+            (f"[{worker}]", f"it of w{worker}"),
+            (f"[{worker}] after", ""),
+        ]
+
+
+def test_figures_that_are_shown_last_stand_side_by_side_too(plots):
+    ran = plots.ok("%%disco --progress-after none\nplot('it')\nplt.show()")
+    assert pictures(ran) == [(f"[{w}]", f"it of w{w}") for w in range(4)]
+    assert len(ran.displays) == 1
+
+
+def test_a_figure_that_is_the_cell_s_value_is_shown_as_that_and_once(plots):
+    ran = plots.ok("%%disco -w 2\nplot('it')\nplt.gcf()")
+    html = next(m for m in ran.messages if m["msg_type"] == "execute_result")["content"]["data"]["text/html"]
+    assert (html.count("it of w2"), ran.displays) == (1, [])
+    assert plots.ok("%%disco -w 2\nplt.get_fignums()").value == "[2] []"
+
+
+def test_one_figure_is_an_ordinary_display(plots):
+    ran = plots.ok("%%disco -w 1\nplot('it')")
+    assert pictures(ran) == [("[1]", "it of w1")]
+    assert set(ran.displays[0]["data"]) == {"text/plain", "image/svg+xml"}
+
+
+@pytest.mark.parametrize(("option", "labels"), [("--show 3", ["[3]"]), ("--output none", [])])
+def test_figures_of_workers_that_are_not_shown_are_not_shown(plots, option, labels):
+    ran = plots.ok(f"%%disco {option}\nplot('it')")
+    assert [label for label, _ in pictures(ran)] == labels
+
+
+def test_equal_figures_are_shown_once_where_equal_output_is(plots):
+    plots.ok("%config InlineBackend.figure_formats = ['png']")  # the names of an SVG's parts are random
+    ran = plots.ok("%%disco --output grouped\nplt.figure(figsize=(1, 1))\nplt.plot([worker_id // 2, 3]);")
+    plots.ok("%config InlineBackend.figure_formats = ['svg']")
+    html = ran.displays[0]["data"]["text/html"]
+    assert re.findall(r"\[[\d-]+\]", html) == ["[0-1]", "[2-3]"]
+
+
+def test_in_an_ordered_cell_figures_are_ordered_by_worker(plots):
+    ran = plots.ok("%%disco --output ordered\nplot('a')\nplt.show()\nprint('x')\nplot('b', 'c')\nplt.show()")
+    lines = [pair for w in range(4) for pair in ((f"[{w}]", f"a of w{w}"), (f"[{w}] x", ""))]
+    assert pictures(ran) == lines + [(f"[{w}]", f"{name} of w{w}") for w in range(4) for name in "bc"]
+
+
+def test_a_failing_cell_shows_the_figures_it_has_made(plots):
+    ran = plots.run("%%disco\nplot('it')\n1 / 0")
+    assert (ran.status, len(pictures(ran))) == ("error", 4)
+
+
+# --- the notebook's own ----------------------------------------------------------------------------
+
+
+def test_the_notebook_s_figures_and_the_workers_do_not_mix(plots):
+    plots.ok("import builtins, threading\nbuiltins.gate = threading.Event()")
+    started = plots.send("%%disco --nowait -o handle\nimport builtins\nplot('it')\nbuiltins.gate.wait(20)")
+    plots.finish(started)
+    ran = plots.ok("plt.figure(figsize=(1, 1))\nplt.title('mine of w9')\nprint(plt.get_fignums())")
+    assert pictures(ran) == [("[1]", "mine of w9")]
+    later = plots.ok("builtins.gate.set()\nhandle.wait()\nprint(plt.get_fignums())")
+    assert later.lines == ["[]"]
+    late = SimpleNamespace(messages=later.late)
+    assert pictures(late) == [(f"[{w}]", f"it of w{w}") for w in range(4)]
+    assert {message["parent_header"]["msg_id"] for message in later.late} == {started}
+
+
+def test_a_worker_goes_on_with_its_figure_where_the_notebook_does(plots):
+    plots.ok("%config InlineBackend.close_figures = False")
+    try:
+        assert len(pictures(plots.ok("%%disco\nplot('it');"))) == 4
+        ran = plots.ok("%%disco\nplt.title(f'more of w{worker_id}')\nplt.get_fignums()")
+        assert ran.value == "[0-3] [1]"
+        assert pictures(plots.ok("%%disco\nplt.show()")) == [(f"[{w}]", f"more of w{w}") for w in range(4)]
+        assert plots.ok("plt.get_fignums()").value == "[]"
+    finally:
+        plots.ok("%config InlineBackend.close_figures = True")
+        plots.ok("%%disco\nplt.close('all')")
+
+
+def test_figures_are_gone_when_they_were_shown(plots):
+    count = (
+        "import gc, matplotlib.figure\ngc.collect()\n"
+        "sum(type(each) is matplotlib.figure.Figure for each in gc.get_objects())"
+    )
+    before = plots.ok(count).value
+    plots.ok("%%disco\nplot('a', 'b')")
+    plots.ok("%%disco\nplot('it')\nplt.show()")
+    assert plots.ok(count).value == before
+
+
+# --- what goes wrong -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shown", ["", "plt.show()", "plt.gcf()"])
+def test_a_figure_that_cannot_be_drawn_fails_its_cell(plots, shown):
+    ran = plots.run(f"%%disco\nplot('it')\nif worker_id: plt.xlabel(r'$\\nonsense$')\n{shown}")
+    assert ran.status == "error"
+    assert "failed on worker 1 and on 2 others" in ran.traceback
+    assert "Unknown symbol: \\nonsense" in ran.traceback
+    assert len([m for m in ran.messages if m["msg_type"] == "error"]) == 1
+    assert len(pictures(plots.ok("%%disco\nplot('next')"))) == 4
+
+
+def test_of_a_failing_cell_the_figure_that_cannot_be_drawn_is_a_note(plots):
+    ran = plots.run("%%disco\nplot('it')\nplt.xlabel(r'$\\nonsense$')\n1 / 0")
+    assert "[0-3] ZeroDivisionError" in ran.traceback
+    assert "its figures could not be drawn: ValueError" in ran.traceback
+
+
+STUCK = {
+    "Python code": "while True:\n            i = 1",
+    "C code": "import queue\n        queue.Queue().get()",
+}
+
+
+@pytest.mark.parametrize("where", STUCK)
+def test_an_interrupt_in_a_formula_leaves_neither_the_parser_locked_nor_figures_behind(plots, where):
+    plots.ok(
+        "import sys\nfrom matplotlib import _mathtext\nparse = _mathtext.Parser.parse\n"
+        "def stuck(self, text, *args):\n"
+        "    if 'stuck' in text:\n"
+        "        print('parsing', file=sys.stdout, flush=True)\n"
+        f"        {STUCK[where]}\n"
+        "    return parse(self, text, *args)\n"
+        "_mathtext.Parser.parse = stuck"
+    )
+    cell = plots.send("%%disco\nplot('it')\nplt.xlabel('$stuck$')")
+    before = plots.until_text(cell, "parsing\n")
+    plots.interrupt()
+    ran = plots.finish(cell, before)
+    assert (ran.status, ran.error["ename"]) == ("error", "KeyboardInterrupt")
+    ran = plots.ok("%%disco\nplot('next')\nplt.xlabel(f'$x^{worker_id}$')")
+    plots.ok("_mathtext.Parser.parse = parse")
+    assert pictures(ran) == [(f"[{w}]", f"next of w{w}") for w in range(4)]
+
+
+def test_a_figure_of_an_interrupted_cell_is_not_drawn(plots):
+    cell = plots.send("%%disco\nplot('it')\nprint('ready', flush=True)\nwhile True:\n    i = 1\n    i += 1")
+    before = plots.until_text(cell, "ready\n", times=4)
+    plots.interrupt()
+    assert "data:image" not in str(plots.finish(cell, before).messages)
+    assert plots.ok("%%disco\nplt.get_fignums()").value == "[0-3] []"
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+def test_a_style_that_holds_for_a_block_holds_for_that_worker_alone_and_ends_with_it(plots):
+    ran = plots.ok(
+        "%%disco\ncolours, mine = set(), {'text.color': f'C{worker_id}'}\nfor i in range(20):\n"
+        "    with plt.style.context(mine):\n        colours.add(plt.rcParams['text.color'])\n"
+        "colours, plt.rcParams['text.color']"
+    )
+    assert ran.value.splitlines() == [f"[{w}] ({{'C{w}'}}, 'black')" for w in range(4)]
+    assert plots.ok("plt.rcParams['text.color']").value == "'black'"
+
+
+def test_settings_of_the_notebook_hold_on_workers_and_those_of_a_worker_on_it(plots):
+    plots.ok("plt.rcParams['figure.dpi'] = 50")
+    plots.ok("%%disco -w 1\nplt.rcParams['figure.dpi'] = 60")
+    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 50.0\n[1] 60.0"
+    plots.ok("plt.rcParams['figure.dpi'] = 70")
+    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 70.0\n[1] 60.0"
+    plots.ok("%%disco -w 1\nplt.rcParams['figure.dpi'] = 70")
+    assert plots.ok("plt.rcParams['figure.dpi'] = 80\nplt.rcParams['figure.dpi']").value == "80.0"
+    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0-3] 80.0"
+
+
+# --- it comes and goes with what it is for ---------------------------------------------------------
+
+
+def test_a_cell_on_all_workers_may_be_the_first_that_imports_pyplot():
+    kernel = Kernel()
+    try:
+        kernel.ok("%load_ext disco_magic\n%disco start -n 4")
+        kernel.ok("%%disco\nprint('nothing is plotted')")
+        assert kernel.ok("import sys\n'matplotlib' in sys.modules").value == "False"
+        kernel.ok(
+            f"%%disco\nimport matplotlib\nmatplotlib.rcParams['svg.fonttype'] = 'none'\n{PLOT}plot('it')"
+        )
+        kernel.ok("%config InlineBackend.figure_formats = ['svg']")
+        assert pictures(kernel.ok("%%disco\nplot('it')")) == [(f"[{w}]", f"it of w{w}") for w in range(4)]
+    finally:
+        kernel.close()
+
+
+def test_unloading_takes_everything_out_again(plots):
+    plots.ok("%unload_ext disco_magic")
+    ran = plots.ok(
+        "import collections, matplotlib, sys\nfrom matplotlib import _pylab_helpers, mathtext\n"
+        "from matplotlib_inline import backend_inline\n"
+        "print(type(_pylab_helpers.Gcf.figs) is collections.OrderedDict)\n"
+        "print(type(matplotlib.rcParams) is matplotlib.RcParams)\n"
+        "print([each.__module__ for each in (matplotlib.rc_context, mathtext.MathTextParser.parse, "
+        "backend_inline.show)])\n"
+        "print([each for each in sys.meta_path if 'disco' in type(each).__module__])\n"
+        "print([name for name in vars(get_ipython()) if name == 'showtraceback'])"
+    )
+    modules = ["matplotlib", "matplotlib.mathtext", "matplotlib_inline.backend_inline"]
+    assert ran.lines == ["True", "True", str(modules), "[]", "[]"]
+    plots.ok("%load_ext disco_magic\n%disco start -n 4")
+    plots.ok(f"%%disco\n{PLOT}")
+
+
+# --- in a shell of this process --------------------------------------------------------------------
+
+
+class FrontEnd(DisplayPublisher):
+    """Keeps the data and metadata that it is to show."""
+
+    def __init__(self, shell):
+        super().__init__(parent=shell)
+        self.shown = []
+
+    def publish(self, data, metadata=None, **kwargs):
+        self.shown.append((data, metadata))
+
+
+@pytest.fixture
+def inline(four, monkeypatch):
+    """A front end that shows inline figures of four workers as PNG; `plot` makes one."""
+    from IPython.core.pylabtools import select_figure_formats
+    from matplotlib_inline.config import InlineBackend
+
+    monkeypatch.setattr("IPython.core.formatters.get_ipython", lambda: four.ip)
+    with matplotlib.rc_context({"interactive": True}):
+        matplotlib.use(f"module://{INLINE}")
+        select_figure_formats(four.ip, {"png"})
+        four.ip.display_pub = front = FrontEnd(four.ip)
+        front.backend = InlineBackend.instance()
+        four.run(
+            "%%disco\nimport matplotlib.pyplot as plt\n"
+            "def plot():\n    plt.figure(figsize=(1, 1))\n    plt.plot([1, worker_id])"
+        )
+        yield front
+        four.run("%%disco\nplt.close('all')")
+        InlineBackend.clear_instance()
+        matplotlib.use("agg")
+
+
+def test_figures_come_at_the_end_in_one_display(four, inline):
+    four.run("%%disco\nplot()\nprint('line')")
+    ((data, metadata),) = inline.shown
+    assert data["text/html"].count("data:image/png;base64,") == 4
+    assert metadata == {"disco": {"workers": [0, 1, 2, 3]}}
+    assert sorted(four.lines) == [f"[{worker}] line" for worker in range(4)]
+    assert data["text/plain"].splitlines()[3] == "[3] <Figure size 100x100 with 1 Axes>"
+
+
+def test_nothing_comes_of_a_cell_without_figures_or_whose_figures_nobody_sees(four, inline):
+    four.run("%%disco\n1")
+    four.run("%%disco --output none\nplot()")
+    four.run("%%disco\nplot()\nplt.close()")
+    assert inline.shown == []
+    assert four.run("%%disco\nplt.get_fignums()")[0] == []
+
+
+def test_a_figure_that_is_the_value_is_not_shown_beside_it(four, inline):
+    assert set(four.run("%%disco -w 1\nplot()\nplt.gcf()").shown[1]) == {"text/plain", "image/png"}
+    assert inline.shown == []
+
+
+def test_without_closing_new_figures_are_shown_and_go_on(four, inline):
+    inline.backend.close_figures = False
+    four.run("%%disco -w 2\nplot()")
+    four.run("%%disco -w 2\nplt.title('it')")
+    assert len(inline.shown) == 1
+    assert four.run("%%disco -w 2\nplt.get_fignums()")[2] == [1]
+
+
+def test_a_figure_that_fails_fails_the_cell_or_is_noted(four, inline):
+    bad = "%%disco -w 1\nplot()\nplt.xlabel(r'$\\nonsense$')\n"
+    assert "nonsense" in four.fail(bad).failures[1].summary
+    error = four.fail(f"{bad}1 / 0").failures[1].exception
+    assert error.__notes__[0].startswith("its figures could not be drawn: ValueError")
+    four.run("%%disco\nplot()")
+    assert len(inline.shown) == 1
+
+
+def test_outside_of_workers_everything_is_the_notebook_s(four, inline):
+    import matplotlib.pyplot as plt
+    from matplotlib._pylab_helpers import Gcf
+
+    figure = plt.figure()
+    show = sys.modules[INLINE].show
+    assert show._draw_called
+    assert show._to_draw == [figure]
+    assert "plot" not in four.run("%%disco -w 0\nplt.get_fignums()").text()
+    assert (list(Gcf.figs), list(reversed(Gcf.figs)), len(Gcf.figs)) == ([1], [1], 1)
+    assert "FigureManager" in repr(Gcf.figs)
+    Gcf.figs.move_to_end(1)
+    del Gcf.figs[1]
+    show._to_draw = []
+    show._draw_called = False
+    assert sys.modules[INLINE].show.__wrapped__._draw_called is False
+
+
+def test_a_backend_that_is_not_the_inline_one_as_we_know_it_is_left_alone():
+    assert fit_show(SimpleNamespace(show=print)) is None
+    other = SimpleNamespace(rcParams={}, RcParams=dict, rc_context=None)
+    assert fit_settings(other) is None
+
+
+def test_settings_of_a_worker_can_be_copied_and_pickled(four, inline):
+    four.run(
+        "%%disco -w 1\nimport matplotlib, pickle\nrc = matplotlib.rcParams\nrc['figure.dpi'] = 55\n"
+        "copied, pickled = rc.copy(), pickle.loads(pickle.dumps(rc))\ncopied['figure.dpi'] = 66"
+    )
+    found = four.run("%%disco -w 1\n[each['figure.dpi'] for each in (rc, copied, pickled)]")
+    assert found[1] == [55.0, 66.0, 55.0]
+    assert matplotlib.rcParams["figure.dpi"] != 55.0
+    with matplotlib.rc_context({"figure.dpi": 33}):
+        assert matplotlib.rcParams["figure.dpi"] == 33.0
+
+
+def test_a_file_of_settings_holds_for_a_block_too(four, inline, tmp_path):
+    (tmp_path / "style").write_text("figure.dpi: 44")
+    path = str(tmp_path / "style")
+    four.ip.user_ns["path"] = path
+    ran = four.run(
+        "%%disco -w 1 --push path\nimport matplotlib\nseen = []\n"
+        "with matplotlib.rc_context({'font.size': 7}, fname=path):\n"
+        "    seen.append(matplotlib.rcParams['figure.dpi'])\n"
+        "seen + [matplotlib.rcParams['figure.dpi'] == 44, matplotlib.rcParams['font.size'] == 7]"
+    )
+    assert ran[1] == [44.0, False, False]
+
+
+# --- a gallery -------------------------------------------------------------------------------------
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x64\0\0\0\x10"
+
+
+def picture(data, **metadata):
+    return Item("picture", data={"text/plain": "<Figure>", **data}, kwargs={"metadata": metadata})
+
+
+def html_of(*pictures):
+    shown = by_order({worker: [each] for worker, each in enumerate(pictures)})
+    return gallery(shown, lambda workers: f"<b>{list(workers)}</b>")["text/html"]
+
+
+def test_columns_are_as_wide_as_the_widest_picture_but_let_two_stand_side_by_side():
+    small, wide = picture({"image/png": PNG}), picture({"image/jpeg": "AAAA"})
+    assert "minmax(min(100%,100px),1fr)" in html_of(small, small)
+    assert "minmax(min(100%,340px),1fr)" in html_of(small, wide)
+
+
+def test_a_picture_of_double_density_keeps_its_size():
+    html = html_of(picture({"image/png": PNG}, **{"image/png": {"width": 50, "height": 8}}))
+    assert ' width="50"' in html
+    assert "min(100%,50px)" in html
+
+
+def test_a_transparent_picture_gets_the_background_it_needs():
+    assert "background:#ffffff" in html_of(picture({"image/png": PNG}, needs_background="light"))
+    assert "background" not in html_of(picture({"image/png": PNG}))
+
+
+def test_what_has_no_picture_is_its_text():
+    assert "<pre>&lt;Figure&gt;</pre>" in html_of(picture({}))
+
+
+def test_a_drawing_becomes_an_image_of_its_own():
+    assert base64.b64encode(b"<svg/>").decode() in html_of(picture({"image/svg+xml": "<svg/>"}))
+
+
+def test_equal_pictures_are_one_under_all_their_workers():
+    pictures = {worker: [picture({"image/png": PNG})] for worker in range(3)}
+    assert [workers for workers, _ in by_equality(pictures)] == [(0, 1, 2)]

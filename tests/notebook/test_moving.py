@@ -1,0 +1,332 @@
+"""Variables across the border, in a real shell: copies, parts, and nothing half done."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import threading
+
+import numpy as np
+import pytest
+from IPython.core.error import UsageError
+
+from disco_magic.errors import UsageMistake, WorkerError
+from disco_magic.functions.context import calling_worker
+from disco_magic.notebook.commands.splitting import join, split
+from disco_magic.session.config import ThreadedSession
+from disco_magic.session.current import make_current, session
+from tests.notebook.tables import stand_in
+
+
+@pytest.fixture(params=["as much as is needed", "itself"])
+def pandas(request, monkeypatch):
+    """pandas, where it is installed, and what stands in for it."""
+    if request.param == "itself":
+        return pytest.importorskip("pandas")
+    monkeypatch.setitem(sys.modules, "pandas", stand_in)
+    return stand_in
+
+
+def names(shell):
+    return session().names()
+
+
+def held(name):
+    """What the workers hold, as copies."""
+    return session()[name].get_all()
+
+
+# --- to the workers and back -----------------------------------------------------------------------
+
+
+def test_put_goes_to_worker_0_and_broadcast_to_all(four):
+    four.ip.user_ns["a"] = np.arange(3)
+    four.run("%disco put a")
+    four.run("%%disco\na is None")
+    assert four.lines[-2:] == ["[0] False", "[1-3] True"]
+    four.run("%disco broadcast a")
+    four.run("%%disco\na[0] += worker_id\na.tolist()")
+    assert four.lines[-4:] == [f"[{w}] [{w}, 1, 2]" for w in range(4)]
+    assert four.ip.user_ns["a"].tolist() == [0, 1, 2]
+
+
+def test_any_object_that_can_be_copied_can_be_put(crew):
+    crew.ip.user_ns["config"] = {"lr": 0.1}
+    crew.run("%disco broadcast config")
+    crew.run("%%disco\nconfig['lr']")
+    assert crew.lines[-1].endswith("] 0.1")
+
+
+def test_get_gives_a_copy_of_worker_0_s_value(crew):
+    crew.run("%%disco\nx = np.full(2, worker_id)\ny = 'text'")
+    crew.run("%disco get x y")
+    crew.ip.user_ns["x"][:] = 9
+    crew.run("%%disco -w 0\nx.tolist()")
+    assert crew.lines[-1] == "[0] [0, 0]"
+    assert crew.ip.user_ns["y"] == "text"
+
+
+@pytest.mark.parametrize("command", ["%disco put v", "%disco broadcast v", "%%disco --push v\npass"])
+def test_what_the_workers_change_in_their_copies_the_notebook_does_not_see_and_vice_versa(crew, command):
+    crew.run("class Model:\n    pass\nv = Model()\nv.weights, v.names = [1.0], {'a': [1]}")
+    crew.run(command)
+    crew.run("v.weights.append(2.0)\nv.names['a'].append(2)")
+    crew.run("%%disco -w 0\nv.weights.append(worker_id)\nv.names['a'][0] = 'theirs'")
+    assert held("v")[0].weights == [1.0, 0]
+    assert crew.ip.user_ns["v"].weights == [1.0, 2.0]
+    assert crew.ip.user_ns["v"].names == {"a": [1, 2]}
+
+
+def test_a_table_is_copied_with_the_lists_in_its_cells(crew, pandas):
+    inner = [1]
+    crew.ip.user_ns["t"] = table = pandas.DataFrame({"a": [inner, [2]], "b": [3, 4]})
+    crew.run("%disco broadcast t")
+    crew.run("%%disco\nt['a'].iloc[0].append(worker_id)")
+    inner.append("theirs")
+    assert [part["a"].iloc[0] for part in held("t")] == [[1, worker] for worker in range(crew.n)]
+    assert table.shape == held("t")[0].shape == (2, 2)
+
+
+def test_a_reference_gives_its_register_the_name(crew):
+    crew.ip.user_ns["d"] = session().call_packed(lambda: 5)
+    crew.run("%disco broadcast d")
+    assert held("d") == [5] * crew.n
+
+
+@pytest.mark.parametrize("line", ["put {a}", "put $a", "broadcast {a}"])
+def test_braces_and_dollars_on_a_line_are_not_replaced(four, line):
+    four.ip.user_ns.update(a="good", good=1)
+    four.fail(f"%disco {line}", UsageError)
+    assert f"{line.split()[-1]!r} is not a variable name" in four.err
+    assert names(four) == ()
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_scatter_gives_worker_i_its_part_and_gather_joins_them(crew, axis):
+    crew.ip.user_ns["a"] = whole = np.arange(36).reshape(6, 6)
+    crew.run(f"%disco scatter a --axis {axis}")
+    parts = crew.run("%%disco\na").values
+    assert all(
+        np.array_equal(part, expected)
+        for part, expected in zip(parts, np.split(whole, crew.n, axis), strict=True)
+    )
+    crew.run(f"del a\n%disco gather a --axis {axis}")
+    assert np.array_equal(crew.ip.user_ns["a"], whole)
+
+
+def test_gather_of_numbers_gives_one_element_per_worker(crew):
+    crew.run("%%disco\nn = worker_id")
+    crew.run("%disco gather n")
+    assert crew.ip.user_ns["n"].tolist() == list(range(crew.n))
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 5, 7])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_items_are_split_in_order_as_numpy_splits_them_unevenly(length, count):
+    whole = list(range(length))
+    expected = [part.tolist() for part in np.array_split(whole, count)]
+    assert split("v", whole, 0, count) == expected
+    assert join("v", expected, 0) == whole
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "joined"),
+    [
+        ([1, [2], 3, "4"], list, [1, [2], 3, "4"]),
+        ((1, 2, 3), tuple, (1, 2, 3)),
+        (range(5), range, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_lists_tuples_and_ranges_keep_their_kind_on_the_workers(crew, whole, part, joined):
+    crew.ip.user_ns["v"] = whole
+    crew.run("%disco scatter v")
+    assert {type(value) for value in held("v")} == {part}
+    crew.run("del v\n%disco gather v")
+    assert crew.ip.user_ns["v"] == joined
+
+
+def test_parts_of_a_list_are_copies_even_of_an_object_that_is_in_several(crew):
+    one = [0]
+    crew.ip.user_ns["v"] = [one] * crew.n
+    crew.run("%disco scatter v")
+    crew.run("%%disco\nv[0].append(worker_id)")
+    crew.run("%disco gather v")
+    assert crew.ip.user_ns["v"] == [[0, worker] for worker in range(crew.n)]
+    assert one == [0]
+
+
+def test_tables_are_split_by_rows_and_joined_again(crew, pandas):
+    whole = pandas.DataFrame({"a": [0, 1, 2, 3, 4], "b": [5, 6, 7, 8, 9]})
+    column = whole["a"]
+    crew.ip.user_ns.update(t=whole, s=column)
+    crew.run("%disco scatter t s")
+    lengths = [len(part) for part in np.array_split(np.arange(5), crew.n)]
+    assert [len(part) for part in held("t")] == [len(part) for part in held("s")] == lengths
+    crew.run("del t, s\n%disco gather t s")
+    assert crew.ip.user_ns["t"].equals(whole)
+    assert crew.ip.user_ns["s"].equals(column)
+
+
+def test_a_table_keeps_its_index_and_its_types():
+    pandas = pytest.importorskip("pandas")
+    whole = pandas.DataFrame(
+        {"n": [1.5, None, 3.0], "s": ["x", "y", "z"], "c": pandas.Categorical(["p", "q", "p"])},
+        index=pandas.date_range("2026-01-01", periods=3),
+    )
+    parts = split("t", whole, 0, 4)
+    assert [len(part) for part in parts] == [1, 1, 1, 0]
+    pandas.testing.assert_frame_equal(join("t", parts, 0), whole, check_freq=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.zeros((6, 2)), "axis 0 of 'a' has length 6, which 4 workers cannot share evenly"),
+        (np.float64(1), "has no axis 0"),
+        ({"a": 1}, "'a' is a dict, expected an array of numbers"),
+        ("text", "'a' is a str, expected an array of numbers"),
+        (b"text", "'a' is a bytes, expected an array of numbers"),
+        (np.array([{}] * 4), "'a' is an array of objects, expected an array of numbers"),
+        (np.ma.masked_array([1, 2, 3, 4]), "'a': a masked array would lose its mask"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_cannot_be_split_evenly_is_refused_and_nothing_sent(four, value, reason):
+    four.ip.user_ns.update(a=value, good=[1])
+    assert reason in str(four.fail("%disco scatter good a", UsageMistake))
+    assert names(four) == ()
+
+
+@pytest.mark.parametrize("value", [[1, 2], (1,), range(4)])
+def test_what_has_items_has_no_other_axis(four, value):
+    four.ip.user_ns["a"] = value
+    what = f"'a' is a {type(value).__name__}, which is split along axis 0 only, got --axis 1"
+    assert what in str(four.fail("%disco scatter a --axis 1", UsageMistake))
+    four.run("%disco scatter a")
+    assert "joined along axis 0 only" in str(four.fail("%disco gather a --axis 1", UsageMistake))
+
+
+def test_gather_of_parts_that_do_not_fit_names_their_shapes(four):
+    four.run("%%disco\nx = np.zeros((1, 1 + worker_id // 2))\nd = {}")
+    assert "shapes are [0] (1, 1), [1] (1, 1), [2] (1, 2), [3] (1, 2)" in str(
+        four.fail("%disco gather x", UsageMistake)
+    )
+    assert "'d' is a dict on workers [0-3]" in str(four.fail("%disco gather d", UsageMistake))
+
+
+def test_gather_says_who_holds_something_else_and_how_to_have_a_list_of_all(four):
+    four.run("%%disco\nx = [1] if worker_id else (1,)\ns = 'text'\ny = 1 if worker_id else [1]")
+    assert "'x' is not of one kind: tuple on worker 0; list on workers [1-3]" in str(
+        four.fail("%disco gather x", UsageMistake)
+    )
+    assert "'y' is not of one kind: list on worker 0; int on workers [1-3]" in str(
+        four.fail("%disco gather y", UsageMistake)
+    )
+    hint = "disco_magic.session()['s'].get_all()"
+    assert hint in str(four.fail("%disco gather s", UsageMistake))
+    assert four.run(f"import disco_magic\n{hint}") == ["text"] * 4
+
+
+def test_tables_of_other_columns_are_not_joined(pandas):
+    parts = [pandas.DataFrame({"a": [1]}), pandas.DataFrame({"a": [1], "b": [2]})]
+    with pytest.raises(UsageMistake, match="the columns of 't' differ: a on worker 0; a, b on worker 1"):
+        join("t", parts, 0)
+
+
+def test_what_pandas_says_of_tables_that_it_cannot_join_is_told(pandas, monkeypatch):
+    def refuse(tables):
+        raise ValueError("no")
+
+    monkeypatch.setattr(pandas, "concat", refuse)
+    with pytest.raises(UsageMistake, match="pandas cannot join the parts of 't': no"):
+        join("t", [pandas.Series([1])], 0)
+
+
+# --- nothing half done -----------------------------------------------------------------------------
+
+
+class Fickle:
+    """Can be copied once."""
+
+    def __deepcopy__(self, memo):
+        if calling_worker() is not None:
+            raise MemoryError("no room on the worker")
+        return copy.copy(self)
+
+
+SENDING = ["%disco put {}", "%disco broadcast {}", "%%disco --push {}\nran = 1", "%disco scatter {}"]
+
+
+def sent(command, *variables):
+    return command.format((" " if command.startswith("%disco") else ",").join(variables))
+
+
+@pytest.mark.parametrize("command", SENDING)
+def test_a_variable_that_cannot_be_copied_is_named_and_none_is_sent(four, command):
+    bad = threading.Lock()
+    four.ip.user_ns.update(good=[1], bad=[bad] if "scatter" in command else bad)
+    message = str(four.fail(sent(command, "good", "bad"), UsageMistake))
+    assert message.startswith("'bad' was not sent: a value of type")
+    assert "cannot be copied" in message
+    assert message.endswith("copy the arrays or plain data inside it instead")
+    assert names(four) == ()
+
+
+@pytest.mark.parametrize("command", SENDING)
+def test_a_variable_that_does_not_exist_is_named_and_none_is_sent(four, command):
+    four.ip.user_ns["good"] = [1]
+    assert "no variable 'goood'; did you mean 'good'?" in str(
+        four.fail(sent(command, "good", "goood"), UsageMistake)
+    )
+    assert names(four) == ()
+
+
+@pytest.mark.parametrize("command", SENDING)
+@pytest.mark.parametrize("name", ["_private", "class", "a-b"])
+def test_what_is_no_name_of_a_register_is_refused_and_none_is_sent(four, command, name):
+    four.ip.user_ns.update({"good": [1], "_private": [1]})
+    four.fail(sent(command, "good", name), UsageError)
+    assert repr(name) in four.err
+    assert names(four) == ()
+
+
+def test_what_a_worker_cannot_copy_leaves_the_names_as_they_were(four):
+    four.ip.user_ns.update(good=1, bad=Fickle())
+    four.run("%%disco\ngood = bad = 'before'")
+    assert "no room on the worker" in str(four.fail("%disco broadcast good bad", WorkerError))
+    assert held("good") == held("bad") == ["before"] * 4
+
+
+def test_a_reference_of_another_session_is_refused_by_its_name(crew):
+    own = session()
+    with ThreadedSession(1) as other:
+        crew.ip.user_ns.update(good=1, foreign=other.call_packed(lambda: 5))
+        make_current(own)
+        message = str(crew.fail("%disco broadcast good foreign", UsageMistake))
+    assert message.startswith("'foreign' was not sent: ")
+    assert f"belongs to session {other.id}" in message
+    assert own.names() == ()
+
+
+FETCHING = ["%disco get {}", "%disco gather {}", "%%disco --pull {}\npass"]
+
+
+@pytest.mark.parametrize("command", FETCHING)
+@pytest.mark.parametrize("bad", ["lock", "elsewhere"])
+def test_a_register_that_cannot_be_fetched_is_named_and_no_variable_is_bound(four, command, bad):
+    four.run("%%disco\nimport threading\ngood, lock = 1, threading.Lock()\nif worker_id == 3: elsewhere = 1")
+    message = str(four.fail(sent(command, "good", bad), UsageMistake))
+    assert message.startswith(f"{bad!r} was not fetched from worker")
+    assert ("cannot be copied" if bad == "lock" else "is not defined on worker 0") in message
+    assert "good" not in four.ip.user_ns
+
+
+def test_what_failed_before_is_raised_as_it_is_when_something_is_fetched(four):
+    four.run("%%disco\ngood = 1")
+    session().call_packed(lambda: 1 / 0, workers=(0,))
+    assert "ZeroDivisionError" in str(four.fail("%disco get good", WorkerError))
+    four.run("%disco get good")
+    assert four.ip.user_ns["good"] == 1

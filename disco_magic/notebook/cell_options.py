@@ -8,7 +8,6 @@ from typing import Final, NoReturn
 
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
-from disco_magic.notebook.page import MODES
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values")
@@ -77,7 +76,7 @@ def cell_parser() -> OptionParser:
     out = parser.add_argument_group("output").add_argument
     out(
         "--output",
-        choices=MODES,
+        choices=of.MODES,
         help="live; ordered: by worker, at the end; grouped: equal text once; worker0; none",
     )
     out(

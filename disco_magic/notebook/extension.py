@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.extensions import ExtensionManager
 
 from disco_magic.functions.sites import add_labeller, remove_labeller
-from disco_magic.notebook.accounts import stats_bundle
-from disco_magic.notebook.checks import report_bundle
 from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completion import Completion
 from disco_magic.notebook.console import Console
-from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.front import Front
-from disco_magic.notebook.history import history_bundle
 from disco_magic.notebook.inspection import Inspection
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
-from disco_magic.notebook.reprs import dref_bundle, row_bundle, snapshot_bundle
-from disco_magic.notebook.results import result_bundle
-from disco_magic.notebook.timeline import timeline_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.notebook.shell import Shell
 
+
+class _Bundle:
+    """Draws values of one type; the module that can do it is imported with the first of them."""
+
+    def __init__(self, module: str, function: str) -> None:
+        self._home = module, function
+
+    def __call__(self, value: object, **options: Any) -> dict[str, str]:
+        module, function = self._home
+        draw = getattr(import_module(f"disco_magic.notebook.{module}"), function)
+        drawn: dict[str, str] = draw(value, **options)
+        return drawn
+
+
 # By name: the types' modules need NumPy, which %load_ext need not wait for.
-_BUNDLES: Final[dict[tuple[str, str], Callable[..., dict[str, str]]]] = {
-    ("disco_magic.session.results", "CellResult"): result_bundle,
-    ("disco_magic.session.dref", "DRef"): dref_bundle,
-    ("disco_magic.core.snapshot", "SessionSnapshot"): snapshot_bundle,
-    ("disco_magic.core.snapshot", "Row"): row_bundle,
-    ("disco_magic.core.doctor", "Diagnosis"): diagnosis_bundle,
-    ("disco_magic.core.stats", "SessionStats"): stats_bundle,
-    ("disco_magic.core.timeline", "Timeline"): timeline_bundle,
-    ("disco_magic.core.history", "History"): history_bundle,
-    ("disco_magic.core.report", "CheckReport"): report_bundle,
+_BUNDLES: Final = {
+    ("disco_magic.session.results", "CellResult"): _Bundle("results", "result_bundle"),
+    ("disco_magic.session.dref", "DRef"): _Bundle("reprs", "dref_bundle"),
+    ("disco_magic.core.snapshot", "SessionSnapshot"): _Bundle("reprs", "snapshot_bundle"),
+    ("disco_magic.core.snapshot", "Row"): _Bundle("reprs", "row_bundle"),
+    ("disco_magic.core.doctor", "Diagnosis"): _Bundle("diagnosis", "diagnosis_bundle"),
+    ("disco_magic.core.stats", "SessionStats"): _Bundle("accounts", "stats_bundle"),
+    ("disco_magic.core.timeline", "Timeline"): _Bundle("timeline", "timeline_bundle"),
+    ("disco_magic.core.history", "History"): _Bundle("history", "history_bundle"),
+    ("disco_magic.core.report", "CheckReport"): _Bundle("checks", "report_bundle"),
 }
 
 

@@ -7,6 +7,9 @@ import keyword
 import re
 from typing import Final
 
+MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
+"""How the output of a cell is shown."""
+
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 
 

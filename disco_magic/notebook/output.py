@@ -28,7 +28,7 @@ class NotebookScope:
     Args:
         shell: formats values.
         workers: those that run the cell.
-        mode: one of `page.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
+        mode: one of `option_types.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
         show: display filter; None shows all of `workers`.
 
     Attributes:

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.notebook.arrange import Item, by_order
 from disco_magic.notebook.bars import BARS
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from disco_magic.notebook.arrange import Kept, Shown
     from disco_magic.notebook.livearea import Row
     from disco_magic.notebook.sink import Sink
-
-MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 
 
 class Page:

@@ -12,7 +12,7 @@ from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
 from disco_magic.errors import words
-from disco_magic.notebook.page import MODES
+from disco_magic.notebook.option_types import MODES
 
 if TYPE_CHECKING:
     from traitlets import Bunch

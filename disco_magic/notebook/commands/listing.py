@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
-from disco_magic.core.history import Entry, history_of
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, ranges
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.targets import parse_workers
-from disco_magic.notebook.whos import Listing, listing_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
+    from disco_magic.core.history import Entry
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
+    from disco_magic.notebook.whos import Listing
     from disco_magic.session.session import Session
 
 _WIDTH: Final = 80
@@ -55,12 +55,16 @@ def _whos(front: Front, options: Namespace) -> None:
 
 
 def _listing(front: Front, options: Namespace) -> Listing:
+    from disco_magic.notebook.whos import listing_of
+
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.num_workers) or tuple(range(session.num_workers))
     return listing_of(session.registers(), workers, options.types)
 
 
 def _log(front: Front, options: Namespace) -> None:
+    from disco_magic.core.history import history_of
+
     session = front.sessions.require()
     if options.all and options.last is not None:
         raise UsageMistake("--all and -n both say how much is shown; leave one out")
@@ -77,6 +81,7 @@ def _log(front: Front, options: Namespace) -> None:
 
 def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entry]:
     """What was sent and has not begun: cells by name, as far as there are handles, the rest by number."""
+    from disco_magic.core.history import Entry
     from disco_magic.notebook.handle import handles_of  # brings NumPy
     from disco_magic.notebook.standing import standing_of
 

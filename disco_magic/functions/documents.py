@@ -120,8 +120,10 @@ def _docstring(found: Member, name: str) -> str:
     described = _doc_in_class(found.owner, name) if found.owner is not None else ""
     if described or type(value) in _WELL_KNOWN:
         return described
-    text = attribute(value, "__doc__")
-    return inspect.cleandoc(text) if type(text) is str else ""
+    own = attribute(value, "__doc__")
+    if type(own) is str and own is not inspect.getattr_static(type(value), "__doc__", None):
+        return inspect.cleandoc(own)
+    return _doc_of(type(value))
 
 
 def _doc_of(value: Any) -> str:

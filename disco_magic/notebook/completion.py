@@ -18,9 +18,18 @@ _DISCO: Final = re.compile(r"%%disco(?:\s+(.*))?$")
 _OF_LINE: Final = re.compile(r"\s*%disco\s")
 
 
-def is_spmd(front: Front, text: str) -> bool:  # noqa: ARG001 - what plain cells are is the front's matter
-    """Whether the cell `text` runs on the workers."""
-    return any(_DISCO.match(line) for line in _magic_lines(text))
+# What stands below these is executed as a cell of its own.
+_AROUND: Final = {"%%time", "%%timeit", "%%capture", "%%prun"}
+
+
+def is_spmd(front: Front, text: str) -> bool:
+    """Whether the cell `text`, which need not be complete, runs on the workers."""
+    lines = _magic_lines(text)
+    if any(_DISCO.match(line) for line in lines):
+        return True
+    if any(line.split()[0] not in _AROUND for line in lines if line.strip()):
+        return False
+    return front.plain.is_for_workers("\n".join(text.split("\n")[len(lines) :]))
 
 
 def body_at(front: Front, text: str, offset: int) -> Body | None:

@@ -107,10 +107,12 @@ class PlainCells:
             return False
         if _END.fullmatch(stripped) or self._is_magic(stripped):
             return False
-        lines = [line for line in stripped.replace("\\\n", " ").split("\n") if line.strip()]
-        if not all(map(_LINE_OF_NOTEBOOK.match, lines)):
-            return True
-        return any(self._asks_for_register(line) for line in lines)
+        return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
+
+    def is_for_workers(self, text: str) -> bool:
+        """Whether plain cells are the workers', and the cell `text`, which need not be complete, is one."""
+        lines = [line for line in text.replace("\\\n", " ").split("\n") if line.strip()]
+        return self.on and not (lines and all(map(_LINE_OF_NOTEBOOK.match, lines)))
 
     def _hidden(self) -> bool:
         """Whether a front end executes this for itself: silently, or without a number."""

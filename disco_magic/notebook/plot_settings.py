@@ -59,6 +59,7 @@ def _kind_of_workers(kind: Any, settings: Any) -> Any:
             else:
                 own[key] = value
 
+    RcParams.__module__, RcParams.__qualname__ = kind.__module__, kind.__qualname__
     return RcParams
 
 

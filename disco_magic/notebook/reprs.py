@@ -99,12 +99,12 @@ def _table_text(rows: list[Row], num_workers: int) -> str:
     for row in rows:
         if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            lines.append(f"  {row.name:<{width}}  {everybody} {_line(together(row))}")
+            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row))}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
         for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
             name = row.name if worker == 0 else ""
-            lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {_line(info)}")
+            lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info)}")
     return "\n".join(lines)
 
 
@@ -120,7 +120,8 @@ def together(row: Row) -> RegisterInfo | None:
     return replace(first, device=span(names[0].partition(":")[0], map(int, numbers)))
 
 
-def _line(info: RegisterInfo | None) -> str:
+def line_of(info: RegisterInfo | None) -> str:
+    """One worker's value in a line."""
     if info is None:
         return _ABSENT
     return " \u00b7 ".join(part for part in (info.kind, _where(info), content(info)) if part)

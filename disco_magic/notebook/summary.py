@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.snapshot import Row
-from disco_magic.core.words import human_bytes
 from disco_magic.errors import ranges
+from disco_magic.notebook.reprs import line_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 _CODE: Final = ("Signature", "Init signature", "Call signature", "Source")
-_ABSENT: Final = "no value"
 
 
 def bundle(
@@ -66,25 +65,6 @@ def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
 def _lines(row: Row) -> list[str]:
     groups = _groups(row)
     if len(groups) == 1:
-        return [f"{label} {_told(info)}" for label, _, info in groups]
+        return [f"{label} {line_of(info)}" for label, _, info in groups]
     width = max(len(label) for label, _, _ in groups)
-    return [f"{MARK if odd else ' '} {label:<{width}} {_told(info)}" for label, odd, info in groups]
-
-
-def _told(info: RegisterInfo | None) -> str:
-    """One worker's value in a line, in the words of the tables of registers."""
-    if info is None:
-        return _ABSENT
-    nbytes = human_bytes(info.nbytes) if info.nbytes else ""
-    odd = [f"{count:,} {name}" for count, name in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
-    parts = (info.kind, info.device or "", nbytes, *_content(info), *odd)
-    return " \u00b7 ".join(part for part in parts if part)
-
-
-def _content(info: RegisterInfo) -> list[str]:
-    """Statistics of an array, on a sample where it is large; else the value, or what it is."""
-    few = bool(info.text) and info.shape in ((), (1,))
-    if few or info.minimum is None or info.mean is None or info.maximum is None:
-        return [info.text]
-    about = " (sample)" if info.sampled else ""
-    return [f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"]
+    return [f"{MARK if odd else ' '} {label:<{width}} {line_of(info)}" for label, odd, info in groups]

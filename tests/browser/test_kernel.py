@@ -165,7 +165,7 @@ def test_tab_and_shift_tab_show_what_the_workers_have(
     tooltip.wait_for(timeout=CELL_LIMIT_MS)
     told = tooltip.inner_text()
     for rows in (2, 3, 4, 5):
-        assert f"({rows}, 4)" in told
+        assert f"float64 {rows}\N{MULTIPLICATION SIGN}4" in told
     page.screenshot(path=pictures / "kernel_inspection.png")
     page.keyboard.press("Escape")
 

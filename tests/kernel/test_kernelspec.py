@@ -69,7 +69,7 @@ def test_installing_again_replaces_the_options(prefix, capsys):
 
 def test_sys_prefix_and_user_say_where(prefix, capsys, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(prefix / "environment"))
-    status, out = run(capsys, "install", "--sys-prefix")
+    status, _ = run(capsys, "install", "--sys-prefix")
     assert status == 0
     assert (prefix / "environment" / "share" / "jupyter" / "kernels" / "disco" / "kernel.json").is_file()
     status, _ = run(capsys, "install", "--user")

@@ -110,7 +110,8 @@ def test_figures_that_are_shown_last_stand_side_by_side_too(plots):
 def test_a_figure_that_is_the_cell_s_value_is_shown_as_that_and_once(plots):
     ran = plots.ok("%%disco -w 2\nplot('it')\nplt.gcf()")
     html = next(m for m in ran.messages if m["msg_type"] == "execute_result")["content"]["data"]["text/html"]
-    assert (html.count("it of w2"), ran.displays) == (1, [])
+    drawings = [html, *(decoded(image) for _, image in IMAGE.findall(html))]
+    assert (sum(drawing.count(">it of w2<") for drawing in drawings), ran.displays) == (1, [])
     assert plots.ok("%%disco -w 2\nplt.get_fignums()").value == "[2] []"
 
 
@@ -387,7 +388,8 @@ def test_outside_of_workers_everything_is_the_notebook_s(four, inline):
     assert "FigureManager" in repr(Gcf.figs)
     Gcf.figs.move_to_end(1)
     del Gcf.figs[1]
-    show._to_draw = []
+    show()
+    assert show._to_draw == []
     show._draw_called = False
     assert sys.modules[INLINE].show.__wrapped__._draw_called is False
 

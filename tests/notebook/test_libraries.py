@@ -276,6 +276,27 @@ def test_who_was_given_up_while_drawing_keeps_nobody_from_drawing(texts, live):
     thread.join(20)
 
 
+def test_the_parser_of_who_was_given_up_is_made_anew(texts, live, monkeypatch):
+    class MathTextParser:
+        _parser = "half-way through a formula"
+
+        def parse(self, action):
+            return action()
+
+    module, gate = SimpleNamespace(MathTextParser=MathTextParser), Gate()
+    monkeypatch.setitem(sys.modules, "matplotlib.mathtext", module)
+    undo = fit_parser(module)
+    _, (stuck, _) = live(texts)
+    thread = threading.Thread(target=as_worker, args=(new_worker(), stuck, MathTextParser().parse, gate))
+    thread.start()
+    gate.arrived()
+    stuck.abandon()
+    assert MathTextParser().parse(lambda: MathTextParser._parser) is None
+    gate.open()
+    thread.join(20)
+    undo()
+
+
 def test_formulas_are_read_in_turn_and_the_parser_is_put_back():
     class MathTextParser:
         _parser = "old"
@@ -502,6 +523,7 @@ def test_an_ordered_notebook_is_the_same_byte_for_byte_however_busy_the_machine_
     for package in ("nbclient", "nbformat"):
         pytest.importorskip(package, reason="the extra 'test' has it")
     monkeypatch.setenv("DISCO_OUTPUT", "ordered")
+    monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
     quiet = executed()
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]

@@ -109,9 +109,14 @@ def test_every_worker_records_its_own_warnings_and_only_those(heard):
 
 
 @APART
-def test_who_records_does_not_take_warnings_from_a_notebook_that_shows_them_its_own_way(heard, monkeypatch):
+@pytest.mark.parametrize("public", [True, False])
+def test_who_records_takes_no_warnings_from_who_does_not(heard, monkeypatch, public):
     told = []
-    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: told.append(str(message)))
+    if public:
+        monkeypatch.setattr(warnings, "showwarning", lambda message, *_: told.append(str(message)))
+    else:
+        monkeypatch.setattr(warnings, "showwarning", warnings._showwarning_orig)
+        monkeypatch.setattr(warnings, "_showwarnmsg_impl", lambda told_: told.append(str(told_.message)))
     heard(
         "if worker_id == 0:\n    barrier()\n    warnings.warn('shown')\n    barrier()\n"
         "else:\n    with warnings.catch_warnings(record=True):\n        barrier()\n        barrier()"

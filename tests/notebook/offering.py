@@ -1,0 +1,25 @@
+"""What tab completion offers."""
+
+from __future__ import annotations
+
+from IPython.core.completer import provisionalcompleter, rectify_completions
+
+
+def offers(shell, cell, at=None):
+    """Texts that are offered at the end of a cell, or at a place in it, and what each is said to be."""
+    at = len(cell) if at is None else at
+    with provisionalcompleter():
+        found = list(rectify_completions(cell, shell.ip.Completer.completions(cell, at)))
+    return {cell[: each.start].rpartition("\n")[2] + each.text: each.type for each in found}
+
+
+MODEL = """%%disco
+class Model:
+    def __init__(self):
+        self.weight = np.ones((2, 2))
+    def forward(self, inputs, scale=2):
+        return inputs
+def double(value, times=2):
+    return value * times
+model, table, array = Model(), {"alpha": 1, "beta": {"gamma": 2}}, np.ones(3)
+"""

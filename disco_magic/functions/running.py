@@ -23,6 +23,7 @@ from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class CellRunner:
         self.cancel: Callable[[], object] | None = None
         self.started: float | None = None
         self.failed_after_s = 0.0
+        self._variables = LastingVariables()
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
@@ -130,6 +132,8 @@ class CellRunner:
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
+            if scope is not None:  # else it runs in the thread's own context, where everything lasts
+                self._variables.begin()
             value = self._followed(cell)
             self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
             if cell.last is None:
@@ -143,9 +147,12 @@ class CellRunner:
             self.failed_after_s = time.perf_counter() - start
             raise
         finally:
-            self.started = None
-            if scope is not None:
-                scope.ended(self.context.id)
+            try:
+                if scope is not None:
+                    self._variables.end()
+                    scope.ended(self.context.id)
+            finally:
+                self.started = None  # last: what a front end still draws is part of the cell, for who looks
 
     def _followed(self, cell: Cell) -> Any:
         """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""

@@ -77,7 +77,9 @@ def cell_parser() -> OptionParser:
     out(
         "--output",
         choices=of.MODES,
-        help="live; ordered: by worker, at the end; grouped: equal text once; worker0; none",
+        help="live: as it comes; ordered: by worker, at the end; grouped: at the end, workers with equal "
+        "output together; worker0: lines, displays, figures and value of the first worker that runs the "
+        "cell, as --show 0; none: values and errors only. Errors of all workers are always shown",
     )
     out(
         "--group-outputs",

@@ -13,7 +13,7 @@ from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
-from disco_magic.notebook.output import NotebookScope
+from disco_magic.notebook.output import NotebookScope, shown_workers
 from disco_magic.notebook.progress import Progress
 from disco_magic.notebook.results import is_empty, show_only
 from disco_magic.notebook.targets import parse_workers, workers_of_group
@@ -123,6 +123,7 @@ def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _
     for name, register in stored(session, front.variables(options.push)).items():
         session[name] = register
     mode = options.group_outputs or options.output or front.settings.output
+    show = shown_workers(mode, workers or range(session.num_workers), show)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit)  # here, where the stop button still ends the wait
     # Last: only within `cell` somebody closes it.
@@ -142,6 +143,8 @@ def _check(options: Namespace) -> None:
         raise UsageMistake(
             "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
         )
+    if options.output == "worker0" and options.show is not None:
+        raise UsageMistake("--output worker0 and --show both say whose output is shown; leave one out")
     if options.output and options.group_outputs:
         raise UsageMistake(
             "--output (or --stream) and --group-outputs (or -e, -r, --no-stream) both say how output is "

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from disco_magic.errors import ranges
+from disco_magic.notebook.arrange import Item
+from disco_magic.notebook.gallery import gallery, is_picture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.session.results import CellResult
 
 _filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
 _TEXT = {"text/plain"}
+_BESIDE = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:4px 24px"
+_LABEL = "font-family:monospace;opacity:.7"
 
 
 def show_only(result: CellResult, workers: tuple[int, ...] | None) -> None:
@@ -37,9 +41,17 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     groups = _groups(result)
     bundle = {"text/plain": result.text(_filters.get(result))}
     if any(set(data) - _TEXT for _, data in groups):
-        sections = "".join(_section(workers, data) for workers, data in groups if _has_content(data))
-        bundle["text/html"] = f'<div class="disco-result">{sections}</div>'
+        bundle["text/html"] = _html([(workers, data) for workers, data in groups if _has_content(data)])
     return bundle
+
+
+def _html(groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]) -> str:
+    """Values side by side, as many as there is room for; figures as at the end of a cell."""
+    if len(groups) > 1 and all(is_picture(data, {}) for _, data in groups):
+        pictures = [(workers, Item("picture", data=dict(data))) for workers, data in groups]
+        return gallery(pictures, _label)["text/html"]
+    sections = "".join(_section(workers, data) for workers, data in groups)
+    return f'<div class="disco-result" style="{_BESIDE}">{sections}</div>'
 
 
 def _groups(result: CellResult) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
@@ -51,9 +63,12 @@ def _has_content(data: Mapping[str, Any]) -> bool:
     return any(data.values())
 
 
+def _label(workers: Sequence[int]) -> str:
+    return f'<span style="{_LABEL}">{ranges(tuple(workers))}</span>'
+
+
 def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:
-    label = f'<div style="font-family:monospace;opacity:.7">{ranges(workers)}</div>'
-    return f'<div style="margin:.25em 0">{label}{_body(data)}</div>'
+    return f'<div style="max-width:100%"><div>{_label(workers)}</div>{_body(data)}</div>'
 
 
 def _body(data: Mapping[str, Any]) -> str:

@@ -51,6 +51,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("-w 9", "there is no worker 9"),
         ("-g 9", "there is no group 9"),
         ("--show 9", "there is no worker 9"),
+        ("--show 0 --output worker0", "both say whose output is shown"),
         ("--push nowhere", "has no variable 'nowhere'"),
     ],
 )

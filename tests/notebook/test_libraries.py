@@ -1,89 +1,18 @@
-"""What is changed in libraries while they are used on workers, and how it is undone; things per worker."""
+"""What is changed in libraries while they are used on workers, and how it is undone."""
 
 from __future__ import annotations
 
-import contextvars
-import gc
-import json
-import os
-import re
-import subprocess
 import sys
-import threading
-import warnings
-import weakref
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from disco_magic.functions.context import Topology, WorkerContext, enter_worker
 from disco_magic.notebook.bars import fit_auto
-from disco_magic.notebook.drawing import Turns, fit_figure, fit_parser
 from disco_magic.notebook.formatting import WorkerFormatting
-from disco_magic.notebook.homes import OfWorkers
 from disco_magic.notebook.imported import AfterImport, is_imported
 from disco_magic.notebook.libraries import Libraries
 from disco_magic.notebook.rich_console import fit_console
-from disco_magic.notebook.streams import current_sink
-from disco_magic.testing.doubles import Gate
-from tests.kernels import ROOT
-
-# --- things of which every worker has its own ------------------------------------------------------
-
-
-def new_worker(number=0):
-    return WorkerContext(number, Topology(4), None, None, session_id=9996)
-
-
-def as_worker(worker, sink, function, *args):
-    """Call `function` as a cell of `worker` does whose output goes to `sink`."""
-
-    def call():
-        enter_worker(worker)
-        current_sink.set(sink)
-        return function(*args)
-
-    return contextvars.copy_context().run(call)
-
-
-def test_every_worker_has_a_thing_of_its_own_from_cell_to_cell(texts, live):
-    things = OfWorkers(list)
-    workers = [new_worker(number) for number in range(2)]
-    _, first_cell = live(texts)
-    _, second_cell = live(texts)
-    found = [as_worker(workers[n], first_cell[n], things.mine) for n in range(2)]
-    assert found[0] is not found[1]
-    assert all(as_worker(workers[n], second_cell[n], things.mine) is found[n] for n in range(2))
-    assert as_worker(workers[1], None, things.mine) is found[1]  # in a function that no cell called
-    assert OfWorkers(list).mine() is None
-    assert things.mine() is None
-
-
-def test_a_thread_that_was_given_up_keeps_its_things_and_its_successor_gets_others(texts, live):
-    things, worker = OfWorkers(list), new_worker()
-    _, (stuck, _) = live(texts)
-    before = as_worker(worker, stuck, things.mine)
-    stuck.abandon()
-    _, (next_cell, _) = live(texts)
-    after = as_worker(worker, next_cell, things.mine)
-    assert after is not before
-    assert as_worker(worker, stuck, things.mine) is before
-    assert as_worker(worker, None, things.mine) is after
-
-
-def test_things_go_with_their_worker_or_when_they_are_forgotten():
-    class Thing:
-        pass
-
-    things, worker, other = OfWorkers(Thing), new_worker(), new_worker()
-    watched = [weakref.ref(as_worker(each, None, things.mine)) for each in (worker, other)]
-    things.forget()
-    assert [watch() for watch in watched] == [None, None]
-    last = weakref.ref(as_worker(other, None, things.mine))
-    del other
-    gc.collect()
-    assert last() is None
-
+from tests.notebook.acting import as_worker, new_worker
 
 # --- after an import -------------------------------------------------------------------------------
 
@@ -217,104 +146,6 @@ def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(written, answer):
     libraries.enter(user)
     assert __import__(name)
     libraries.leave(user)
-
-
-# --- one thread draws at a time --------------------------------------------------------------------
-
-
-def figure_module():
-    """What `fit_figure` looks at in matplotlib; drawing goes through the test's own function."""
-
-    class Figure:
-        _render_lock = threading.RLock()
-
-        def draw(self, action):
-            return action()
-
-    return SimpleNamespace(Figure=Figure)
-
-
-def test_drawing_is_done_by_one_thread_at_a_time_and_may_draw_in_it():
-    module, gate, done = figure_module(), Gate(), []
-    before = vars(module.Figure)["draw"], module.Figure._render_lock
-    undo = fit_figure(module)
-    figure = module.Figure()
-
-    def first():
-        gate("drawing")
-        done.append(figure.draw(lambda: "first"))
-
-    threads = [threading.Thread(target=figure.draw, args=(first,))]
-    threads[0].start()
-    gate.arrived()
-    threads.append(threading.Thread(target=figure.draw, args=(lambda: done.append("second"),)))
-    threads[1].start()
-    gate.open()
-    for thread in threads:
-        thread.join(20)
-    assert done == ["first", "second"]
-    undo()
-    assert (vars(module.Figure)["draw"], module.Figure._render_lock) == before
-    undo = fit_figure(module)
-    module.Figure.draw = foreign = lambda *_: None
-    undo()
-    assert module.Figure.draw is foreign
-
-
-def test_who_was_given_up_while_drawing_keeps_nobody_from_drawing(texts, live):
-    renewed, gate = [], Gate()
-    draw = Turns(lambda: renewed.append(True)).in_turn(lambda action: action())
-    _, (stuck, other) = live(texts)
-    thread = threading.Thread(target=as_worker, args=(new_worker(), stuck, draw, gate))
-    thread.start()
-    gate.arrived()
-    stuck.abandon()
-    assert as_worker(new_worker(1), other, draw, lambda: "drawn") == "drawn"
-    assert draw(lambda: "drawn, too") == "drawn, too"
-    assert renewed == [True]
-    gate.open()
-    thread.join(20)
-
-
-def test_the_parser_of_who_was_given_up_is_made_anew(texts, live, monkeypatch):
-    class MathTextParser:
-        _parser = "half-way through a formula"
-
-        def parse(self, action):
-            return action()
-
-    module, gate = SimpleNamespace(MathTextParser=MathTextParser), Gate()
-    monkeypatch.setitem(sys.modules, "matplotlib.mathtext", module)
-    undo = fit_parser(module)
-    _, (stuck, _) = live(texts)
-    thread = threading.Thread(target=as_worker, args=(new_worker(), stuck, MathTextParser().parse, gate))
-    thread.start()
-    gate.arrived()
-    stuck.abandon()
-    assert MathTextParser().parse(lambda: MathTextParser._parser) is None
-    gate.open()
-    thread.join(20)
-    undo()
-
-
-def test_formulas_are_read_in_turn_and_the_parser_is_put_back():
-    class MathTextParser:
-        _parser = "old"
-
-        def parse(self, text):
-            return text.upper()
-
-    module = SimpleNamespace(MathTextParser=MathTextParser)
-    before = MathTextParser.parse
-    undo = fit_parser(module)
-    assert MathTextParser.parse is not before
-    assert MathTextParser().parse("x") == "X"
-    undo()
-    assert MathTextParser.parse is before
-    undo = fit_parser(module)
-    MathTextParser.parse = foreign = len
-    undo()
-    assert MathTextParser.parse is foreign
 
 
 # --- what goes wrong while something is displayed --------------------------------------------------
@@ -464,74 +295,3 @@ def test_a_bar_of_tqdm_auto_is_a_line_of_its_worker(fresh):
     ran = fresh.ok("%%disco\nfrom tqdm.auto import tqdm\nfor i in tqdm(range(3), desc='load'): pass")
     lines = sorted(line for line in ran.text("stderr").splitlines() if "100%" in line)
     assert [line[:15] for line in lines] == [f"[{worker}] load: 100%|" for worker in range(4)]
-
-
-# --- notebooks that are committed ------------------------------------------------------------------
-
-CELLS = """
-%load_ext disco_magic
-%disco start -n 4
-
-%%disco
-import sys
-for i in range(9):
-    print(i)
-    print(i, file=sys.stderr)
-worker_id
-
-%%disco
-class Pixel:
-    def __repr__(self): return "pixel"
-    def _repr_png_(self): return bytes([worker_id])
-    def _repr_html_(self): return f"<b>{worker_id}</b>" if self.rich else None
-for Pixel.rich in True, False, False:
-    display(Pixel())
-    print("behind")
-display(Pixel())
-
-%%disco
-if worker_id == 3: raise ValueError("three")
-if worker_id == 1: raise KeyError("one")
-
-%%disco --check types
-worker_id // 2
-"""
-
-
-def executed():
-    """The outputs of a notebook of `CELLS`, as a file has them."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    sources = CELLS.strip().split("\n\n")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # jupyter_client warns about its own defaults
-        NotebookClient(
-            notebook,
-            timeout=60,
-            allow_errors=True,
-            record_timing=False,
-            store_widget_state=False,
-            extra_arguments=["--IPKernelApp.log_level=ERROR"],
-        ).execute()
-    text = json.dumps([cell.outputs for cell in notebook.cells], sort_keys=True)
-    return re.sub(r"ipykernel_\d+", "ipykernel", text)
-
-
-def test_an_ordered_notebook_is_the_same_byte_for_byte_however_busy_the_machine_is(monkeypatch):
-    for package in ("nbclient", "nbformat"):
-        pytest.importorskip(package, reason="the extra 'test' has it")
-    monkeypatch.setenv("DISCO_OUTPUT", "ordered")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
-    quiet = executed()
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
-    try:
-        loaded = executed()
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
-    assert loaded == quiet
-    assert quiet.count("[3] 8") == 2

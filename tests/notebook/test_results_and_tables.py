@@ -191,6 +191,28 @@ def test_every_form_of_a_value_fits_into_the_section(four, bundle, expected):
     assert expected in result_bundle(result)["text/html"]
 
 
+def test_figures_of_several_workers_stand_side_by_side_and_so_do_other_values(four):
+    result = four.run("%%disco\nworker_id // 2")
+    result.shown.update({worker: {"text/plain": "t", "image/png": b"\x89PNG"} for worker in range(4)})
+    figures = result_bundle(result)["text/html"]
+    assert figures.startswith('<div class="disco-figures"')
+    assert (figures.count("<img"), figures.count("[0-1]"), figures.count("[2-3]")) == (2, 1, 1)
+    result.shown[2] = {"text/plain": "t", "text/html": "<b>t</b>"}
+    assert "display:flex;flex-wrap:wrap" in result_bundle(result)["text/html"]
+
+
+def test_with_output_worker0_the_value_of_the_first_worker_that_ran_is_shown_and_all_are_kept(four):
+    result = four.run("%%disco -w 1:4 --output worker0\nworker_id")
+    assert result_bundle(result) == {"text/plain": "[1] 1"}
+    assert result.values == [1, 2, 3]
+
+
+def test_a_filter_goes_before_the_configured_output_of_one_worker(four):
+    four.run("%config DiscoMagics.output = 'worker0'")
+    result = four.run("%%disco --show 2\nprint(worker_id)\nworker_id")
+    assert (four.lines, result_bundle(result)) == (["[2] 2", "[2] 2"], {"text/plain": "[2] 2"})
+
+
 def test_plain_values_get_no_html(four):
     assert list(result_bundle(four.run("%%disco\n1"))) == ["text/plain"]
 

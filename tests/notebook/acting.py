@@ -1,0 +1,23 @@
+"""Code that acts as a worker's cell, without a session."""
+
+from __future__ import annotations
+
+import contextvars
+
+from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.notebook.streams import current_sink
+
+
+def new_worker(number=0):
+    return WorkerContext(number, Topology(4), None, None, session_id=9996)
+
+
+def as_worker(worker, sink, function, *args):
+    """Call `function` as a cell of `worker` does whose output goes to `sink`."""
+
+    def call():
+        enter_worker(worker)
+        current_sink.set(sink)
+        return function(*args)
+
+    return contextvars.copy_context().run(call)

@@ -1,0 +1,102 @@
+"""The notebook about the Disco kernel: its cells do what the text beside them says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.committed import ROOT, cell_of, check_portable, data_of, errors_of, execute, text_of
+
+nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
+nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
+pytest.importorskip("sklearn", reason="the extra 'lab' has it")
+pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+NOTEBOOK = ROOT / "notebooks" / "03_kernel.ipynb"
+
+
+@pytest.fixture(scope="module")
+def committed() -> NotebookNode:
+    """The notebook as it is in the repository."""
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def executed() -> NotebookNode:
+    """The notebook executed now."""
+    return execute(nbformat.read(NOTEBOOK, as_version=4))
+
+
+def test_it_asks_for_the_kernel_and_has_no_magic_line_where_none_is_needed(committed: NotebookNode) -> None:
+    assert committed.metadata["kernelspec"]["name"] == "disco"
+    cells = [cell.source for cell in committed.cells if cell.cell_type == "code"]
+    assert not [source for source in cells if "load_ext" in source or source.startswith("%%disco\n")]
+
+
+def test_the_components_of_four_workers_are_those_of_one_process(executed: NotebookNode) -> None:
+    assert text_of(cell_of(executed, "load_digits")) == "(1796, 64)"
+    shared = text_of(cell_of(executed, "covariance = allreduce"))
+    (percent,) = set(re.findall(r"(\d\d\.\d)% of the variance in 10 of 64", shared))
+    assert 70 < float(percent) < 80
+    apart = re.fullmatch(r"largest difference: (\S+)\n", text_of(cell_of(executed, "expected =")))
+    assert float(apart[1]) < 1e-10
+
+
+def test_every_worker_draws_its_own_figure(executed: NotebookNode) -> None:
+    assert len(data_of(cell_of(executed, "figure, axes"), "image/png")) == 1
+    cell = cell_of(executed, "plt.scatter")
+    assert str(cell.outputs).count("iVBOR") == 4  # how a PNG begins in base64
+
+
+def test_time_names_the_worker_that_the_others_wait_for(executed: NotebookNode) -> None:
+    told = text_of(cell_of(executed, "%%disco --time"))
+    assert "load imbalance" in told
+    assert "worker 1" in told
+
+
+def test_the_mistake_is_one_of_worker_3_and_the_debugger_stands_there(executed: NotebookNode) -> None:
+    (error,) = errors_of(executed)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
+    assert "failed on worker 3" in shown
+    assert "IndexError: index 450 is out of bounds" in shown
+    told = text_of(cell_of(executed, "%disco debug"))
+    assert "(3, 450, (449, 64))" in told
+    assert "[0-3]" in text_of(cell_of(executed, "% len(images)"))
+
+
+def test_the_awaited_cell_gives_its_value(executed: NotebookNode) -> None:
+    assert text_of(cell_of(executed, "await rotation")) == "[0-3] True"
+
+
+def test_after_a_restart_the_registers_are_gone_and_the_notebooks_variables_are_not(
+    executed: NotebookNode,
+) -> None:
+    assert "0 registers" in text_of(cell_of(executed, "%disco who\n".rstrip()))
+    assert text_of(cell_of(executed, "images.shape, components.shape")) == "((1796, 64), (64, 64))"
+
+
+def test_the_committed_results_are_those_of_this_run(committed: NotebookNode, executed: NotebookNode) -> None:
+    ours, theirs = (
+        [cell for cell in each.cells if cell.cell_type == "code"] for each in (committed, executed)
+    )
+    for old, new in zip(ours, theirs, strict=True):
+        assert old.source == new.source
+        assert old.execution_count == new.execution_count
+        # Times differ, and where threads wait for each other so does a last digit.
+        if not {"--time", "expected =", "plt.", "whos"} & set(
+            re.findall(r"--time|expected =|plt\.|whos", old.source)
+        ):
+            assert sorted(_lines(old)) == sorted(_lines(new)), old.source
+
+
+def _lines(cell: NotebookNode) -> list[str]:
+    return [re.sub(r"\d+\.\d+ s\b", "S s", line) for line in text_of(cell).splitlines()]
+
+
+def test_the_committed_notebook_holds_nothing_of_the_machine_it_ran_on() -> None:
+    check_portable(NOTEBOOK)

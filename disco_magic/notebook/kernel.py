@@ -27,6 +27,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Dict, Type
 
 from disco_magic import __version__
+from disco_magic.notebook import option_types as of
 from disco_magic.notebook.extension import front_of, load
 from disco_magic.notebook.magics import DiscoMagics
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 LAST_REPLY_S: Final = 0.5
 """How long a shutdown waits for a cell that it has stopped; a local one may go on for ever."""
 
-_OPTIONS: Final = ("workers", "groups", "kind", "ccl", "devices")
 _BANNER: Final = (
     f"disco_magic {__version__}: cells run on all workers; %%local runs one here, %disco says what there is"
 )
@@ -127,7 +127,9 @@ class DiscoKernelApp(IPKernelApp):
     subcommands = Dict()
     kernel_class = Type(DiscoKernel, klass=IPythonKernel)
     classes = [*IPKernelApp.classes, DiscoMagics]  # noqa: RUF012 - traitlets' form
-    aliases = Dict({**kernel_aliases, **{name: f"DiscoMagics.{name}" for name in _OPTIONS}})
+    aliases = Dict(
+        {**kernel_aliases, **{name: f"DiscoMagics.{name}" for name in (*of.SESSION, "output", "timeout")}}
+    )
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
+from disco_magic.notebook import option_types as of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAME: Final = "disco"
 _FOLDER: Final = "share/jupyter/kernels/disco"
-# Of the kernel; what they mean is said by %disco start -h.
-_OPTIONS: Final = ("workers", "groups", "kind", "ccl", "devices")
 
 
 def data_folder() -> Path:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> int | str:
         if asked.command == "uninstall":
             print(f"removed {uninstall(asked.name)}")
             return 0
-        options = [f"--{name}={value}" for name in _OPTIONS if (value := getattr(asked, name)) is not None]
+        options = [f"--{name}={value}" for name in of.SESSION if (value := getattr(asked, name)) is not None]
         where = install(
             asked.name,
             user=asked.user,
@@ -144,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
         "--prefix", metavar="FOLDER", help="into another one; none of these: for the whole system"
     )
     put.add_argument("--display-name", metavar="TEXT", help="what the launcher shows")
-    for name in _OPTIONS:
+    for name in of.SESSION:
         put.add_argument(
             f"--{name}", metavar=name.upper(), help="of the kernel's sessions; see %%disco start -h"
         )

@@ -7,6 +7,9 @@ import keyword
 import re
 from typing import Final
 
+SESSION: Final = ("workers", "groups", "kind", "ccl", "devices")
+"""What a session is started with; each is an option, a setting, and one of the kernel's."""
+
 MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 """How the output of a cell is shown."""
 

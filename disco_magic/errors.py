@@ -9,10 +9,13 @@ session's own end (`SessionClosed`, `SessionBroken`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+INTERRUPTED: Final = "the command was interrupted"
+"""What an interrupt says that comes without words."""
 
 
 class DiscoError(Exception):
@@ -111,7 +114,7 @@ class WorkerInterrupt(KeyboardInterrupt):
     """
 
     def __str__(self) -> str:
-        return super().__str__() or "the command was interrupted"  # an injected one comes without words
+        return super().__str__() or INTERRUPTED  # an injected one comes without words
 
 
 @dataclass(frozen=True, slots=True)

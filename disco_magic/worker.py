@@ -125,13 +125,15 @@ class Worker(Serving):
             call, site = wait.call_of(self.id)
             needs = tuple(wait.missing())
             waiting_s = self.plane.waiting_s(self.id)
-            return Position(
-                self.id, "waiting" if needs else "moving", words, site, call, needs, seconds=waiting_s
-            )
+            doing: State = "waiting" if needs else "moving"
+            return Position(self.id, doing, words, site, call, needs, seconds=waiting_s, seq=command.seq)
         started = self.cells.started
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
         state: State = "stopping" if stopping else "executing"
-        return Position(self.id, state, words, self._site(), seconds=seconds, at_most=started is None)
+        at_most = started is None
+        return Position(
+            self.id, state, words, self._site(), seconds=seconds, at_most=at_most, seq=command.seq
+        )
 
     def _site(self) -> str:
         """The line of the user's code that is being executed; empty if it is not on the stack: an await."""

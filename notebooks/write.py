@@ -58,6 +58,8 @@ def _lasts(output: Any) -> bool:
 def _lasting(output: Any) -> Any:
     if output.output_type == "error":
         output["evalue"] = re.sub(r'"[^"]*ipykernel_\d+[^"]*\.py"', '"<cell>"', output["evalue"])
+    if output.output_type == "stream":  # a debugger says which file a line is in
+        output["text"] = re.sub(r"/\S*ipykernel_\d+/\d+\.py", "<cell>", output["text"])
     if "text/html" in output.get("data", {}):
         output["data"]["text/html"] = re.sub(r"(disco-still)-\w+", r"\1", output["data"]["text/html"])
     return output

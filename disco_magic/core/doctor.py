@@ -36,6 +36,7 @@ class Position:
         seconds: how long it has been waiting, or executing this command; None if nobody knows.
         at_most: `seconds` is an upper bound: it has been busy for so long, perhaps with several commands.
         behind: commands that it was sent and has not done, the one it executes included.
+        seq: number of `command`, which tells two of the same name apart; None if it executes none.
     """
 
     worker: int
@@ -47,6 +48,7 @@ class Position:
     seconds: float | None = None
     at_most: bool = False
     behind: int = 0
+    seq: int | None = None
 
     @property
     def doing(self) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.timeline import COMMANDS
-from disco_magic.core.words import aligned, from_to, human_seconds
-from disco_magic.errors import ranges
+from disco_magic.core.words import aligned, coarse_seconds, from_to, human_seconds
+from disco_magic.errors import INTERRUPTED, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,9 +59,9 @@ class Entry:
 
     def _took(self) -> str:
         if self.took_s is None:
-            return "" if self.state == "queued" else "< 1 ms"  # shorter ones are not recorded
+            return "" if self.state == "queued" else coarse_seconds(0.0)  # the short ones are not recorded
         least, most = self.took_s
-        return "< 1 ms" if most < 1e-3 else from_to(human_seconds(least), human_seconds(most))
+        return from_to(coarse_seconds(least), coarse_seconds(most))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -167,7 +167,7 @@ def _ending(error: Span) -> tuple[State, str]:
     name, _, words = error.label.partition(": ")
     if name != _INTERRUPT:
         return "failed", error.label
-    if words in ("", "the command was interrupted"):
+    if words in ("", INTERRUPTED):
         return "interrupted", ""
     return "interrupted", words.removeprefix("interrupted ")
 

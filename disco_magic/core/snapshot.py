@@ -49,7 +49,7 @@ class RegisterInfo:
         if self.dtype is None or self.shape is None:
             return self.type
         text = f"{self.dtype} {shape_text(self.shape)}"
-        return text if self.type == "ndarray" else f"{self.type} {text}"
+        return text if self.type in ("ndarray", self.dtype) else f"{self.type} {text}"
 
 
 @dataclass(frozen=True, slots=True)

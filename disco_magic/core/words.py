@@ -33,6 +33,11 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def coarse_seconds(seconds: float) -> str:
+    """As `human_seconds`; ``< 1 ms`` where less says nothing."""
+    return "< 1 ms" if seconds < 1e-3 else human_seconds(seconds)
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     """The lengths of an array's axes with multiplication signs between them; ``0-d`` without any."""
     return "\u00d7".join(map(str, shape)) if shape else "0-d"

@@ -1,6 +1,6 @@
 """What is written about a function, a class or a value on a worker: signature, docstring, source, place.
 
-For `Session.examine_names`: plain text, made without running code of the values.
+For `Session.examine_names`: plain text, made without running code of the values, but for `__signature__`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from collections import abc
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.fingerprint import PLAIN
-from disco_magic.functions.kinds import name_of
+from disco_magic.functions.kinds import home_of, module_of, name_of, qualname_of
 from disco_magic.functions.members import Member, attribute, member
 from disco_magic.functions.sites import Site
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 Section = tuple[str, str]
 _FUNCTIONS: Final = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _NAMED: Final = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
+# Metaclasses of these show a class as Python does.
+_METACLASSES_OF: Final = ("builtins", "abc", "enum", "typing", "numpy")
+_ALIASES: Final = (types.GenericAlias, types.UnionType, type(abc.Callable[[], None]))
+_PARTS: Final = ("__origin__", "__args__", "__metadata__")
 # What everybody knows, and what a docstring of the type says nothing new about.
 _WELL_KNOWN: Final = (*PLAIN, list, tuple, dict, set, frozenset)
 _ATTRIBUTE: Final = r"^( *)(?:\w+, )*{}(?:, \w+)*(?: \(.*\))?: (.*(?:\n\1 +\S.*)*)"
@@ -72,16 +77,20 @@ def called_of(value: Any) -> Any:
 
 
 def signature_of(value: Any) -> str:
-    """``(x, *, out=None)`` of a function or a class; nothing if it has none, or nothing is known."""
+    """``(x, *, out=None)`` of a function or a class; nothing if it has none, or nothing is known.
+
+    Defaults and annotations are worded without running code of theirs. `__signature__` is asked, as Python
+    itself does: where an object of the user's makes that up, its code runs.
+    """
     if value is None or type(value) in (types.ModuleType, property):
         return ""
     try:
         found = inspect.signature(value)
         shown = [
-            each.replace(default=_worded(each.default), annotation=_unquoted(each.annotation))
+            each.replace(default=_worded(each.default), annotation=_annotated(each.annotation))
             for each in found.parameters.values()
         ]
-        return str(found.replace(parameters=shown, return_annotation=_unquoted(found.return_annotation)))
+        return str(found.replace(parameters=shown, return_annotation=_annotated(found.return_annotation)))
     except Exception:  # noqa: BLE001 - there is none for some of C, and a class of the user's may say anything
         return ""
 
@@ -96,14 +105,41 @@ class _Word:
         return self._text
 
 
-def _unquoted(annotation: Any) -> Any:
-    return _Word(annotation) if type(annotation) is str else annotation
+def _annotated(annotation: Any) -> Any:
+    kind = type(annotation)
+    if kind is str:
+        return _Word(annotation)
+    if _is_known(annotation):
+        return annotation
+    if issubclass(kind, type):
+        return _Word(f"{module_of(annotation)}.{qualname_of(annotation)}")
+    return _Word(f"<{name_of(kind)}>")
+
+
+def _is_known(annotation: Any) -> bool:
+    """Whether an annotation shows itself without code of the user's."""
+    kind = type(annotation)
+    if issubclass(kind, type):
+        return home_of(kind) in _METACLASSES_OF
+    if kind is types.EllipsisType or _is_plain(annotation):
+        return True
+    if kind not in _ALIASES and home_of(kind) != "typing":
+        return False
+    return all(_is_known(part) for name in _PARTS for part in _part(annotation, name))
+
+
+def _part(annotation: Any, name: str) -> tuple[Any, ...]:
+    try:
+        found = object.__getattribute__(annotation, name)  # their own one goes on to what they are made of
+    except AttributeError:
+        return ()
+    return found if type(found) is tuple else (found,)
 
 
 def _worded(default: Any) -> Any:
     if default is inspect.Parameter.empty or _is_plain(default):
         return default
-    if isinstance(default, type):
+    if issubclass(type(default), type):  # `isinstance` asks `__class__`
         return _Word(name_of(default))
     return _Word(default.__name__ if type(default) in _NAMED else f"<{name_of(type(default))}>")
 

@@ -15,6 +15,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from disco_magic.notebook.homes import home
 
@@ -57,6 +58,8 @@ class Catchers:
         # Not taken while anything else is waited for; a finalizer may come in on the same thread.
         self._turn = threading.RLock()
         self._inside: list[_Inside] = []
+        # Their `with` may still be left, by a thread that was given up: by then the notebook is elsewhere.
+        self._dropped: WeakSet[Any] = WeakSet()
         self._before: tuple[list[Any], Any, Any] = ([], None, None)
         self._module: Any = None
 
@@ -92,15 +95,18 @@ class Catchers:
         mine = home()
         if self._inside and mine is not None:
             with self._turn:
-                self._inside = [each for each in self._inside if each.owner is not mine]
-                self._hold()
+                self._drop([each for each in self._inside if each.owner is mine])
 
     def drop_all(self) -> None:
         """No cell runs: no worker is inside of anything, given up or not."""
         if self._inside:
             with self._turn:
-                self._inside = [each for each in self._inside if each.owner is None]
-                self._hold()
+                self._drop([each for each in self._inside if each.owner is not None])
+
+    def _drop(self, gone: list[_Inside]) -> None:
+        self._dropped.update(each.catcher for each in gone)
+        self._inside = [each for each in self._inside if each not in gone]
+        self._hold()
 
     def _enter(self, catcher: Any) -> list[Any] | None:
         module, mine = self._module, home()
@@ -129,6 +135,8 @@ class Catchers:
             if len(left) < len(self._inside):
                 self._inside = left
                 self._hold()
+                return True
+            if catcher in self._dropped:
                 return True
             if not self._inside or not catcher._entered:  # noqa: SLF001
                 return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import DiscoError
 from disco_magic.notebook.completing.lines import make_matcher
 
 if TYPE_CHECKING:
@@ -95,5 +94,7 @@ class Completion:
 
         try:
             yield from completions(self._front, body, text, offset)
-        except (DiscoError, KeyboardInterrupt):  # the session ends; it takes too long
+        except (Exception, KeyboardInterrupt):  # noqa: BLE001 - see below
+            # The session ends; it takes too long; IPython's completer or Jedi fail on what is half typed.
+            # Nothing is offered and nothing said: a traceback would stand in the middle of what is typed.
             return

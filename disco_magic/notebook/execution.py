@@ -11,6 +11,7 @@ from IPython.display import display
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
+from disco_magic.notebook.debugging import debuggable
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
 from disco_magic.notebook.output import NotebookScope, shown_workers
@@ -94,7 +95,8 @@ class _Sending(NamedTuple):
     def cell(self) -> Iterator[CellHandle]:
         """Send it; within this Ctrl-C is a message to it, and what it writes is shown."""
         front, scope = self.front, self.scope
-        with front.console.cell(scope), attentive() as inbox:
+        attended = debuggable(waited_for=not self.options.nowait)
+        with attended, front.console.cell(scope), attentive() as inbox:
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
             scope.handle = handle = CellHandle(front.shell, pending, scope)
             yield handle

@@ -13,6 +13,7 @@ from disco_magic.functions.sites import add_labeller, remove_labeller
 from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completion import Completion
 from disco_magic.notebook.console import Console
+from disco_magic.notebook.debugging import BREAKPOINTS
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.inspection import Inspection
 from disco_magic.notebook.keeper import SessionKeeper
@@ -67,6 +68,7 @@ class Extension:
         self.front.plain.install()
         shell.events.register("post_run_cell", self.front.console.settle)
         shell.events.register("post_run_cell", self.front.refresher.cell_ended)
+        shell.events.register("post_run_cell", magics.cell_ended)
         for hook in self._hooks:
             hook.install()
 
@@ -82,6 +84,8 @@ class Extension:
         self.front.plain.remove()
         shell.events.unregister("post_run_cell", self.front.console.settle)
         shell.events.unregister("post_run_cell", self.front.refresher.cell_ended)
+        shell.events.unregister("post_run_cell", self.front.settings.cell_ended)
+        BREAKPOINTS.remove()
         for hook in self._hooks:
             hook.remove()
         _remove_bundles(shell.display_formatter.mimebundle_formatter)

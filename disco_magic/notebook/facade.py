@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.asking import input_for
+from disco_magic.notebook.debugging import breakpoint_for
 from disco_magic.notebook.inquiries import DETAILS, INQUIRIES, Inquiry
 from disco_magic.notebook.printing import worker_print
 
@@ -83,7 +84,12 @@ class WorkerShell:
 def cell_extras(context: WorkerContext) -> dict[str, object]:
     """The names that a notebook adds behind a worker's namespace."""
     shell = WorkerShell(context.id, context.session_id)
-    return {"get_ipython": lambda: shell, "print": worker_print, "input": input_for(context.id)}
+    return {
+        "get_ipython": lambda: shell,
+        "print": worker_print,
+        "input": input_for(context),
+        "breakpoint": breakpoint_for(context),
+    }
 
 
 def _caller_names() -> tuple[dict[str, Any], dict[str, Any]]:

@@ -21,6 +21,16 @@ REDRAW_S: Final = 0.05
 """Who prints more often than this prints without the footer; it comes back with the next look."""
 
 
+class Question:
+    """One that the user is asked; see `Footer.aside`. Two workers may ask the same: it equals itself only."""
+
+    __slots__ = ("out", "text")
+
+    def __init__(self, out: Callable[[str], None] | None, text: str) -> None:
+        self.out = out
+        self.text = text
+
+
 class Footer:
     """One per terminal, whoever prints: the lines of another cell must not land in it either."""
 
@@ -31,7 +41,7 @@ class Footer:
         self._lines: Sequence[str] = ()
         self._height = 0  # lines that are on the screen now
         self._drawn_at = float("-inf")
-        self._asking = 0
+        self._asking: list[Question] = []  # within each other; the last one is asked now
 
     @property
     def covered(self) -> bool:
@@ -46,33 +56,53 @@ class Footer:
             lines: none wipe the footer.
         """
         with self._lock:
+            if self._asking:
+                self._out, self._lines = out, tuple(lines)
+                return
             wipe = self._wipe()
             self._out, self._lines = out, tuple(lines)
-            text = wipe + self._draw()
-            if text:
-                out(text)
+            self._put(wipe + self._draw())
 
     def above(self, write: Callable[[str], object], text: str) -> None:
         """``write(text)`` where the footer is, which goes down; `text` ends with a newline."""
         with self._lock:
-            if self._height and self._out is not None:
-                self._out(self._wipe())
+            self._put(self._wipe())
             write(text)
-            if self.covered and self._out is not None and self._clock() - self._drawn_at >= REDRAW_S:
-                self._out(self._draw())
+            if self._asking or (self.covered and self._clock() - self._drawn_at >= REDRAW_S):
+                self._put(self._draw())
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Keep the footer away while a user answers a question, which is the last line by then."""
-        with self._lock:
-            self._asking += 1
-            if self._height and self._out is not None:
-                self._out(self._wipe())
+    def aside(self, out: Callable[[str], None] | None = None, question: str = "") -> Iterator[Question]:
+        """Keep the footer away while a user answers a question, which is the last line by then.
+
+        Args:
+            out: writes to the terminal, at once.
+            question: written with it, and again below what is printed meanwhile; of what was typed so far the
+                terminal shows nothing then, but knows it. Without `out` the caller asks.
+
+        Yields what `withdraw` takes.
+        """
+        asked = Question(out, question)
         try:
-            yield
-        finally:
             with self._lock:
-                self._asking -= 1
+                self._put(self._wipe())
+                self._asking.append(asked)
+                self._put(self._draw())
+            yield asked
+        finally:
+            self.withdraw(asked)
+
+    def withdraw(self, asked: Question) -> None:
+        """Nobody waits for the answer any more; whoever asked may be stuck."""
+        with self._lock:
+            if asked in self._asking:
+                self._asking.remove(asked)
+                self._height = 0  # the user has left the line
+
+    def _put(self, text: str) -> None:
+        out = self._asking[-1].out if self._asking else self._out
+        if text and out is not None:
+            out(text)
 
     def _wipe(self) -> str:
         """To its first column, up to its first line, and clear from there."""
@@ -81,7 +111,8 @@ class Footer:
 
     def _draw(self) -> str:
         if self._asking:
-            return ""
+            self._height = bool(self._asking[-1].text)
+            return self._asking[-1].text
         self._height = len(self._lines)
         self._drawn_at = self._clock()
         return "\n".join(self._lines)

@@ -27,11 +27,13 @@ class WorkerFormatting:
         shell.showtraceback = self._show
 
     def remove(self) -> None:
-        """Undo it."""
+        """Undo it, unless somebody else has put something over it, which stays."""
+        if self._shell.__dict__.get("showtraceback") != self._show:
+            return
         if self._before is not None:
             self._shell.showtraceback = self._before
         else:
-            self._shell.__dict__.pop("showtraceback", None)
+            del self._shell.__dict__["showtraceback"]
 
     def _show(self, exc_tuple: Any = None, *args: Any, **options: Any) -> None:
         asked_by = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - inspect.currentframe is the same call

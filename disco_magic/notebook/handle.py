@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 # Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
 _handles: WeakSet[CellHandle] = WeakSet()
+# Another thread may send a cell while they are gone through. Reentrant: a finalizer may come in between.
+_handles_lock = threading.RLock()
 
 
 class CellHandle:
@@ -46,7 +49,8 @@ class CellHandle:
         self._told = False
         self._shell = shell
         self._scope = scope
-        _handles.add(self)
+        with _handles_lock:
+            _handles.add(self)
 
     def wait(
         self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
@@ -58,7 +62,8 @@ class CellHandle:
             on_look: called ten times a second; None keeps what the cell shows in place up to date.
 
         Raises:
-            CellError, SyncTimeout, KeyboardInterrupt: as the cell itself would have, without ``--nowait``.
+            CellError, SyncTimeout, KeyboardInterrupt: as the cell itself would have, without ``--nowait``;
+                with the attribute `result`, a `CellResult` of what there is or None.
             SessionClosed: it was stopped because its session was shut down or restarted.
         """
         try:
@@ -73,7 +78,8 @@ class CellHandle:
             timeout: seconds; None: as long as it takes.
 
         Raises:
-            SyncTimeout: a TimeoutError that says who is where; the cell can be waited for again.
+            SyncTimeout: a TimeoutError that says who is where; the cell goes on and can be waited for again,
+                so that this has no attribute `result`.
             CellError, KeyboardInterrupt, SessionClosed: as `wait`.
         """
         try:
@@ -179,7 +185,7 @@ class CellHandle:
             f"{self.pending.label} was stopped on {people(tuple(error.failures))}: session {session.id} was "
             f"{'shut down' if session.closed else 'restarted'}"
         )
-        ended.result = getattr(error, "result", None)  # type: ignore[attr-defined]  # as all errors of a cell have it
+        ended.result = getattr(error, "result", None)  # type: ignore[attr-defined]  # as all errors of a cell that was stopped have it
         return ended
 
     def report(self) -> None:
@@ -207,4 +213,6 @@ class CellHandle:
 
 def handles_of(shell: Shell) -> list[CellHandle]:
     """The cells of a notebook that are on their way, or that somebody keeps a handle of."""
-    return [handle for handle in _handles if handle._shell is shell]  # noqa: SLF001 - its own
+    with _handles_lock:
+        handles = list(_handles)
+    return [handle for handle in handles if handle._shell is shell]  # noqa: SLF001 - its own

@@ -38,7 +38,8 @@ class Home:
 
 
 _homes: Final[WeakKeyDictionary[WorkerContext, Home]] = WeakKeyDictionary()
-_turn: Final = threading.Lock()
+# An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
+_turn: Final = threading.RLock()
 
 
 def home() -> Home | None:
@@ -46,14 +47,20 @@ def home() -> Home | None:
     sink = current_sink.get()
     if sink is not None and sink.home is not None:
         return sink.home
+    if sink is not None and sink.is_given_up:
+        sink.home = Home()  # it never asked before: what there is may be its successor's
+        return sink.home
     me = calling_worker()
     if me is None:
         return None
     with _turn:
         found = _homes.get(me)
-        if found is None or found.is_lost:
-            found = _homes[me] = Home()
-    if sink is not None:
+        if found is not None and found.is_lost:
+            _homes.pop(me, None)
+            found = None
+        if found is None:
+            found = _homes.setdefault(me, Home())  # a finalizer may have been here since `get`
+    if sink is not None and not sink.is_finished:
         sink.home = found
     return found
 

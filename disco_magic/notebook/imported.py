@@ -36,7 +36,9 @@ class AfterImport(MetaPathFinder):
         if name not in self._actions:
             return None
         for finder in list(sys.meta_path):
-            spec = None if finder is self else finder.find_spec(name, path, target)
+            # One that has no `find_spec` is not asked, as the import system does it.
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
                     spec.loader = _Loader(spec.loader, self._actions[name])
@@ -45,7 +47,10 @@ class AfterImport(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Executes the module as its own loader does, which it puts back before it calls the function."""
+    """Executes the module as its own loader does, which it puts back before it calls the function.
+
+    Who only looks for the module finds what its own loader can do, too: `runpy` asks for its code.
+    """
 
     def __init__(self, loader: Any, action: Callable[[ModuleType], object]) -> None:
         self._loader = loader
@@ -64,6 +69,9 @@ class _Loader(Loader):
         # A module is the process's, not the worker's that happens to import it first; so is what it sets up.
         Context().run(self._loader.exec_module, module)
         self._action(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_loader"), name)  # while it is copied it has none yet
 
 
 def is_imported(name: str) -> bool:

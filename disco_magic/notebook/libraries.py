@@ -48,7 +48,9 @@ class Libraries:
         self._fits = fits
         self._users: WeakSet[object] = WeakSet()
         self._undo: dict[str, Callable[[], None]] = {}
-        self._lock = threading.Lock()
+        self._lock = (
+            threading.RLock()
+        )  # a `fit` may import what is to be changed, too, and so may a finalizer
         self._finder = AfterImport(dict.fromkeys(fits, self._fit))
 
     def enter(self, user: object) -> None:
@@ -80,8 +82,10 @@ class Libraries:
                 return
             try:
                 undo = self._fits[name](module)
-            except AttributeError:
-                undo = None  # nor does it have what we know: importing it must not fail for that
+            except (AttributeError, TypeError, ValueError):
+                undo = (
+                    None  # what we know is not there, or is something else: importing must not fail for that
+                )
             self._undo[name] = undo or _nothing
 
 

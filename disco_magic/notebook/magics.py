@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -12,6 +13,7 @@ from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.commands.table import overview, perform
 from disco_magic.notebook.options import HelpAskedFor
 from disco_magic.notebook.plain import run_here
+from disco_magic.notebook.postmortem import LastFailure
 from disco_magic.notebook.settings import DiscoSettings
 from disco_magic.notebook.tracebacks import dress
 
@@ -40,6 +42,8 @@ class DiscoMagics(DiscoSettings):
             print(text)
         except (DiscoError, KeyboardInterrupt) as error:
             raise self._presentable(error)  # noqa: B904 - the same exception
+        finally:
+            self.last_failure.settle()
 
     async def run_plain(self, body: str) -> CellResult | None:
         """Run a cell without a magic line on all workers; see `execution.execute_awaited`."""
@@ -49,6 +53,17 @@ class DiscoMagics(DiscoSettings):
             return await execute_awaited(self.front, body)
         except (DiscoError, KeyboardInterrupt) as error:
             raise self._presentable(error)  # noqa: B904 - the same exception
+        finally:
+            self.last_failure.settle()
+
+    @cached_property
+    def last_failure(self) -> LastFailure:
+        """What ``%disco debug`` looks at."""
+        return LastFailure()
+
+    def cell_ended(self, *_: object) -> None:
+        """Keep what has failed on workers in the cell that IPython has executed, for ``%disco debug``."""
+        self.last_failure.note_shown(self.front.sessions)
 
     def _presentable(self, error: BaseException) -> BaseException:
         return dress(self.shell, error)

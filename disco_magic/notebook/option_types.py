@@ -42,6 +42,11 @@ def name_or_result(text: str) -> str:
     return text if OUT.fullmatch(text) else name(text)
 
 
+def unquoted(text: str) -> str:
+    """Any text; IPython leaves the quotes on."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
 def seconds(text: str) -> float:
     """Seconds, more than 0."""
     value = _number(text)

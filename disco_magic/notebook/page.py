@@ -116,7 +116,7 @@ class Page:
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Somebody waits for the cell within this."""
+        """Somebody waits for the cell within this. Images wait for others only as long as somebody does."""
         if self.area is None:
             yield
             return
@@ -126,6 +126,8 @@ class Page:
         finally:
             with self.lock:
                 self.area.end_wait()
+                if not self.area.is_waited_for:  # nobody will look whether their patience is over
+                    self._context.run(self._beside.show_impatient, float("inf"))
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]

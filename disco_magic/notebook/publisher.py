@@ -24,23 +24,25 @@ class WorkerPublisher:
         self._before = {name: vars(self._publisher)[name] for name in _NAMES if name in vars(self._publisher)}
         self._publish_below = self._publisher.publish
         self._clear_below = self._publisher.clear_output
-        self._set("publish", self._publish)
-        self._set("clear_output", self._clear)
+        vars(self._publisher).update(self._ours())
 
     def wraps(self, publisher: object) -> bool:
         """Whether `publisher` is the one that is wrapped here."""
         return self._publisher is publisher
 
     def remove(self) -> None:
-        """Undo it."""
-        for name in _NAMES:
+        """Undo it, but for what somebody else has put something over, which stays."""
+        present = vars(self._publisher)
+        for name, ours in self._ours().items():
+            if present.get(name) != ours:
+                continue
             if name in self._before:
-                self._set(name, self._before[name])
+                present[name] = self._before[name]
             else:
-                vars(self._publisher).pop(name, None)
+                del present[name]
 
-    def _set(self, name: str, function: object) -> None:
-        vars(self._publisher)[name] = function
+    def _ours(self) -> dict[str, Any]:
+        return dict(zip(_NAMES, (self._publish, self._clear), strict=True))
 
     def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
         sink = current_sink.get()

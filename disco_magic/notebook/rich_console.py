@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.notebook.homes import OfWorkers
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def fit_console(module: ModuleType) -> Callable[[], None]:
+def fit_console(module: ModuleType) -> Callable[[], None] | None:
     """Give every worker a console of its own; `module` is ``rich``.
 
     The function that everybody asks for the console is known by its own name in many modules of rich, so it
     is changed and not replaced.
     """
-    ask = cast("FunctionType", module.get_console)
+    ask = module.get_console
+    if type(ask) is not FunctionType or ask.__closure__:
+        return None  # somebody has wrapped it: code cannot be put into that
     before = ask.__code__
     ask_elsewhere = FunctionType(before, ask.__globals__, ask.__name__)
     consoles = OfWorkers(_console)

@@ -30,7 +30,9 @@ class Sink:
     same thread holds it.
 
     Attributes:
-        home: where the worker keeps what outlives the cell; `homes` finds it.
+        home: where the worker keeps what outlives the cell; `homes` finds it. Until the cell has ended: a
+            handle keeps this sink, and must not keep a worker's figures that has ended. A thread that was
+            given up keeps its own.
     """
 
     def __init__(self, worker: int, page: Page) -> None:
@@ -133,6 +135,11 @@ class Sink:
         return self._closed
 
     @property
+    def is_finished(self) -> bool:
+        """Whether the cell has ended on the worker; threads that it left behind may write on."""
+        return self.worker in self._page.finished
+
+    @property
     def is_shown(self) -> bool:
         """Whether anybody would see what the worker draws."""
         return not self._closed and self._page.shows(self.worker)
@@ -156,14 +163,17 @@ class Sink:
         with self._page.lock:
             self._finish_lines()
             self._page.finish(self.worker)
+            self.home = None
 
     def abandon(self) -> None:
         """The worker's thread is stuck and replaced: what it still writes goes nowhere."""
         with self._page.lock:
+            home = self.home
             self.finish()
             self._closed = True
-            if self.home is not None:
-                self.home.is_lost = True
+            self.home = home
+            if home is not None:
+                home.is_lost = True
 
     def _finish_lines(self) -> None:
         for channel, pending in self._pending.items():

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import table_style
-from disco_magic.core.words import aligned, human_seconds
+from disco_magic.core.words import aligned, coarse_seconds
 from disco_magic.errors import SessionClosed, WorkerError, class_name, grouped, ranges, words
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Standing:
         """``Cell In[7] on workers [0-3]: running for 3.20 s``."""
         told = self.state
         if self.seconds is not None:
-            told += f" {'after' if self.has_ended else 'for'} {_seconds(self.seconds)}"
+            told += f" {'after' if self.has_ended else 'for'} {coarse_seconds(self.seconds)}"
         return f"{self.label} on workers {ranges(self.workers)}: {told}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row per group; see `HEADER`."""
-        times = "" if self.seconds is None else _seconds(self.seconds)
+        times = "" if self.seconds is None else coarse_seconds(self.seconds)
         firsts = [(self.label, f"{'took' if self.has_ended else 'for'} {times}" if times else "")]
         firsts += [("", "")] * (len(self.groups) - 1)
         return [
@@ -98,10 +98,6 @@ class Standings:
             f"<tbody>{''.join(map(_cell_html, self.cells))}</tbody></table>"
         )
         return {"text/plain": repr(self), "text/html": html}
-
-
-def _seconds(seconds: float) -> str:
-    return "< 1 ms" if seconds < 1e-3 else human_seconds(seconds)
 
 
 def _cell_html(cell: Standing) -> str:
@@ -152,7 +148,8 @@ def _is_behind(handle: CellHandle, position: Position) -> bool:
     """Whether a worker has not begun the cell."""
     if position.worker in handle.finished:
         return False
-    return position.state in ("idle", "queued") or position.command != handle.pending.label
+    # Not by its label: cells that one cell of the notebook has sent have the same.
+    return position.state in ("idle", "queued") or position.seq != handle.pending.seq
 
 
 def _where(handle: CellHandle, position: Position) -> str:

@@ -133,7 +133,10 @@ class PendingCell:
         on_look: Callable[[], None] | None = None,
         stop: bool = True,
     ) -> CellResult:
-        """Wait for the cell. What this raises has the attribute `result`, a `CellResult` of what there is.
+        """Wait for the cell.
+
+        What this raises of a cell that has ended or was stopped has the attribute `result`, a `CellResult` of
+        what there is or None. The SyncTimeout of ``stop=False`` has not: the cell goes on.
 
         Args:
             timeout: seconds; a cell that takes longer is stopped. None: the session's `timeout`.

@@ -6,6 +6,7 @@ import pytest
 
 from disco_magic.core.history import LONGEST, Entry, from_to, history_of
 from disco_magic.core.timeline import Span
+from disco_magic.errors import WorkerInterrupt
 from tests.timelines import met, timeline
 
 
@@ -48,7 +49,7 @@ def test_a_command_that_ended_in_two_ways_has_two_rows_beside_each_other():
     ("words", "ended"),
     [
         ("WorkerInterrupt", "interrupted"),
-        ("WorkerInterrupt: the command was interrupted", "interrupted"),
+        (f"WorkerInterrupt: {WorkerInterrupt()}", "interrupted"),
         ("WorkerInterrupt: interrupted in an await", "interrupted: in an await"),
         ("WorkerInterrupt: its thread was stuck", "interrupted: its thread was stuck"),
     ],
@@ -71,6 +72,14 @@ def test_a_call_too_short_to_be_kept_is_known_by_its_error():
     ]
     entry = history_of(timeline(call, short)).entries[1]
     assert entry.row()[2:4] == ("< 1 ms", "6.00 s ago")
+
+
+@pytest.mark.parametrize(
+    ("took_s", "text"),
+    [((0.0, 4e-4), "< 1 ms"), ((4e-4, 0.005), "< 1 ms - 5.0 ms"), ((0.002, 0.005), "2.0 - 5.0 ms")],
+)
+def test_less_than_a_millisecond_is_not_told_further(took_s, text):
+    assert Entry((0,), "call f", "running", "", 1.0, took_s).row()[2] == text
 
 
 def test_equal_errors_in_a_row_say_that_they_are_several():

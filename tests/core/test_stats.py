@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.core.stats import Account, SessionStats, WorkerStats, device_stats
-from disco_magic.core.words import aligned, human_bytes, human_seconds
+from disco_magic.core.words import aligned, coarse_seconds, human_bytes, human_seconds
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,13 @@ def test_bytes_have_a_unit_that_keeps_them_short(count, text):
 )
 def test_seconds_have_a_unit_that_keeps_them_short(seconds, text):
     assert human_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "< 1 ms"), (9.9e-4, "< 1 ms"), (1e-3, "1.0 ms"), (2, "2.00 s")]
+)
+def test_coarse_seconds_do_not_tell_less_than_a_millisecond(seconds, text):
+    assert coarse_seconds(seconds) == text
 
 
 def test_the_cells_of_a_column_end_at_the_same_place():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import abc
+import enum
 import functools
 import inspect
 import types
-from typing import NamedTuple
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from disco_magic.functions.context import Topology, WorkerContext
 from disco_magic.functions.documents import document, signature_of
@@ -318,6 +323,83 @@ def test_what_has_no_signature_has_none():
     assert signature_of(np) == signature_of(None) == signature_of(functools.partial(int)) == ""
     wrapped = functools.wraps(Base.method)(lambda *args: None)
     assert signature_of(wrapped) == "(self, x, *rest, **others)"
+
+
+asked = []
+
+
+def noted(self, *what):
+    """Stands for code of the user's."""
+    asked.append(what)
+    return (
+        super(type.__dict__["__mro__"].__get__(type(self))[0], self).__getattribute__(*what)
+        if what
+        else "Own"
+    )
+
+
+class Noting(type):
+    """Of classes, and their objects, that note wherever they are asked."""
+
+    __getattribute__ = __repr__ = noted
+
+
+Own = Noting("Own", (), {"__getattribute__": noted, "__repr__": noted, "__module__": "here"})
+
+
+def annotated(annotation, default=inspect.Parameter.empty):
+    """The signature of a function whose only argument and whose value are annotated so."""
+
+    def function(x):
+        """Do nothing."""
+
+    function.__annotations__ = {"x": annotation, "return": annotation}
+    function.__defaults__ = () if default is inspect.Parameter.empty else (default,)
+    return signature_of(function)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (int, "int"),
+        (None, "None"),
+        ("Model", "Model"),
+        (np.ndarray, "numpy.ndarray"),
+        (Point, f"{__name__}.Point"),
+        (abc.ABC, "abc.ABC"),
+        (enum.Enum, "enum.Enum"),
+        (list[int], "list[int]"),
+        (int | None, "int | None"),
+        (Any, "Any"),
+        (Literal["a", 1], "Literal['a', 1]"),
+        (Callable[[int], str], "collections.abc.Callable[[int], str]"),
+        (typing.Callable[..., str], "Callable[..., str]"),
+        (Annotated[int, "metres"], "typing.Annotated[int, 'metres']"),
+        (NDArray[np.float32], str(NDArray[np.float32])),
+        (TypeVar("T"), "~T"),
+        (Own, "here.Own"),
+        (object.__new__(Own), "<Own>"),
+        ([object.__new__(Own)], "<list>"),
+        (list[object.__new__(Own)], "<GenericAlias>"),
+        (list[list[Own]], "<GenericAlias>"),
+        (Annotated[int, object.__new__(Own)], "<_AnnotatedAlias>"),
+        (types.SimpleNamespace(x=1), "<SimpleNamespace>"),
+        (print, "<builtin_function_or_method>"),
+    ],
+    ids=range(24),
+)
+def test_annotations_are_worded_without_running_code_of_theirs(annotation, text):
+    asked.clear()
+    found, then = annotated(annotation), asked[:]
+    assert (found, then) == (f"(x: {text}) -> {text}", [])
+
+
+def test_a_default_is_not_asked_for_its_class():
+    own = object.__new__(Own)
+    asked.clear()
+    found = [annotated(int, own), annotated(int, Own)]
+    assert asked == []
+    assert found == ["(x: int = <Own>) -> int", "(x: int = Own) -> int"]
 
 
 def test_objects_without_documentation_have_none(seen):

@@ -198,6 +198,16 @@ def test_a_jedi_that_looks_otherwise_inside_is_let_go_by_the_garbage_collector(f
     assert collected == [1]
 
 
+@pytest.mark.parametrize("error", [IndexError, KeyboardInterrupt])
+def test_a_completer_that_fails_offers_nothing_and_says_nothing(four, either, monkeypatch, capsys, error):
+    def fail(*_):
+        raise error("half typed")
+
+    monkeypatch.setattr("disco_magic.notebook.completing.completer.IPCompleter.completions", fail)
+    assert either("%%disco\nallr['") == {}
+    assert capsys.readouterr() == ("", "")
+
+
 # --- with Jedi, or without --------------------------------------------------------------------------
 
 
@@ -223,6 +233,9 @@ def test_a_jedi_that_fails_does_no_harm(four, offered, monkeypatch):
     assert offered(cell) == {"made.upper": "<unknown>"}
     monkeypatch.setattr(jedi.Interpreter, "complete", lambda *_: 1 / 0)
     assert offered(cell) == {}
+    monkeypatch.setattr(jedi, "Interpreter", lambda *_: 1 / 0)
+    assert offered(cell) == {}
+    assert offered("%%disco\nallr") == {"allreduce": "function"}  # IPython's are still there
     assert jedi.settings.allow_unsafe_interpreter_executions
 
 

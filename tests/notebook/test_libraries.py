@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
+from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -50,6 +52,24 @@ def test_a_module_is_given_to_its_action_once_it_is_there(written, finder):
     assert (module.x, __import__(other).x) == (1, 2)
     assert seen == [(1, "SourceFileLoader")]
     assert module.__spec__.loader is module.__loader__
+
+
+def test_who_only_looks_for_a_module_finds_what_its_loader_can_do(written, finder):
+    # `runpy` finds a module without importing it, and asks the loader that it finds for the code.
+    name, seen = written("x = 1"), []
+    finder({name: seen.append})
+    assert runpy.run_module(name)["x"] == 1
+    assert find_spec(name).loader.get_source(name) == "x = 1"
+    with pytest.raises(AttributeError, match="no_such_method"):
+        find_spec(name).loader.no_such_method()
+    assert (seen, name in sys.modules) == ([], False)
+
+
+def test_a_finder_that_cannot_find_is_not_asked(written, monkeypatch):
+    # The import system goes past what has no `find_spec`; ours asks all others in its place.
+    name, seen = written("x = 1"), []
+    monkeypatch.setattr(sys, "meta_path", [AfterImport({name: seen.append}), object(), *sys.meta_path])
+    assert [__import__(name)] == seen
 
 
 def test_a_module_that_is_not_there_is_not_found(finder):
@@ -135,7 +155,31 @@ def test_the_last_user_undoes_it_and_one_that_is_gone_is_no_user(libraries):
     assert libraries.log == ["there", "not there"]
 
 
-@pytest.mark.parametrize("answer", [None, AttributeError("it has no such thing")])
+def test_what_changes_one_library_may_import_another(written, background):
+    # Imports under the lock call `_fit` again, on the same thread.
+    user, log = User(), []
+    inner, outer = written(""), written("")
+
+    def fit_outer(module):
+        __import__(inner)
+        log.append(module.__name__)
+
+    libraries = Libraries({outer: fit_outer, inner: lambda module: log.append(module.__name__)})
+    libraries.enter(user)
+    background(__import__, outer)()
+    libraries.leave(user)
+    assert log == [inner, outer]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        AttributeError("it has no such thing"),
+        TypeError("it is something else"),
+        ValueError("it requires a code object with 1 free vars, not 0"),
+    ],
+)
 def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(written, answer):
     def fit(_):
         if answer is not None:
@@ -187,6 +231,19 @@ def test_on_a_worker_a_value_that_cannot_be_formatted_raises_and_elsewhere_it_is
     assert shell.showtraceback is own
 
 
+def test_what_others_put_over_ours_stays():
+    # Tracebacks are made pretty by replacing `showtraceback` of the shell, maybe while a cell runs.
+    shell, theirs = Told(), print
+    wrapper = WorkerFormatting(shell)
+    shell.showtraceback = theirs
+    wrapper.remove()
+    assert shell.showtraceback is theirs
+    wrapper = WorkerFormatting(shell)
+    del shell.showtraceback
+    wrapper.remove()
+    assert "showtraceback" not in vars(shell)
+
+
 # --- rich and tqdm.auto ----------------------------------------------------------------------------
 
 RICH = """
@@ -221,6 +278,23 @@ def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_o
     undo()
     assert as_worker(workers[0], None, ask) == "everybody's"
     assert set(vars(module)) >= {"_console", "get_console"}
+    assert "_disco_console" not in vars(module)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "import functools\nget_console = functools.cache(get_console)",
+        "def decorated(f):\n    return lambda: f()\nget_console = decorated(get_console)",
+    ],
+    ids=["object", "closure"],
+)
+def test_a_console_that_somebody_has_wrapped_is_everybody_s(written, wrapped):
+    # Code without a closure cannot be put into a function with one, nor into what is no function.
+    module = __import__(written(f"{RICH}\n\n{wrapped}\n"))
+    ask = module.get_console
+    assert fit_console(module) is None
+    assert module.get_console is ask
     assert "_disco_console" not in vars(module)
 
 

@@ -239,6 +239,23 @@ def test_bars_of_a_cell_that_nobody_waits_for_are_not_drawn_on_a_terminal(termin
     assert terminal.screen == [""]
 
 
+def test_an_image_waits_for_the_others_only_as_long_as_somebody_waits_for_the_cell(terminal, live):
+    page, _ = live(terminal)
+    page.area.end_wait()
+    shown, image = [], {"image/png": "AAAA"}
+
+    def publish(data, **_):
+        shown.append(data)
+
+    with page.waited_for():
+        with page.waited_for():  # as `result(timeout=1)` in another thread
+            page.display(0, publish, image, {})
+        assert shown == []
+    assert shown == [image]
+    page.display(1, publish, image, {})
+    assert shown == [image, image]
+
+
 def test_flush_shows_an_unfinished_line_on_a_terminal(terminal, live):
     clock = Clock()
     _, (first, _) = live(terminal, clock=clock)

@@ -119,6 +119,17 @@ def test_the_publisher_is_left_as_it_was(four, front):
     assert vars(front)["publish"] is own
 
 
+@pytest.mark.parametrize("name", ["publish", "clear_output"])
+def test_what_a_cell_puts_over_the_publisher_stays(four, front, name):
+    # Recorders of displays replace a publisher's methods, and may do so while ours are there.
+    other = {"publish": "clear_output", "clear_output": "publish"}[name]
+    four.run(f"%%disco -w 0\nbuiltins.pub.{name} = builtins.print")
+    assert vars(front)[name] is print
+    assert other not in vars(front)
+    four.run(f"%%disco -w 0\ndel builtins.pub.{name}")
+    assert name not in vars(front)
+
+
 def test_in_a_terminal_rich_data_is_its_text(four):
     builtins.pub = four.ip.display_pub
     four.run(f"%%disco -w 1\nimport builtins\nbuiltins.pub.publish({HTML})")

@@ -7,7 +7,9 @@ import warnings
 
 import pytest
 
+from disco_magic.notebook.caught import Catchers
 from disco_magic.notebook.warned import Filters
+from tests.notebook.acting import as_worker, new_worker
 
 APART = pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python's own, see `caught`")
 IMPORTED = "import warnings\n"
@@ -178,6 +180,33 @@ def test_who_entered_before_leaves_the_others_theirs(heard):
         "-w 0",
     )
     assert (lines, warnings.filters is before) == ([], True)
+
+
+@APART
+@pytest.mark.parametrize("others_inside", [True, False])
+@pytest.mark.parametrize("cell_ended", [True, False])
+def test_who_was_dropped_changes_nothing_when_it_leaves(texts, live, monkeypatch, others_inside, cell_ended):
+    # A thread that was given up leaves its `with` at last, and knows the filters of when it entered.
+    catchers, worker, stuck = Catchers(), new_worker(), warnings.catch_warnings()
+    _, (sink, _) = live(texts)
+    undo = catchers.fit(warnings)
+    try:
+        as_worker(worker, sink, stuck.__enter__)
+        if cell_ended:
+            as_worker(worker, sink, catchers.drop)
+        else:
+            sink.abandon()
+            catchers.drop_all()
+        monkeypatch.setattr(warnings, "filters", [])
+        now, inside = warnings.filters, warnings.catch_warnings()
+        if others_inside:
+            inside.__enter__()
+        as_worker(worker, sink, stuck.__exit__)
+        if others_inside:
+            inside.__exit__()
+        assert warnings.filters is now
+    finally:
+        undo()
 
 
 def test_a_module_that_is_not_python_s_is_caught_as_ever(heard):

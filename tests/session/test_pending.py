@@ -68,6 +68,17 @@ def test_waiting_twice_raises_the_same_error(stage):
     assert errors[0] is errors[1]
 
 
+def test_only_a_cell_that_is_over_has_a_result_in_its_error(stage, fast):
+    _, launcher, pending = stage
+    with pytest.raises(SyncTimeout, match="goes on") as caught:
+        pending.wait(0, stop=False)
+    assert not hasattr(caught.value, "result")
+    launcher.cell_done(Failure(0, 1, "Cell In[7]", ValueError("boom"), ""))
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert caught.value.result.workers == (0, 1)
+
+
 def test_two_threads_may_wait_for_one_cell(stage, background):
     _, launcher, pending = stage
     waiters = [background(pending.wait) for _ in range(2)]

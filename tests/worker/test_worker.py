@@ -163,6 +163,7 @@ def test_a_worker_says_what_it_executes_and_in_what_it_waits(bench):
 
     free, waiting, moving = bench.call(look)
     assert (free.worker, free.state) == (1, "executing")
+    assert [each.seq for each in (free, waiting, moving)] == [1, 1, 1]
     assert free.command.startswith("call ")
     assert free.site.startswith('File "')
     assert f"{waiting}" == (
@@ -181,7 +182,7 @@ def test_a_worker_that_is_being_stopped_says_so(bench):
             bench.worker.lane.interrupted = None
 
     position, because = bench.call(look)
-    assert position.state == "stopping"
+    assert (position.state, position.seq) == ("stopping", 1)
     assert because.startswith("being stopped in call ")
     assert bench.worker.missing_because() == "has not begun this command"
 

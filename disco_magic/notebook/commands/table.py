@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake, near_misses
-from disco_magic.notebook.commands import auto, life, listing, looking, moving
+from disco_magic.notebook.commands import auto, debugging, life, listing, looking, moving
 
 if TYPE_CHECKING:
     from disco_magic.notebook.commands.command import Command
@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "log": listing.LOG,
     "sync": life.SYNC,
     "interrupt": life.INTERRUPT,
+    "debug": debugging.DEBUG,
     "put": moving.PUT,
     "get": moving.GET,
     "broadcast": moving.BROADCAST,

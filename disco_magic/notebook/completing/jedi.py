@@ -67,11 +67,9 @@ class _Seen:
     """
 
     def __init__(self, bound: dict[str, Any], behind: dict[str, Any], request: Request) -> None:
-        jedi = _jedi()
-        names = {name: _shadow(value) for name, value in bound.items()}
+        self._names = [{name: _shadow(value) for name, value in bound.items()}, behind]
         self._request = request
-        with _cautious(jedi.settings):
-            self._interpreter = jedi.Interpreter(request.text[: request.offset], [names, behind])
+        self._interpreter: Any = None
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +81,7 @@ class _Seen:
             # Functions and modules, which hold on to much.
             for handle in self._interpreter._inference_state.compiled_subprocess._handles.values():  # noqa: SLF001 - see above
                 handle.access._obj = None  # noqa: SLF001 - as above
-        except AttributeError:  # another version of Jedi's
+        except AttributeError:  # another version of Jedi's, or it failed at once
             gc.collect()
 
     def offers(self) -> list[Offer]:
@@ -99,7 +97,10 @@ class _Seen:
         ]
 
     def _completed(self) -> list[Any]:
+        jedi, text = _jedi(), self._request.text[: self._request.offset]
         try:
+            with _cautious(jedi.settings):
+                self._interpreter = jedi.Interpreter(text, self._names)
             return list(self._interpreter.complete())
         except Exception:  # noqa: BLE001 - Jedi fails on some code; IPython then does without it, too
             return []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from disco_magic.core.messages import Lost
 from disco_magic.errors import CellError, SessionClosed, WorkerLost
+from disco_magic.notebook import handle as module
 from disco_magic.notebook.handle import handles_of
 from disco_magic.notebook.standing import MOST, Standing, Standings, standing_of, standings_of
 from disco_magic.session.current import session
@@ -34,6 +36,18 @@ def test_a_handle_says_where_its_workers_are(gated, gate):
     second.wait()
     assert words_of(handle) == ("done", {(0, 1, 2, 3): "done"})
     assert repr(handle).startswith("<Cell In[4] on workers [0-3]: done after ")
+
+
+def test_two_cells_of_one_notebook_cell_are_told_apart(gated, gate):
+    first, second = (gated.ip.run_cell_magic("disco", "--nowait", "gate()") for _ in range(2))
+    gate.arrived(4)
+    assert first.pending.label == second.pending.label == "Cell In[4]"
+    assert words_of(first) == ("running", {(0, 1, 2, 3): "at Cell In[4], line 2"})
+    assert words_of(second) == ("queued", {(0, 1, 2, 3): "queued behind Cell In[4]"})
+    gated.run("%disco log -n 1")
+    assert [line.split()[-1] for line in gated.lines[2:]] == ["running", "queued"]
+    gate.open()
+    second.wait()
 
 
 def test_workers_that_wait_say_for_whom(gated, gate):
@@ -94,6 +108,25 @@ def test_a_notebook_shows_a_handle_as_a_table(four):
     data, _ = four.ip.display_formatter.format(handle)
     assert "disco-cells" in data["text/html"]
     assert data["text/plain"].startswith("Cell In[3]  [0-3]  done  took ")
+
+
+def test_cells_can_be_sent_while_another_thread_goes_through_them(four, background, monkeypatch):
+    free = []
+
+    class Watched(WeakSet):
+        def add(self, item):
+            free.append(background(module._handles_lock.acquire, False)())
+            super().add(item)
+
+        def __iter__(self):
+            free.append(background(module._handles_lock.acquire, False)())
+            return super().__iter__()
+
+    monkeypatch.setattr(module, "_handles", Watched())
+    handle = four.run("%%disco --nowait -o h\n5")
+    assert handles_of(four.ip) == [handle]
+    assert free == [False, False]
+    handle.wait()
 
 
 # --- %disco status -------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Looking at what failed, ``%disco debug``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook import option_types as of
+from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.targets import parse_workers
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.options import OptionParser
+
+_EPILOG: Final = """\
+The last failure is kept, with the frames that failed and what their variables hold (arrays of functions that
+had not returned), until the next cell or command fails on a worker, the session is stopped or restarted, or
+it is forgotten. IPython keeps it, too, until any cell fails (sys.last_value), and so do a result that --out
+has bound (its .errors) and registers that the failure poisoned (%disco rm). A cell that was stopped can be
+looked at as well: where each worker was."""
+
+
+def _debug(front: Front, options: Namespace) -> None:
+    from disco_magic.notebook.postmortem import examine
+
+    last = front.settings.last_failure
+    last.note_shown(front.sessions)
+    if options.forget:
+        last.forget(front.shell)
+        return
+    last.check()
+    session = front.sessions.find()
+    count = max(last.failures) + 1 if session is None else session.num_workers
+    examine(front.shell, last.on(_one(options.worker, count)), options.commands)
+
+
+def _one(text: str | None, num_workers: int) -> int | None:
+    if text is None:
+        return None
+    chosen = parse_workers(text, num_workers)
+    if chosen is None:
+        chosen = tuple(range(num_workers))
+    if len(chosen) != 1:
+        raise UsageMistake(
+            f"%disco debug looks at one worker at a time, {text!r} names {len(chosen)}; name one, as -w 0"
+        )
+    return chosen[0]
+
+
+def _parser() -> OptionParser:
+    parser = parser_of("debug", "Look around where a worker failed last, in IPython's debugger.")
+    parser.add_argument(
+        "-w",
+        "--worker",
+        metavar="WORKER",
+        help="the worker; without it the one where the failure began, from which others' may follow",
+    )
+    parser.add_argument(
+        "-c",
+        "--command",
+        dest="commands",
+        action="append",
+        default=[],
+        type=of.unquoted,
+        metavar="COMMAND",
+        help='execute this and leave, instead of asking; several in their order: -c "p x" -c up -c "p y"',
+    )
+    parser.add_argument("--forget", action="store_true", help="let go of the last failure instead")
+    parser.epilog = _EPILOG
+    return parser
+
+
+DEBUG: Final = Command(_parser(), _debug)

@@ -1,0 +1,369 @@
+"""Breakpoints in cells, in a real kernel: prompts by worker, steps over collectives, and every way out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notebook.talk import answer, asked, of_worker, shown, talk
+
+GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
+MODULE = "import types; m = types.ModuleType('m'); exec({!r}, vars(m)); m.f()"
+ASKING = "def f(): return input('? ')"
+WAYS = {
+    "breakpoint": "breakpoint()",
+    "pdb": "import pdb; pdb.set_trace()",
+    "pdb by name": "from pdb import set_trace; set_trace()",
+    "IPython": "from IPython.core.debugger import set_trace; set_trace()",
+    "an instance": "import pdb; pdb.Pdb().set_trace()",
+    "a module": MODULE.format("def f():\n    breakpoint()"),
+}
+
+
+def works(kernel):
+    """Whether cells, prompts and collectives work as ever, and nothing is traced on any worker."""
+    ran, _ = talk(
+        kernel,
+        "%%disco\nimport sys\ntraced = sys.gettrace()\nbreakpoint()\n[traced, allgather(worker_id).tolist()]",
+        {worker: ["c"] for worker in range(4)},
+    )
+    return ran.value == "[0-3] [None, [0, 1, 2, 3]]"
+
+
+# --- prompts ---------------------------------------------------------------------------------------------
+
+
+def test_every_worker_gets_its_own_prompt_and_answers_for_itself(fresh):
+    ran, prompts = talk(
+        fresh, "%%disco\nmine = worker_id * 10\nbreakpoint()\nmine", {w: ["p mine", "c"] for w in range(4)}
+    )
+    assert sorted(prompts) == [(worker, "ipdb> ") for worker in range(4) for _ in range(2)]
+    assert [of_worker(ran, worker)[-1] for worker in range(4)] == ["0", "10", "20", "30"]
+    assert ran.value == "\n".join(f"[{worker}] {worker * 10}" for worker in range(4))
+
+
+def test_a_worker_s_questions_come_one_after_the_other_until_it_goes_on(fresh):
+    _, prompts = talk(fresh, "%%disco\nbreakpoint()", {w: ["p 1", "p 2", "p 3", "c"] for w in range(4)})
+    whose = [worker for worker, _ in prompts]
+    assert whose == [worker for worker in whose[::4] for _ in range(4)]
+
+
+def test_n_on_all_workers_steps_over_a_collective(fresh):
+    code = "%%disco\nx = np.full(2, worker_id + 1.0)\nbreakpoint()\ny = allreduce(x)\nz = y + 1\nz[0].item()"
+    ran, prompts = talk(fresh, code, {w: ["n", "n", "p int(y[0])", "c"] for w in range(4)})
+    assert ran.value == "[0-3] 11.0"
+    assert [of_worker(ran, worker)[-1] for worker in range(4)] == ["10"] * 4
+    # Everybody is asked before anybody's second question: else the one who steps first waits for the others.
+    assert {worker for worker, _ in prompts[:4]} == {0, 1, 2, 3}
+
+
+def test_one_worker_alone_stops_and_the_others_wait_for_it_in_the_collective(fresh):
+    ran, prompts = talk(
+        fresh,
+        "%%disco\nx = 1.0\nif worker_id == 2:\n    breakpoint()\nallreduce(np.array(x)).item()",
+        {2: ["!x = 5.0", "n", "c"]},
+    )
+    assert (ran.value, len(prompts)) == ("[0-3] 8.0", 3)
+
+
+def test_what_is_at_the_prompt_is_shown_before_the_answer_whatever_the_cell_does_with_its_output(fresh):
+    cell = fresh.send("%%disco -w 1 --output ordered\nprint('kept')\nbreakpoint()")
+    worker, _ = asked(fresh)
+    seen = fresh.until_text(cell, "breakpoint()")
+    assert "[1] kept" not in "".join(str(message["content"]) for message in seen)
+    fresh.client.input("c")
+    ran = fresh.finish(cell, seen)
+    assert (worker, of_worker(ran, 1)[-1]) == (1, "kept")
+    assert of_worker(ran, 1)[0].startswith("> ")
+
+
+def test_input_of_another_worker_comes_in_its_turn(fresh):
+    fresh.ok(GATE)
+    cell = fresh.send(
+        "%%disco -w 0,1\nimport builtins\nif worker_id:\n    builtins.gate.wait()\n"
+        "    name = input('name? ')\nelse:\n    breakpoint()\n    name = 'none'\nname"
+    )
+    assert asked(fresh) == (0, "ipdb> ")
+    fresh.client.input("!builtins.gate.set()")
+    prompts = answer(fresh, {0: ["p 1", "c"], 1: ["Ada"]})
+    assert prompts == [(0, "ipdb> "), (0, "ipdb> "), (1, "name? ")]
+    assert fresh.finish(cell).value == "[0] 'none'\n[1] 'Ada'"
+
+
+def test_input_in_a_module_says_whose_it_is(fresh):
+    code = f"%%disco -w 1,3\n{MODULE.format(ASKING)}"
+    ran, prompts = talk(fresh, code, {1: ["a"], 3: ["b"]})
+    assert (sorted(prompts), ran.value) == ([(1, "? "), (3, "? ")], "[1] 'a'\n[3] 'b'")
+
+
+# --- where it stops --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_ways_to_stop_open_the_worker_s_debugger_in_the_user_s_line(fresh, way):
+    ran, prompts = talk(fresh, f"%%disco -w 3\ntold = 'here'\n{WAYS[way]}\ntold", {3: ["up", "p told", "c"]})
+    assert prompts == [(3, "ipdb> ")] * 3
+    assert ran.value == "[3] 'here'"
+    text = shown(ran)
+    assert "'here'" in text
+    assert "disco_magic" not in text
+    assert "pdb.py" not in text
+
+
+def test_it_stops_at_the_line_of_the_call_with_the_listing_of_the_cell(fresh):
+    ran, _ = talk(fresh, "%%disco -w 0\nx = 1\nbreakpoint()\ny = 2", {0: ["c"]})
+    assert "----> 3 breakpoint()" in shown(ran)
+    assert "1 %%disco -w 0" in shown(ran)
+
+
+FUNCTION = "%%disco -w 0\ndef f(a):\n    b = a + 1\n    return b\nbreakpoint()\ny = f(2)\nz = y * 2\nz"
+
+
+def test_s_goes_into_a_function_and_r_back_to_its_caller(fresh):
+    ran, _ = talk(fresh, FUNCTION, {0: ["n", "s", "n", "a", "r", "n", "p y", "c"]})
+    text = shown(ran)
+    order = [text.index(part) for part in ("--Call--", "a = 2", "--Return--", "----> 7 z = y * 2")]
+    assert order == sorted(order)
+    assert of_worker(ran, 0)[-1] == "3"
+
+
+def test_steps_go_on_from_the_body_of_a_cell_to_its_last_expression_and_end_there(fresh):
+    ran, _ = talk(fresh, FUNCTION, {0: ["n", "n", "n", "s"]})
+    assert "----> 8 z" in shown(ran)
+    assert ran.value == "[0] 6"
+
+
+def test_the_stack_is_the_user_s_own(fresh):
+    ran, _ = talk(
+        fresh, "%%disco -w 0\ndef f():\n    breakpoint()\nf()", {0: ["w", "l", "up", "up", "down", "c"]}
+    )
+    text = shown(ran)
+    assert "disco_magic" not in text
+    assert "*** Oldest frame" in text
+    assert "(4)<module>" in text
+
+
+def test_steps_lead_over_an_await(fresh):
+    code = (
+        "%%disco -w 0\nimport asyncio\nasync def f(a):\n    await asyncio.sleep(0)\n    return a + 1\n"
+        "breakpoint()\ny = await f(2)\nz = y + 1\nz"
+    )
+    ran, _ = talk(fresh, code, {0: ["n", "n", "p y", "n", "c"]})
+    text = shown(ran)
+    assert [f"----> {line}" in text for line in (7, 8, 9)] == [True, True, True]
+    assert "asyncio/" not in text
+    assert ran.value == "[0] 4"
+
+
+def test_a_breakpoint_in_a_loop_and_one_that_is_set_at_the_prompt_stop_every_time(fresh):
+    code = "%%disco -w 0\nfor i in range(3):\n    breakpoint()\n    y = i\nz = y + 1\nz"
+    ran, prompts = talk(fresh, code, {0: ["b 5", "c", "c", "c", "p y", "c"]})
+    assert (len(prompts), ran.value) == (6, "[0] 3")
+    assert of_worker(ran, 0)[-1] == "2"
+
+
+def test_a_failing_line_that_is_stepped_over_can_be_looked_at(fresh):
+    ran, _ = talk(fresh, "%%disco -w 0\nbreakpoint()\n1 / 0", {0: ["n", "n", "p worker_id", "c"]})
+    assert "ZeroDivisionError: division by zero" in of_worker(ran, 0)
+    assert "[0] ZeroDivisionError: division by zero" in ran.traceback
+    assert ".py" not in ran.traceback
+
+
+# --- at the prompt ---------------------------------------------------------------------------------------
+
+
+def test_registers_can_be_changed_and_nothing_of_the_debugger_stays_in_the_namespace(fresh):
+    fresh.ok("%%disco\nbefore = 1\nbefore = sorted(globals())")
+    ran, _ = talk(
+        fresh, "%%disco -w 0\nbreakpoint()\nfresh = 1\n1 / 0", {0: ["!before.append('x')", *"nnnc"]}
+    )
+    assert ran.status == "error"
+    assert fresh.ok("%%disco -w 0\nset(globals()) ^ set(before)").value == "[0] {'fresh', 'x'}"
+
+
+def test_interact_executes_statements_and_exit_leads_back_to_the_debugger(fresh):
+    ran, prompts = talk(
+        fresh,
+        "%%disco -w 1\nx = 20\nbreakpoint()\nx",
+        {1: ["interact", "x + 1", "for i in range(2):", "    print(i)", "", "quux", "1 +", "exit()", "c"]},
+    )
+    assert [text for _, text in prompts] == ["ipdb> ", *[">>> "] * 2, *["... "] * 2, *[">>> "] * 3, "ipdb> "]
+    lines = of_worker(ran, 1)
+    assert {"21", "0", "1", "NameError: name 'quux' is not defined", "SyntaxError: invalid syntax"} <= set(
+        lines
+    )
+    assert (ran.value, ran.displays) == ("[1] 20", [])
+
+
+def test_what_a_line_raises_is_shown_and_the_prompt_comes_again(fresh):
+    ran, _ = talk(fresh, "%%disco -w 0\nbreakpoint()\n1", {0: ["p nothing", "debug 1 + 1", "c"]})
+    assert "*** NameError: name 'nothing' is not defined" in of_worker(ran, 0)
+    assert "*** debug opens a debugger that asks in no worker's name" in shown(ran)
+    assert ran.value == "[0] 1"
+
+
+def test_a_collective_at_the_prompt_says_why_it_cannot_be_called_there(fresh):
+    ran, _ = talk(
+        fresh,
+        "%%disco\nbreakpoint()\nallreduce(np.ones(1)).item()",
+        {0: ["p allreduce(np.ones(1))", "c"], 1: ["c"], 2: ["c"], 3: ["c"]},
+    )
+    assert "*** disco_magic.errors.UsageMistake: a collective was called at the debugger's prompt" in shown(
+        ran
+    )
+    assert ran.value == "[0-3] 4.0"
+
+
+# --- ways out --------------------------------------------------------------------------------------------
+
+
+def test_q_ends_the_cell_on_that_worker_with_one_line_and_releases_the_others(fresh):
+    code = (
+        "%%disco\ntry:\n    if worker_id == 2:\n        breakpoint()\nexcept Exception:\n    pass\nbarrier()"
+    )
+    ran, _ = talk(fresh, code, {2: ["q"]})
+    assert ran.traceback.startswith("Cell In[")
+    assert "failed on worker 2 and on 3 others" in ran.traceback
+    assert "[2] DebuggerQuit: left with q at Cell In[" in ran.traceback
+    assert "[0-1,3] PlaneAborted" in ran.traceback.replace("[0] Pl", "[0-1,3] Pl")
+    assert ".py" not in ran.traceback
+    assert works(fresh)
+
+
+def test_the_end_of_the_input_is_as_good_as_q(fresh):
+    ran, _ = talk(fresh, "%%disco -w 0\nbreakpoint()\nx = 1", {0: ["n", "\x04"]})
+    assert "DebuggerQuit: left with q at Cell In[" in ran.traceback
+
+
+ENDS = {
+    "c": (["c"], "ok"),
+    "c with a breakpoint elsewhere": (["b 2", "c"], "ok"),
+    "n to the end": (["n", "n"], "ok"),
+    "s to the end": (["s", "s"], "ok"),
+    "q": (["q"], "error"),
+    "q after a step": (["n", "q"], "error"),
+    "an error": (["!x = 0", "c"], "error"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_nothing_is_traced_after_the_cell_however_it_ended(fresh, end):
+    script, status = ENDS[end]
+    ran, _ = talk(fresh, "%%disco\nx = 1\nbreakpoint()\ny = 1 / x", dict.fromkeys(range(4), script))
+    assert ran.status == status
+    assert works(fresh)
+
+
+PLACES = {
+    "at the first prompt": [],
+    "at a later prompt": ["n"],
+    "in a line that does not end": ["!while True: i = 1; i += 1"],
+    "in interact": ["interact"],
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_stop_button_ends_the_cell_leaves_no_prompt_and_frees_the_turn(fresh, place):
+    # The other workers are on their way to their own prompts.
+    cell = fresh.send("%%disco\nprint('ready')\nbreakpoint()\nx = 1\ny = 2")
+    before = fresh.until_text(cell, "ready\n", times=4)
+    worker, _ = asked(fresh)
+    for line in PLACES[place]:
+        fresh.client.input(line)
+        if not line.startswith("!"):
+            asked(fresh)
+    fresh.interrupt()
+    ran = fresh.finish(cell, before)
+    assert (ran.status, ran.error["ename"]) == ("error", "KeyboardInterrupt")
+    assert "was replaced" not in ran.traceback, f"worker {worker} was stuck"
+    assert works(fresh)
+
+
+def test_the_stop_button_ends_code_that_is_stepped_through(fresh):
+    cell = fresh.send("%%disco -w 0\nbreakpoint()\nwhile True:\n    x = 1\n    x += 1\n    print('running')")
+    answer(fresh, {0: ["n", "n", "b 99", "tbreak 4", "c", "cl 1", "unt 7"]})
+    before = fresh.until_text(cell, "running\n", times=3)
+    fresh.interrupt()
+    ran = fresh.finish(cell, before)
+    assert ran.error["ename"] == "KeyboardInterrupt"
+    assert "was replaced" not in ran.traceback
+    assert works(fresh)
+
+
+def test_a_thread_that_is_stuck_at_its_prompt_loses_its_turn(fresh):
+    cell = fresh.send("%%disco -w 0\nprint('ready')\nbreakpoint()")
+    before = fresh.until_text(cell, "ready\n")
+    answer(fresh, {0: ["!import threading; print('stuck'); threading.Event().wait()"]})
+    before += fresh.until_text(cell, "stuck\n")
+    fresh.interrupt()
+    assert "was replaced by a new one" in fresh.finish(cell, before).traceback
+    assert works(fresh)
+
+
+def test_code_that_survives_an_interrupt_gets_no_further_prompt(fresh):
+    cell = fresh.send(
+        "%%disco -w 0\nprint('ready')\nfor _ in range(3):\n    try:\n        breakpoint()\n"
+        "    except KeyboardInterrupt:\n        pass"
+    )
+    before = fresh.until_text(cell, "ready\n")
+    asked(fresh)
+    fresh.interrupt()
+    assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+    assert works(fresh)  # or its first question would be that one
+
+
+def test_the_limit_of_a_cell_holds_at_the_prompt_too(fresh):
+    cell = fresh.send("%%disco --timeout 0.3\nbreakpoint()")
+    asked(fresh)
+    assert fresh.finish(cell).error["ename"] == "SyncTimeout"
+    assert works(fresh)
+
+
+# --- where nobody can answer -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("call", "name"), [("breakpoint()", "breakpoint()"), ("input()", "input()")])
+def test_a_front_end_without_input_fails_the_cell_in_its_line_and_says_why(fresh, call, name):
+    ran = fresh.finish(fresh.client.execute(f"%%disco\nx = 1\n{call}", allow_stdin=False))
+    assert (
+        f"UsageMistake: {name} asks a question, but whoever runs this notebook takes no input"
+        in ran.traceback
+    )
+    assert f"----> 3 {call}" in ran.traceback
+    assert ".py" not in ran.traceback
+    assert works(fresh)
+
+
+@pytest.mark.parametrize("call", ["breakpoint()", "input()"])
+def test_a_cell_that_nobody_waits_for_may_not_ask(fresh, call):
+    fresh.ok(f"%%disco --nowait -o handle\n{call}")
+    ran = fresh.run("handle.wait()")
+    assert f"UsageMistake: {call} in a cell that was sent with --nowait" in ran.traceback
+
+
+def test_a_thread_that_a_cell_has_started_has_no_debugger(fresh):
+    code = (
+        "%%disco -w 0\nimport threading\nerrors = []\ndef f():\n    try:\n        breakpoint()\n"
+        "    except Exception as error:\n        errors.append(str(error))\n"
+        "thread = threading.Thread(target=f)\nthread.start()\nthread.join()\nerrors"
+    )
+    assert "a thread that worker 0 has started" in fresh.ok(code).value
+
+
+def test_pythonbreakpoint_turns_breakpoints_off_or_names_another_debugger(fresh):
+    fresh.ok("%%disco\nimport os\nos.environ['PYTHONBREAKPOINT'] = '0'\nbarrier()\nbreakpoint()\nbarrier()")
+    try:
+        ran = fresh.ok("%%disco -w 0\nos.environ['PYTHONBREAKPOINT'] = 'builtins.print'\nbreakpoint(1, 2)")
+        assert ran.lines == ["[0] 1 2"]
+    finally:
+        fresh.ok("import os\ndel os.environ['PYTHONBREAKPOINT']")
+
+
+def test_the_notebook_s_own_breakpoints_and_questions_are_as_before(fresh):
+    fresh.ok("%%disco\n1")
+    cell = fresh.send("x = 3\nimport pdb; pdb.set_trace()\ny = input('y? ')")
+    for line, prompt in [("p x", "ipdb> "), ("c", "ipdb> "), ("4", "y? ")]:
+        assert asked(fresh) == (None, prompt)
+        fresh.client.input(line)
+    ran = fresh.finish(cell)
+    assert ran.status == "ok"
+    assert {"3", "----> 2 import pdb; pdb.set_trace()"} <= set(shown(ran).splitlines())

@@ -77,7 +77,8 @@ class Completion:
 
     def remove(self) -> None:
         """Take both out again; what was put over `completions` meanwhile stays."""
-        self._completer.custom_matchers.remove(self._matcher)
+        if self._matcher in self._completer.custom_matchers:  # else somebody has made the list anew
+            self._completer.custom_matchers.remove(self._matcher)
         own = vars(self._completer)
         if own.get("completions") == self.completions:
             del own["completions"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from importlib import import_module
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -73,23 +74,25 @@ class Extension:
             hook.install()
 
     def remove(self, *, keep_session: bool) -> None:
-        """Take everything out again; workers are stopped unless the extension is being reloaded."""
-        if not keep_session:
-            self.front.views.close()
-            self.front.refresher.join()
-            self.front.sessions.close()
-            self.front.console.close()
-        remove_labeller(self._cell_namer)
-        shell = self._shell
-        self.front.plain.remove()
-        shell.events.unregister("post_run_cell", self.front.console.settle)
-        shell.events.unregister("post_run_cell", self.front.refresher.cell_ended)
-        shell.events.unregister("post_run_cell", self.front.settings.cell_ended)
-        BREAKPOINTS.remove()
-        for hook in self._hooks:
-            hook.remove()
-        _remove_bundles(shell.display_formatter.mimebundle_formatter)
-        _remove_magics(shell, self.front.settings)
+        """Take everything out again; workers are stopped unless the extension is being reloaded.
+
+        Every step is made whatever another one raises: half of it cannot be taken out later.
+        """
+        shell, front = self._shell, self.front
+        with ExitStack() as steps:  # from the last to the first
+            steps.callback(_remove_magics, shell, front.settings)
+            steps.callback(_remove_bundles, shell.display_formatter.mimebundle_formatter)
+            for hook in self._hooks:
+                steps.callback(hook.remove)
+            steps.callback(BREAKPOINTS.remove)
+            for listener in (front.console.settle, front.refresher.cell_ended, front.settings.cell_ended):
+                steps.callback(shell.events.unregister, "post_run_cell", listener)
+            steps.callback(front.plain.remove)
+            steps.callback(remove_labeller, self._cell_namer)
+            if not keep_session:
+                for end in (front.console.close, front.sessions.close, front.refresher.join):
+                    steps.callback(end)
+                steps.callback(front.views.close)
 
 
 # Attributes of the shell itself: what refers to a shell from there dies with it, which the values of a

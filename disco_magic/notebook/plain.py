@@ -70,7 +70,9 @@ class PlainCells:
 
     def remove(self) -> None:
         """Take this out again."""
-        self._front.shell.input_transformers_cleanup.remove(self)
+        transforms = self._front.shell.input_transformers_cleanup
+        if self in transforms:  # else somebody has made the list anew
+            transforms.remove(self)
 
     def __call__(self, lines: list[str]) -> list[str]:
         """The cell as IPython is to execute it; `lines` end in newlines."""

@@ -331,11 +331,7 @@ asked = []
 def noted(self, *what):
     """Stands for code of the user's."""
     asked.append(what)
-    return (
-        super(type.__dict__["__mro__"].__get__(type(self))[0], self).__getattribute__(*what)
-        if what
-        else "Own"
-    )
+    return super(type(self), self).__getattribute__(*what) if what else "Own"
 
 
 class Noting(type):

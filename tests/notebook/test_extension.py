@@ -9,10 +9,13 @@ import threading
 import weakref
 from unittest.mock import MagicMock
 
+import pytest
 from traitlets.config import Configurable
 
 import disco_magic
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook.extension import Extension
+from disco_magic.session.current import session
 
 SNAPSHOT = """
 import sys, threading
@@ -133,3 +136,28 @@ def test_a_shell_that_nobody_else_holds_is_freed_also_while_the_extension_is_loa
     del shell, extension
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
+
+
+def test_unloading_takes_everything_out_whatever_a_step_meets(shell, monkeypatch):
+    # A step that raised left what came behind it in the shell for good: nothing was there any more to remove it.
+    ip = shell.ip
+    shell.run("%disco start -n 2")
+    ip.input_transformers_cleanup[:] = [
+        each for each in ip.input_transformers_cleanup if type(each).__name__ != "PlainCells"
+    ]
+    ip.Completer.custom_matchers.clear()
+    front = ip.__dict__["_disco_magic_extension"].front
+
+    def refuse():
+        raise RuntimeError("the views do not close")
+
+    monkeypatch.setattr(type(front.views), "close", lambda _: refuse())
+    shell.fail("%unload_ext disco_magic", RuntimeError)
+    assert "disco" not in ip.magics_manager.magics["cell"]
+    assert "completions" not in vars(ip.Completer)
+    with pytest.raises(UsageMistake):
+        session()
+    monkeypatch.undo()
+    shell.run("%reload_ext disco_magic")  # IPython takes it for loaded still
+    shell.run("%%disco\nnum_workers")
+    assert "[0-3] 4" in shell.out

@@ -139,7 +139,7 @@ def test_a_shell_that_nobody_else_holds_is_freed_also_while_the_extension_is_loa
 
 
 def test_unloading_takes_everything_out_whatever_a_step_meets(shell, monkeypatch):
-    # A step that raised left what came behind it in the shell for good: nothing was there any more to remove it.
+    # A step that raised left what came behind it in the shell for good: nothing was left to remove it.
     ip = shell.ip
     shell.run("%disco start -n 2")
     ip.input_transformers_cleanup[:] = [

@@ -151,7 +151,7 @@ def _is_plain(value: Any) -> bool:
 
 def _docstring(found: Member, name: str) -> str:
     value = found.value
-    if type(value) in (*_FUNCTIONS, property) or isinstance(value, type):
+    if type(value) in (*_FUNCTIONS, property) or issubclass(type(value), type):
         return _doc_of(value)
     described = _doc_in_class(found.owner, name) if found.owner is not None else ""
     if described or type(value) in _WELL_KNOWN:
@@ -180,7 +180,7 @@ def _doc_in_class(owner: type, name: str) -> str:
 
 
 def _init_docstring(value: Any) -> str:
-    if not isinstance(value, type):
+    if not issubclass(type(value), type):
         return ""
     init = inspect.getattr_static(value, "__init__", None)
     text = init.__doc__ if type(init) is types.FunctionType else None

@@ -137,7 +137,7 @@ def attribute(value: Any, name: str) -> Any:
     kind = type(found)
     if kind is staticmethod:
         return found.__func__
-    owner = value if isinstance(value, type) else type(value)
+    owner = value if issubclass(type(value), type) else type(value)
     if kind is classmethod:
         return types.MethodType(found.__func__, owner)
     return found if owner is value else _seen_from(value, owner, name, found)
@@ -145,7 +145,7 @@ def attribute(value: Any, name: str) -> Any:
 
 def kind_of(value: Any) -> str:
     """``module``, ``class``, ``property``, ``function`` or ``instance``."""
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return "class"
     if type(value) in (types.ModuleType, property):
         return type(value).__name__

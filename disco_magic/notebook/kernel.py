@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp, kernel_aliases
 from ipykernel.zmqshell import ZMQInteractiveShell
+from tornado.ioloop import IOLoop
 from traitlets import Dict, Type
 
 from disco_magic import __version__
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from disco_magic.session.results import CellResult
 
-LAST_REPLY_S: Final = 0.5
+LAST_REPLY_S: Final = 2.0
 """How long a shutdown waits for a cell that it has stopped; a local one may go on for ever."""
 
 _BANNER: Final = (
@@ -116,7 +117,8 @@ class DiscoKernel(IPythonKernel):
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, previous)
+            if signal.getsignal(signal.SIGINT) is cancel:  # else a task hears it that goes on
+                signal.signal(signal.SIGINT, previous)
 
 
 class DiscoKernelApp(IPKernelApp):
@@ -130,6 +132,24 @@ class DiscoKernelApp(IPKernelApp):
     aliases = Dict(
         {**kernel_aliases, **{name: f"DiscoMagics.{name}" for name in (*of.SESSION, "output", "timeout")}}
     )
+
+    def start(self) -> None:
+        """As ipykernel's; a KeyboardInterrupt that a task of the user's lets out does not end the kernel.
+
+        It waits for a cell where no cell of the front end is to blame: asyncio raises it out of the loop.
+        """
+        loop = IOLoop.current()
+        run = loop.start
+
+        def run_on() -> None:
+            while True:
+                try:
+                    return run()
+                except KeyboardInterrupt:
+                    self.log.warning("a task that waited for workers was interrupted")
+
+        loop.start = run_on  # type: ignore[method-assign]
+        super().start()
 
 
 def main() -> None:

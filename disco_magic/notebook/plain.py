@@ -6,6 +6,7 @@ belongs to the notebook stays there:
 * cells that begin with ``%%``: ``%%local``, and all other magics. What stands below ``%%time`` or
   ``%%capture`` is a plain cell again, so the workers' work is timed or captured;
 * cells of nothing but ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register is the workers';
+* ``%magic`` lines at the top of a cell, before its Python (``%load_ext autoreload``);
 * ``exit`` and ``quit``; magics without ``%`` as IPython takes them (``cd``, ``pip install x``).
 """
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _LOCAL: Final = re.compile(r"%%local[ \t]*")
 _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
 _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
+# Those that execute Python code say nothing of workers if they run it here.
+_MAGIC: Final = re.compile(r"%(?!time\b|timeit\b|prun\b|memit\b|mprun\b|lprun\b)\w[^\\]*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
@@ -89,9 +92,12 @@ class PlainCells:
             return lines if below.startswith("%%") else [f"# {lines[0].rstrip()}\n", *lines[1:]]
         if not self.runs_on_workers(text):
             return lines
+        head = _leading_magics(lines)
+        # Blank lines in their place: what is below keeps its numbers.
+        body = "\n" * len(head) + "".join(lines[len(head) :])
         if awaited:
-            return [f"await get_ipython().run_on_workers({text!r})\n"]
-        return [f"get_ipython().run_cell_magic('disco', '', {text!r})\n"]
+            return [*head, f"await get_ipython().run_on_workers({body!r})\n"]
+        return [*head, f"get_ipython().run_cell_magic('disco', '', {body!r})\n"]
 
     @contextmanager
     def executing(self) -> Iterator[None]:
@@ -107,7 +113,8 @@ class PlainCells:
         stripped = text.strip()
         if not self.on or not stripped or stripped.startswith("%%") or self._hidden():
             return False
-        if _END.fullmatch(stripped) or self._is_magic(stripped):
+        end = _END.fullmatch(stripped)
+        if (end is not None and not self._is_known(end[1])) or self._is_magic(stripped):
             return False
         return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
 
@@ -145,6 +152,17 @@ class PlainCells:
             and not hasattr(builtins, found[1])
             and not self._is_known(found[1])
         )
+
+
+def _leading_magics(lines: list[str]) -> list[str]:
+    """The lines at the top that are the notebook's: ``%load_ext x``, with blank ones and comments."""
+    count = 0
+    for number, line in enumerate(lines, start=1):
+        if _MAGIC.match(line):
+            count = number
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+    return lines[:count]
 
 
 def run_here(shell: Shell, body: str) -> Any:

@@ -16,10 +16,11 @@ import threading
 import time
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
@@ -130,8 +131,42 @@ def sigint_into(inbox: Inbox) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or previous is None:
         yield  # None: a handler that C code installed, which could not be put back
         return
-    signal.signal(signal.SIGINT, lambda *_: inbox.put(INTERRUPT))
+    handler = _Handler(inbox, previous)
+    signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        handler.close()
+
+
+class _Handler:
+    """What hears SIGINT; may be taken away in any order, as tasks of one event loop begin and end."""
+
+    def __init__(self, inbox: Inbox, previous: Any) -> None:
+        self._inbox: Inbox | None = inbox
+        self._previous = previous
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self._inbox is not None:
+            self._inbox.put(INTERRUPT)
+            return
+        below = self.below()  # it has ended, and somebody has put it back
+        if callable(below):
+            below(number, frame)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it hears nothing any more."""
+        return self._inbox is None
+
+    def below(self) -> Any:
+        """What hears it without this, and without those below that have ended."""
+        found = self._previous
+        return found.below() if isinstance(found, _Handler) and found.is_closed else found
+
+    def close(self) -> None:
+        """Hear it no more."""
+        self._inbox = None
+        is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it is somebody else's turn
+        if is_mine:
+            signal.signal(signal.SIGINT, self.below())

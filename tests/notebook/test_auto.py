@@ -133,10 +133,26 @@ def test_what_is_python_runs_on_the_workers(auto, cell):
     assert plain.runs_on_workers(cell)
 
 
+def test_magic_lines_at_the_top_are_the_notebooks_and_the_rest_the_workers(auto, monkeypatch):
+    monkeypatch.setenv("DISCO_TEST_HERE", "0")
+    auto.run("# first\n%env DISCO_TEST_HERE=7\n\nimport os\nhere = os.environ['DISCO_TEST_HERE'], worker_id")
+    assert session()["here"].get_all() == [("7", 0), ("7", 1)]
+    assert names(auto) == []
+    error = auto.fail("%env DISCO_TEST_HERE=8\n\n1 / 0", CellError)
+    assert "----> 3 1 / 0" in "\n".join(error._render_traceback_())
+
+
+def test_a_magic_line_that_would_run_python_in_the_notebook_is_refused(auto):
+    assert "%time cannot run on workers" in str(auto.fail("%time here = 1\nx = 2", CellError))
+    assert names(auto) == []
+
+
 def test_exit_ends_the_notebook_and_not_the_workers(auto):
     plain = auto.ip.__dict__["_disco_magic_extension"].front.plain
     for cell in ("exit", "quit()", " exit ", "quit"):
         assert not plain.runs_on_workers(cell)
+    auto.run("quit = worker_id")
+    assert plain.runs_on_workers("quit")
 
 
 def test_a_register_named_like_a_magic_is_the_register(auto):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from disco_magic.session.results import CellResult
 
-LAST_REPLY_S: Final = 2.0
+LAST_REPLY_S: Final = 0.5
 """How long a shutdown waits for a cell that it has stopped; a local one may go on for ever."""
 
 _BANNER: Final = (

@@ -20,15 +20,20 @@ CELL_LIMIT_S = 120
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
+class KernelsOfTree(AsyncKernelManager):
+    """Knows the Disco kernel as it lies in the tree, installed or not."""
+
+    def _kernel_spec_manager_default(self) -> KernelSpecManager:
+        specs = KernelSpecManager(parent=self)
+        specs.kernel_dirs = [str(Path(__file__).parents[1] / "kernel"), *specs.kernel_dirs]
+        return specs
+
+
 def client_of(notebook: Any, folder: Path, **hooks: Any) -> NotebookClient:
     """Return what executes `notebook` in `folder`, in place."""
-    # The Disco kernel as it lies in the tree, installed or not.
-    specs = KernelSpecManager()
-    specs.kernel_dirs = [str(Path(__file__).parents[1] / "kernel"), *specs.kernel_dirs]
-    name = notebook.metadata["kernelspec"]["name"]
     return NotebookClient(
         notebook,
-        km=AsyncKernelManager(kernel_name=name, kernel_spec_manager=specs),
+        kernel_manager_class=KernelsOfTree,
         timeout=CELL_LIMIT_S,
         store_widget_state=False,
         record_timing=False,

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MARK: Final = "\u2260"  # "not equal to": what differs between workers
+MARKED: Final = f' <span class="mark" title="differs between workers">{MARK}</span>'
+"""What stands behind the name of something that differs, in HTML."""
+
+NUMBERS: Final = "{} td.number{text-align:right!important;white-space:nowrap}"
+"""A rule for `table_style`: cells of class ``number``."""
+FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
+"""Another one: rows of class ``failed``."""
+
+
+def head_cells(names: Iterable[str]) -> str:
+    """The cells of a table's head; `names` are no text of the user's."""
+    return "".join(f'<th scope="col">{name}</th>' for name in names)
 
 
 def table_style(name: str, *rules: str) -> str:

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.words import plural
 from disco_magic.errors import UnknownName, near_misses
 from disco_magic.functions.installed import (
@@ -100,7 +100,7 @@ class Support(Mapping[str, Part]):
         return "\n".join([self._caption(), *lines])
 
     def _repr_html_(self) -> str:
-        heads = "".join(f'<th scope="col">{head}</th>' for head in _HEADS)
+        heads = head_cells(_HEADS)
         body = "".join(map(_row_html, self._parts.values()))
         return (
             f'{_STYLE}<table class="disco-support"><caption>{escape(self._caption())}</caption>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.stats import HEADER
 from disco_magic.core.words import human_seconds
 
@@ -28,7 +28,7 @@ _STYLE: Final = table_style(
 
 def stats_bundle(stats: SessionStats, **_: object) -> dict[str, str]:
     """MIME bundle of a session's numbers."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in (*HEADER, "time"))
+    heads = head_cells((*HEADER, "time"))
     body = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}'
         f"<td>{_bar_of(each)}</td></tr>"

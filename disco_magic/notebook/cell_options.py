@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from functools import cache
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GROUPINGS: Final = ("type", "engine", "order")
 CHECKS: Final = ("types", "values")
@@ -41,7 +44,18 @@ def cell_parser() -> OptionParser:
         description="Run the cell on every worker, each in its own namespace; names it binds are registers.",
         epilog="WORKERS: numbers and ranges like 0, 1,2, 1:3, 0-2, ::2 or all. %disco -h: all but cells.",
     )
-    who = parser.add_argument_group("who runs it, and who is shown").add_argument
+    _add_workers(parser.add_argument_group("who runs it, and who is shown").add_argument)
+    _add_waiting(parser.add_argument_group("waiting").add_argument)
+    _add_output(parser.add_argument_group("output").add_argument)
+    _add_check(parser.add_argument_group("workers that should agree").add_argument)
+    _add_variables(parser.add_argument_group("variables").add_argument)
+    parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
+    for option in REFUSED:
+        parser.add_argument(option, action=_Refused, nargs="?", help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_workers(who: Callable[..., object]) -> None:
     who(
         "-w",
         "--workers",
@@ -58,7 +72,9 @@ def cell_parser() -> OptionParser:
         help="run it in the notebook's own namespace first, where worker_id and the collectives are not; "
         "if it fails there, no worker gets it",
     )
-    how = parser.add_argument_group("waiting").add_argument
+
+
+def _add_waiting(how: Callable[..., object]) -> None:
     how(
         "-a",
         "--nowait",
@@ -73,7 +89,9 @@ def cell_parser() -> OptionParser:
         metavar="SECONDS",
         help="stop the cell if it takes longer; none: as long as it takes",
     )
-    out = parser.add_argument_group("output").add_argument
+
+
+def _add_output(out: Callable[..., object]) -> None:
     out(
         "--output",
         choices=of.MODES,
@@ -103,7 +121,10 @@ def cell_parser() -> OptionParser:
         help="show each worker's seconds, computing and waiting for others, who was last, and the load "
         "imbalance: longest / mean computing time - 1",
     )
-    parser.add_argument_group("workers that should agree").add_argument(
+
+
+def _add_check(agree: Callable[..., object]) -> None:
+    agree(
         "--check",
         nargs="?",
         choices=CHECKS,
@@ -111,7 +132,9 @@ def cell_parser() -> OptionParser:
         help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
         "values: or those marked by worker.replicated in value",
     )
-    data = parser.add_argument_group("variables").add_argument
+
+
+def _add_variables(data: Callable[..., object]) -> None:
     data("-o", "--out", type=of.name, metavar="NAME", help="bind the result (or the handle) to this variable")
     data(
         "--push",
@@ -127,7 +150,3 @@ def cell_parser() -> OptionParser:
         metavar="Y",
         help="copy these registers into the notebook afterwards, from the first worker that ran",
     )
-    parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
-    for option in REFUSED:
-        parser.add_argument(option, action=_Refused, nargs="?", help=argparse.SUPPRESS)
-    return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.markup import MARKED, head_cells, table_style
 
 if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow
@@ -17,7 +17,7 @@ _STYLE: Final = table_style("disco-check")
 
 def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
     """MIME bundle of a report; what differs is marked, not by colour alone."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    heads = head_cells(_COLUMNS)
     body = "".join(map(_row_html, report.rows))
     caption = escape(f"{report.title}: {report.summary}")
     table = (
@@ -29,7 +29,7 @@ def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
 
 def _row_html(row: CheckRow) -> str:
     lines = row.lines()
-    mark = f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
+    mark = MARKED if row.differs else ""
     name = f'<th scope="row" rowspan="{len(lines)}"><code>{escape(row.name)}</code>{mark}</th>'
     return "".join(
         f"<tr>{'' if number else name}{_cells(line, differs=row.differs)}</tr>"

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.doctor import HEADER, WORDS
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import NUMBERS, head_cells, table_style
 
 if TYPE_CHECKING:
     from disco_magic.core.doctor import Diagnosis
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _STYLE: Final = table_style(
     "disco-doctor",
     "{} caption{color:inherit}",
-    "{} td.number{text-align:right!important;white-space:nowrap}",
+    NUMBERS,
     "{} tr.blocking th{border-left:4px solid #d0452c}",
     "{} tr.waiting th{border-left:4px solid #d08a2c}",
 )
@@ -24,7 +24,7 @@ _NUMBER: Final = ' class="number"'
 def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
     """MIME bundle of who is where."""
     blocking = set(diagnosis.blocking())
-    heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
+    heads = head_cells(HEADER)
     body = []
     for group, row in zip(diagnosis.groups(), diagnosis.rows(), strict=True):
         kind = "blocking" if blocking & {each.worker for each in group} else group[0].state

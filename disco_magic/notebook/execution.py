@@ -47,12 +47,14 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     sending = _prepare(front, options, line, body)
     with sending.cell() as handle:
         if options.nowait:
-            return _sent(front, options, handle)
-        result = _ended(front, options, handle, sending)
+            if options.out:
+                front.bind({options.out: handle})
+            return handle
+        result = _ended(handle, sending)
     # Out here Ctrl-C ends a wait; up there it is a message to the cell.
     if options.check:
         print(_checked(sending.session, result, options.check, sending.limit))
-    return _finished(front, options, handle, result, sending)
+    return _finished(handle, result, sending)
 
 
 async def execute_awaited(front: Front, body: str) -> CellResult | None:
@@ -76,7 +78,7 @@ async def execute_awaited(front: Front, body: str) -> CellResult | None:
         except asyncio.CancelledError:
             handle.pending.stop_soon()  # somebody has cancelled all tasks
             raise
-    return _finished(front, options, handle, result, sending)
+    return _finished(handle, result, sending)
 
 
 class _Sending(NamedTuple):
@@ -125,11 +127,12 @@ def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _
     for name, register in stored(session, front.variables(options.push)).items():
         session[name] = register
     mode = options.group_outputs or options.output or front.settings.output
-    show = shown_workers(mode, workers or range(session.num_workers), show)
+    running = workers or range(session.num_workers)
+    show = shown_workers(mode, running, show)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit)  # here, where the stop button still ends the wait
     # Last: only within `cell` somebody closes it.
-    scope = NotebookScope(front.shell, workers or range(session.num_workers), mode, show)
+    scope = NotebookScope(front.shell, running, mode, show)
     return _Sending(front, options, cell, session, workers, show, limit, scope)
 
 
@@ -164,20 +167,19 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
 
 
-def _sent(front: Front, options: Namespace, handle: CellHandle) -> CellHandle:
-    if options.out:
-        front.bind({options.out: handle})
-    return handle
-
-
-def _ended(front: Front, options: Namespace, handle: CellHandle, sending: _Sending) -> CellResult:
+def _ended(handle: CellHandle, sending: _Sending) -> CellResult:
     try:
         result = handle.wait(sending.limit, on_look=sending.look)
     except BaseException as error:
-        _bind_result(front, options, getattr(error, "result", None))
+        _bind_result(sending, getattr(error, "result", None))
         raise
-    _bind_result(front, options, result)
+    _bind_result(sending, result)
     return result
+
+
+def _bind_result(sending: _Sending, result: CellResult | None) -> None:
+    if sending.options.out and result is not None:
+        sending.front.bind({sending.options.out: result})
 
 
 def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
@@ -192,18 +194,11 @@ def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> s
     return f"check {report.summary}"
 
 
-def _finished(
-    front: Front, options: Namespace, handle: CellHandle, result: CellResult, sending: _Sending
-) -> CellResult | None:
+def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
     show_only(result, sending.show)
-    pulled = fetched(sending.session, options.pull, result.workers[:1])
-    front.bind({name: value for name, (value,) in pulled.items()})
-    if options.time:
+    pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
+    sending.front.bind({name: value for name, (value,) in pulled.items()})
+    if sending.options.time:
         times = times_of(sending.session.timeline(), handle.pending.seq, result.label, result.elapsed)
         display(times)  # type: ignore[no-untyped-call]
     return None if is_empty(result) else result
-
-
-def _bind_result(front: Front, options: Namespace, result: CellResult | None) -> None:
-    if options.out and result is not None:
-        front.bind({options.out: result})

@@ -6,15 +6,15 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.history import HEADER
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 
 if TYPE_CHECKING:
     from disco_magic.core.history import Entry, History
 
 _STYLE: Final = table_style(
     "disco-log",
-    "{} td.number{text-align:right!important;white-space:nowrap}",
-    "{} tr.failed th{border-left:4px solid #d0452c}",
+    NUMBERS,
+    FAILED,
     "{} tr.interrupted th{border-left:4px solid #d08a2c}",
     "{} tr.failed td.ended,{} tr.interrupted td.ended{font-weight:bold}",
 )
@@ -22,7 +22,7 @@ _STYLE: Final = table_style(
 
 def history_bundle(history: History, **_: object) -> dict[str, str]:
     """MIME bundle of a history."""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
+    heads = head_cells(HEADER)
     body = "".join(map(_row_html, history.entries))
     remark = f'<tfoot><tr><td class="dim" colspan="{len(HEADER)}">{escape(history.remark)}</td></tr></tfoot>'
     table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>{remark if history.remark else ''}"

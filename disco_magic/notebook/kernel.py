@@ -15,10 +15,8 @@ so history, ``In``, counters, events and errors stay IPython's.
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ipykernel.ipkernel import IPythonKernel
@@ -31,9 +29,10 @@ from disco_magic import __version__
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.extension import front_of, load
 from disco_magic.notebook.magics import DiscoMagics
+from disco_magic.session.pump import sigint_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from disco_magic.session.results import CellResult
 
@@ -101,24 +100,14 @@ class DiscoKernel(IPythonKernel):
             self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has a reply to send
         return super().do_shutdown(restart)
 
-    @contextmanager
-    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
+    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> AbstractContextManager[None]:  # type: ignore[override]  # a context manager, as theirs
         """Let the stop button cancel an awaiting local cell at once.
 
         ipykernel's own way (7.4) takes effect when the event loop wakes up by itself: after up to a minute of
         ``await asyncio.sleep(60)``. A handler may run while the loop waits, so it has to wake it.
         """
         loop = asyncio.get_running_loop()
-
-        def cancel(*_: object) -> None:
-            loop.call_soon_threadsafe(future.cancel)
-
-        previous = signal.signal(signal.SIGINT, cancel)
-        try:
-            yield
-        finally:
-            if signal.getsignal(signal.SIGINT) is cancel:  # else a task hears it that goes on
-                signal.signal(signal.SIGINT, previous)
+        return sigint_to(lambda: loop.call_soon_threadsafe(future.cancel))
 
 
 class DiscoKernelApp(IPKernelApp):

@@ -43,12 +43,19 @@ _top: ContextVar[list[bool] | None] = ContextVar("disco_top", default=None)
 
 def transformed(shell: Shell, body: str) -> str:
     """The body of a workers' cell after IPython's static transforms: ``!cmd``, ``%magic``, ``?``."""
+    with _deciding():
+        text: str = shell.input_transformer_manager.transform_cell(body)
+    return text
+
+
+@contextmanager
+def _deciding() -> Iterator[None]:
+    """Within this what IPython transforms stays as it is."""
     token = _decided.set(True)
     try:
-        text: str = shell.input_transformer_manager.transform_cell(body)
+        yield
     finally:
         _decided.reset(token)
-    return text
 
 
 class PlainCells:
@@ -173,8 +180,5 @@ def run_here(shell: Shell, body: str) -> Any:
     """
     magic, _, rest = body.lstrip().partition("\n")
     name, _, line = magic.removeprefix("%%").partition(" ")
-    token = _decided.set(True)
-    try:
+    with _deciding():
         return shell.run_cell_magic(name, line, rest)
-    finally:
-        _decided.reset(token)

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.device import span
-from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.words import human_bytes, plural
 
 if TYPE_CHECKING:
@@ -56,16 +56,16 @@ def snapshot_html(snapshot: SessionSnapshot) -> str:
 
 def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
-    heads = "".join(f'<th scope="col">worker {worker}</th>' for worker in range(count))
+    heads = head_cells(["register", *(f"worker {worker}" for worker in range(count))])
     body = "".join(map(_row_html, rows))
     return (
-        f'{_STYLE}<table class="disco-registers">{title}<thead><tr><th scope="col">register</th>{heads}'
+        f'{_STYLE}<table class="disco-registers">{title}<thead><tr>{heads}'
         f"</tr></thead><tbody>{body}</tbody>{foot}</table>"
     )
 
 
 def _row_html(row: Row) -> str:
-    mark = f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
+    mark = MARKED if row.differs else ""
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = "".join(_cell_html(info, odd=strange) for info, strange in zip(row.cells, odd, strict=True))
     return f'<tr><th scope="row"><code>{escape(row.name)}</code>{mark}</th>{cells}</tr>'

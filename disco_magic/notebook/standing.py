@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 from disco_magic.core.words import aligned, coarse_seconds
 from disco_magic.errors import SessionClosed, WorkerError, class_name, grouped, ranges, words
 
@@ -24,8 +24,8 @@ MOST: Final = 10
 
 _STYLE: Final = table_style(
     "disco-cells",
-    "{} td.number{text-align:right!important;white-space:nowrap}",
-    "{} tr.failed th{border-left:4px solid #d0452c}",
+    NUMBERS,
+    FAILED,
 )
 
 
@@ -91,7 +91,7 @@ class Standings:
         return "\n".join([self.title, *(f"  {line}" for line in table)] if self.title else table)
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
-        heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
+        heads = head_cells(HEADER)
         caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
         html = (
             f'{_STYLE}<table class="disco-cells">{caption}<thead><tr>{heads}</tr></thead>'

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import ticks
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import human_seconds
@@ -64,7 +64,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
     summary = timeline.summary()
     picture, name = _svg(timeline, width, summary.sentence, place)
     legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in _LEGEND)
-    heads = "".join(f'<th scope="col">{head}</th>' for head in HEADER)
+    heads = head_cells(HEADER)
     rows = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
         for row in summary.rows()

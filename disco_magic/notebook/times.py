@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
-from disco_magic.core.markup import table_style
+from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.errors import ranges
 from disco_magic.notebook.accounts import RUNNING, WAITING, bar, swatch
@@ -156,13 +156,13 @@ class CellTimes:
     def _html(self) -> str:
         if self.is_even:
             return f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(repr(self))}</div>'
-        heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
         legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
+        heads = head_cells((*HEADER, legend))
         body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
         remark = f'<tfoot><tr><td class="dim" colspan="5">{escape(self.remark)}</td></tr></tfoot>'
         return (
             f'{_STYLE}<table class="disco-times"><caption>time of {escape(self.label)}: '
-            f'{escape(self.sentence)}</caption><thead><tr>{heads}<th scope="col">{legend}</th></tr></thead>'
+            f"{escape(self.sentence)}</caption><thead><tr>{heads}</tr></thead>"
             f"<tbody>{body}</tbody>{remark if self.remark else ''}</table>"
         )
 

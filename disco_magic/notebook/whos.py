@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.markup import MARK, MARKED, NUMBERS, head_cells, table_style
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.errors import ranges
@@ -19,9 +19,7 @@ HEADER: Final = ("register", "workers", "type", "value", "size")
 SHOWN: Final = 4
 """Values of one register that are shown; where there are more, the last row says how many."""
 
-_STYLE: Final = table_style(
-    "disco-whos", "{} td.number{text-align:right!important;white-space:nowrap}", "{} td.value{max-width:36em}"
-)
+_STYLE: Final = table_style("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ class Listing:
         return "\n".join([self.title, *(aligned(table, words=4) if self.registers else ())])
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
-        heads = "".join(f'<th scope="col">{name}</th>' for name in HEADER)
+        heads = head_cells(HEADER)
         body = "".join(map(_register_html, self.registers))
         table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>" if self.registers else ""
         html = f'{_STYLE}<table class="disco-whos"><caption>{escape(self.title)}</caption>{table}</table>'
@@ -137,7 +135,7 @@ def _register(row: Row, workers: Sequence[int]) -> Register:
 
 def _register_html(register: Register) -> str:
     rows = register.rows()
-    mark = f' <span class="mark" title="differs between workers">{MARK}</span>' if register.differs else ""
+    mark = MARKED if register.differs else ""
     head = f'<th scope="row" rowspan="{len(rows)}"><code>{escape(register.name)}</code>{mark}</th>'
     return "".join(
         f"<tr>{head if not place else ''}<td>{row[0]}</td><td>{escape(row[1])}</td>"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from disco_magic.core.ledger import Expectation, Ledger
@@ -119,19 +120,27 @@ def attentive() -> Iterator[Inbox]:
         yield inbox
 
 
-@contextmanager
-def sigint_into(inbox: Inbox) -> Iterator[None]:
+def sigint_into(inbox: Inbox) -> AbstractContextManager[None]:
     """Turn Ctrl-C and the stop button into a message while the main thread waits.
 
     ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, also inside of ``get``. No
-    KeyboardInterrupt can then strike between two halves of a step. In other threads this does nothing:
-    Python delivers signals to the main thread only.
+    KeyboardInterrupt can then strike between two halves of a step.
+    """
+    return sigint_to(lambda: inbox.put(INTERRUPT))
+
+
+@contextmanager
+def sigint_to(hear: Callable[[], object]) -> Iterator[None]:
+    """Call `hear` instead of raising KeyboardInterrupt, at any bytecode of the main thread.
+
+    Of several in one thread the one that began last hears it. They may end in any order, as tasks of an event
+    loop do. In other threads this does nothing: Python delivers signals to the main thread only.
     """
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or previous is None:
         yield  # None: a handler that C code installed, which could not be put back
         return
-    handler = _Handler(inbox, previous)
+    handler = _Handler(hear, previous)
     signal.signal(signal.SIGINT, handler)
     try:
         yield
@@ -140,33 +149,33 @@ def sigint_into(inbox: Inbox) -> Iterator[None]:
 
 
 class _Handler:
-    """What hears SIGINT; may be taken away in any order, as tasks of one event loop begin and end."""
+    """A handler of SIGINT, which stands over the one that it found."""
 
-    def __init__(self, inbox: Inbox, previous: Any) -> None:
-        self._inbox: Inbox | None = inbox
+    def __init__(self, hear: Callable[[], object], previous: Any) -> None:
+        self._hear: Callable[[], object] | None = hear
         self._previous = previous
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._inbox is not None:
-            self._inbox.put(INTERRUPT)
+        if self._hear is not None:
+            self._hear()
             return
-        below = self.below()  # it has ended, and somebody has put it back
+        below = self.below()  # it is closed, and somebody has put it back
         if callable(below):
             below(number, frame)
 
     @property
     def is_closed(self) -> bool:
         """Whether it hears nothing any more."""
-        return self._inbox is None
+        return self._hear is None
 
     def below(self) -> Any:
-        """What hears it without this, and without those below that have ended."""
+        """The handler that counts without this one and without those below that are closed."""
         found = self._previous
         return found.below() if isinstance(found, _Handler) and found.is_closed else found
 
     def close(self) -> None:
         """Hear it no more."""
-        self._inbox = None
-        is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it is somebody else's turn
+        self._hear = None
+        is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it stays with whoever has it
         if is_mine:
             signal.signal(signal.SIGINT, self.below())

@@ -94,6 +94,16 @@ def until_prompt(lab: OpenNotebook, index: int) -> None:
     expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=CELL_LIMIT_MS)
 
 
+def told_by(lab: OpenNotebook, source: str, key: str, place: str) -> str:
+    """What JupyterLab shows in `place` when `key` is pressed at the end of a new cell."""
+    add(lab, source)
+    lab.page.evaluate(CURSOR_TO_END)
+    lab.page.keyboard.press(key)
+    shown = lab.page.locator(place)
+    shown.wait_for(timeout=CELL_LIMIT_MS)
+    return shown.inner_text()
+
+
 def test_the_launcher_has_the_kernel_with_its_logo_and_its_cells_run_on_all_workers(
     lab_address: str, page: Page, pictures: Path
 ) -> None:
@@ -147,23 +157,13 @@ def test_tab_and_shift_tab_show_what_the_workers_have(
     tour.run(next(iter(places.values())))
     index = add(tour, "weights = np.ones((2 + worker_id, 4))\nweigh = worker_id")
     tour.run(index)
-    add(tour, "weig")
-    page.evaluate(CURSOR_TO_END)
-    page.keyboard.press("Tab")
-    offered = page.locator(".jp-Completer")
-    offered.wait_for(timeout=CELL_LIMIT_MS)
-    text = offered.inner_text()
+    text = told_by(tour, "weig", "Tab", ".jp-Completer")
     assert "weights" in text
     assert "weigh" in text
     page.screenshot(path=pictures / "kernel_completion.png")
     page.keyboard.press("Escape")
 
-    add(tour, "weights")
-    page.evaluate(CURSOR_TO_END)
-    page.keyboard.press("Shift+Tab")
-    tooltip = page.locator(".jp-Tooltip")
-    tooltip.wait_for(timeout=CELL_LIMIT_MS)
-    told = tooltip.inner_text()
+    told = told_by(tour, "weights", "Shift+Tab", ".jp-Tooltip")
     for rows in (2, 3, 4, 5):
         assert f"float64 {rows}\N{MULTIPLICATION SIGN}4" in told
     page.screenshot(path=pictures / "kernel_inspection.png")

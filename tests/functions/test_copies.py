@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import types
 
@@ -12,7 +11,6 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of, is_shared
 from tests.functions.conftest import without_address
-from tests.notebook.tables import stand_in
 
 
 class Point:
@@ -106,15 +104,6 @@ def test_what_cannot_be_copied_is_refused_by_its_type(value):
 def test_a_refusal_of_our_own_is_passed_on_as_it_is():
     with pytest.raises(UsageMistake, match=r"^do it otherwise$"):
         copy_of([Refusing()])
-
-
-@pytest.fixture(params=["as much as is needed", "itself"])
-def pandas(request, monkeypatch):
-    """pandas, where it is installed, and what stands in for it."""
-    if request.param == "itself":
-        return pytest.importorskip("pandas")
-    monkeypatch.setitem(sys.modules, "pandas", stand_in)
-    return stand_in
 
 
 def test_a_table_is_copied_with_the_objects_in_its_cells(pandas):

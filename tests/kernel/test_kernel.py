@@ -99,13 +99,17 @@ def test_await_works_in_both_kinds_of_cells(fresh):
     assert fresh.ok("%%local\nimport asyncio\nawait asyncio.sleep(0, 7)").value == "7"
 
 
+def make_gate(kernel, then=""):
+    """A gate that cells of the workers import from `gates`; the kernel goes on with `then`."""
+    kernel.ok(
+        "%%local\nimport asyncio, sys, threading, types\n"
+        f"sys.modules['gates'] = types.SimpleNamespace(gate=threading.Event())\n{then}"
+    )
+
+
 def test_the_event_loop_goes_on_while_the_workers_compute(fresh):
     # The gate opens only if the loop of the kernel runs beside the cell.
-    fresh.ok(
-        "%%local\nimport asyncio, sys, threading, types\n"
-        "sys.modules['gates'] = types.SimpleNamespace(gate=threading.Event())\n"
-        "asyncio.get_running_loop().call_later(0.2, sys.modules['gates'].gate.set);"
-    )
+    make_gate(fresh, "asyncio.get_running_loop().call_later(0.2, sys.modules['gates'].gate.set);")
     assert fresh.ok("import gates\ngates.gate.wait(20)").value == "[0-3] True"
 
 
@@ -148,10 +152,7 @@ def test_the_stop_button_ends_a_cell_that_a_task_waits_for_and_not_the_kernel(fr
 
 def test_the_stop_button_is_heard_when_the_wait_of_a_task_ends_before_that_of_the_cell(fresh):
     # The first to end put back what had heard the signal before both.
-    fresh.ok(
-        "%%local\nimport sys, threading, types\n"
-        "sys.modules['gates'] = types.SimpleNamespace(gate=threading.Event())"
-    )
+    make_gate(fresh)
     fresh.ok(TASK.format(code="import gates\ngates.gate.wait(20)"))
     ran = interrupted(
         fresh, "import gates\ngates.gate.set()\nbarrier()\nprint('started')\nwhile True:\n    pass"

@@ -16,6 +16,8 @@ from disco_magic.notebook.footer import Footer
 from disco_magic.notebook.page import KeptPage, Page
 from disco_magic.notebook.sink import Sink
 from tests.kernels import Kernel
+from tests.notebook.offering import either, offered  # noqa: F401 - fixtures
+from tests.notebook.tables import pandas  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="module")

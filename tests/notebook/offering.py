@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pytest
 from IPython.core.completer import provisionalcompleter, rectify_completions
 
 
@@ -11,6 +14,19 @@ def offers(shell, cell, at=None):
     with provisionalcompleter():
         found = list(rectify_completions(cell, shell.ip.Completer.completions(cell, at)))
     return {cell[: each.start].rpartition("\n")[2] + each.text: each.type for each in found}
+
+
+@pytest.fixture
+def offered(bare):
+    """What is offered at the end of a cell, or at a place in it."""
+    return partial(offers, bare)
+
+
+@pytest.fixture(params=[False, True], ids=["without Jedi", "with Jedi"])
+def either(offered, shell, request):
+    """`offered`, with and without Jedi."""
+    shell.ip.Completer.use_jedi = request.param
+    return offered
 
 
 MODEL = """%%disco

@@ -5,9 +5,11 @@ That is: a copy, deep or not, has cells of its own that hold the same objects.
 
 from __future__ import annotations
 
+import sys
 import types
 
 import numpy as np
+import pytest
 
 
 class Series:
@@ -109,3 +111,12 @@ def concat(tables):
 
 stand_in = types.ModuleType("pandas")
 stand_in.DataFrame, stand_in.Series, stand_in.concat = DataFrame, Series, concat
+
+
+@pytest.fixture(params=["as much as is needed", "itself"])
+def pandas(request, monkeypatch):
+    """pandas, where it is installed, and what stands in for it."""
+    if request.param == "itself":
+        return pytest.importorskip("pandas")
+    monkeypatch.setitem(sys.modules, "pandas", stand_in)
+    return stand_in

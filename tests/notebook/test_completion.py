@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import partial
 
 import pytest
 
 from disco_magic.notebook.completion import is_spmd
-from tests.notebook.offering import offers
-
-
-@pytest.fixture
-def offered(bare):
-    """What is offered at the end of a cell, or at a place in it."""
-    return partial(offers, bare)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,20 +13,7 @@ from disco_magic.notebook.completing import jedi as jedi_file
 from disco_magic.notebook.completing.offer import Settings
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
-from tests.notebook.offering import MODEL, offers
-
-
-@pytest.fixture
-def offered(bare):
-    """What is offered at the end of a cell, or at a place in it."""
-    return partial(offers, bare)
-
-
-@pytest.fixture(params=[False, True], ids=["without Jedi", "with Jedi"])
-def either(offered, shell, request):
-    """`offered`, with and without Jedi."""
-    shell.ip.Completer.use_jedi = request.param
-    return offered
+from tests.notebook.offering import MODEL
 
 
 def test_busy_workers_are_not_waited_for_and_nothing_is_sent(four, either):

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 from IPython.core.completer import provisionalcompleter
 
-from tests.notebook.offering import MODEL, offers
-
-
-@pytest.fixture
-def offered(bare):
-    """What is offered at the end of a cell, or at a place in it."""
-    return partial(offers, bare)
-
-
-@pytest.fixture(params=[False, True], ids=["without Jedi", "with Jedi"])
-def either(offered, shell, request):
-    """`offered`, with and without Jedi."""
-    shell.ip.Completer.use_jedi = request.param
-    return offered
+from tests.notebook.offering import MODEL
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 import threading
 
 import numpy as np
@@ -15,16 +14,6 @@ from disco_magic.functions.context import calling_worker
 from disco_magic.notebook.commands.splitting import join, split
 from disco_magic.session.config import ThreadedSession
 from disco_magic.session.current import make_current, session
-from tests.notebook.tables import stand_in
-
-
-@pytest.fixture(params=["as much as is needed", "itself"])
-def pandas(request, monkeypatch):
-    """pandas, where it is installed, and what stands in for it."""
-    if request.param == "itself":
-        return pytest.importorskip("pandas")
-    monkeypatch.setitem(sys.modules, "pandas", stand_in)
-    return stand_in
 
 
 def names(shell):

@@ -7,7 +7,7 @@ from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.markup import MARK, head_cells, table_style
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import ranges
 from disco_magic.functions.describe import describe
@@ -201,7 +201,7 @@ def exact(session: Session, row: Row, share: Share) -> str:
 
 
 def _table(caption: str, heads: Sequence[str], body: str) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    head = head_cells(heads)
     return (
         f'{_STYLE}<table class="disco-summary"><caption>{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -9,7 +9,7 @@ from html import escape
 from operator import add
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, table_style
+from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.charts import spark
@@ -63,7 +63,7 @@ def table_html(
         pinned: names of the rows that stay on top.
         held: name -> who keeps it, for numbered registers.
     """
-    workers = "".join(f'<th scope="col">worker {worker}</th>' for worker in range(num_workers))
+    heads = head_cells(["register", "type", "bytes", *(f"worker {worker}" for worker in range(num_workers))])
     body = "".join(
         _row(
             row,
@@ -83,8 +83,7 @@ def table_html(
     sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
     return (
         f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="registers">'
-        f'<table class="{NAME}"><thead><tr><th scope="col">register</th><th scope="col">type</th>'
-        f'<th scope="col">bytes</th>{workers}</tr></thead><tbody>{body}</tbody>'
+        f'<table class="{NAME}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
         f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot></table></div>'
     )
 
@@ -92,7 +91,7 @@ def table_html(
 def _row(row: Row, *, is_selected: bool, is_pinned: bool, held: str | None) -> str:
     name = f"<code>{escape(row.name)}</code>"
     name += f' <span title="pinned">{PIN}</span>' if is_pinned else ""
-    name += f' <span class="mark" title="differs between workers">{MARK}</span>' if row.differs else ""
+    name += MARKED if row.differs else ""
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.cells if info is not None}

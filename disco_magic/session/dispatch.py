@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import Topology
     from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.dref import Drop
+    from disco_magic.session.failures import Unheard
     from disco_magic.session.pump import Inbox
 
     Make = Callable[[int, tuple[int, ...]], Command]
@@ -86,8 +87,9 @@ class Dispatch(Arguments):
         self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
         self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
         self._dying: list[int] = []  # taken from there, on no queue yet
-        self._orphans: SimpleQueue[tuple[int, Inbox]] = SimpleQueue()
-        self.orphan: Callable[[tuple[int, Inbox]], None] = self._orphans.put
+        self._orphans: SimpleQueue[Unheard] = SimpleQueue()
+        self.orphan: Callable[[Unheard], None] = self._orphans.put
+        self.unheard: dict[int, Unheard] = {}  # by sequence number
         self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)

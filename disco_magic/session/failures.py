@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 from disco_magic.core.ledger import Expectation
@@ -12,7 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from disco_magic.errors import Failure
+    from disco_magic.session.pending import PendingCell  # noqa: F401 - in the name of the base class below
     from disco_magic.session.pump import Inbox
+
+
+class Unheard(weakref.ref["PendingCell"]):
+    """What a session holds of a cell's handle as long as nobody has heard how the cell ended.
+
+    When the handle dies before that, this is put into the queue of orphans: by C code, as `dref` explains.
+
+    Attributes:
+        seq: sequence number of the cell's command.
+        inbox: where the answers are, or will be.
+    """
+
+    __slots__ = ("inbox", "seq")
+    inbox: Inbox
+    seq: int
 
 
 class Failures(Dispatch):
@@ -23,16 +40,17 @@ class Failures(Dispatch):
 
         def act() -> dict[int, Failure]:
             while not self._orphans.empty():
-                self._adopt(*self._orphans.get_nowait())
+                self._adopt(self._orphans.get_nowait())
             return self.ledger.take_failures(further)
 
         return self._turn(act)
 
-    def _adopt(self, seq: int, inbox: Inbox) -> None:
+    def _adopt(self, orphan: Unheard) -> None:
         """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""
-        self._pump.forget(seq)
-        while not inbox.empty():
-            item = inbox.get_nowait()
+        self.unheard.pop(orphan.seq, None)
+        self._pump.forget(orphan.seq)
+        while not orphan.inbox.empty():
+            item = orphan.inbox.get_nowait()
             if isinstance(item, Expectation):
                 self.ledger.keep_failures(item)
 

@@ -13,9 +13,9 @@ Stopping works in steps, because CPython cannot end a thread that sits in C code
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
@@ -24,7 +24,8 @@ from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.injection import PAUSES_S
-from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, sigint_into, take
+from disco_magic.session.failures import Unheard
+from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, attentive, sigint_into, take, take_sigint
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class PendingCell:
         self._inbox = inbox
         self._values: DRef | None = values
         self._scope = scope
-        self._orphan = session.orphan
+        self._orphan, self._unheard = session.orphan, session.unheard  # of this life, too
+        note = Unheard(self, self._orphan)
+        note.seq, note.inbox = seq, inbox
+        self._unheard[seq] = note
         self._ended: Expectation | None = None
         self._outcome: CellResult | BaseException | None = None
         self._replaced: list[int] = []
@@ -78,18 +82,19 @@ class PendingCell:
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
         self._settling = threading.Lock()
 
-    def __del__(self) -> None:
-        # A finalizer puts into a queue and does nothing else; the next wait looks into it.
-        if getattr(self, "_outcome", self) is None:
-            self._orphan((self.seq, self._inbox))
-
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
         return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""
-        return self._outcome is not None or self._take()
+        if self._outcome is not None or self._inbox.empty():
+            return self._outcome is not None
+        with attentive() as inbox:  # a Ctrl-C between taking an answer and noting it would lose that
+            ended = self._take()
+        if not inbox.empty():
+            signal.raise_signal(signal.SIGINT)  # for whoever hears it now
+        return ended
 
     @property
     def outcome(self) -> CellResult | BaseException | None:
@@ -119,11 +124,11 @@ class PendingCell:
         self.session.check_present()
         with sigint_into(self._inbox):
             self._stop()
-            struck = self.sigint_came() or self._struck
+            struck = take_sigint(self._inbox) or self._struck
             if not self._ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
                 self._fail((KeyboardInterrupt if struck else SyncTimeout)(self._stopped_sentence()))
-        if struck or self.sigint_came():
+        if struck or take_sigint(self._inbox):
             raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(
@@ -156,6 +161,7 @@ class PendingCell:
             limit = self.session.patience(timeout)
             with sigint_into(self._inbox):
                 self._wait(limit, on_look, stop=stop)
+            self._note_late_sigint()
         outcome = self._outcome
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
@@ -185,21 +191,12 @@ class PendingCell:
                 return
             self._accept(item)
         self._settle()
-        if self._struck or self.sigint_came():
-            # Another thread that waits for the cell took it; or it went to the whole process group and ended
-            # a child process first, and with that the cell.
-            self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
 
-    def sigint_came(self) -> bool:
-        """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
-        items = []
-        with suppress(Empty):
-            while True:
-                items.append(self._inbox.get_nowait())
-        for item in items:
-            if item is not INTERRUPT:
-                self._inbox.put(item)
-        return INTERRUPT in items
+    def _note_late_sigint(self) -> None:
+        # The cell ended by itself. Another thread that waits took the SIGINT; or that ended a child process,
+        # and so the cell; or it came after the last answer: hence this is called when it is heard no more.
+        if (self._struck or take_sigint(self._inbox)) and isinstance(self._outcome, CellResult | WorkerError):
+            self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
 
     def _stop(self) -> None:
         """Interrupt, replace what is stuck, wait until every worker has ended the cell or is given up."""
@@ -217,8 +214,8 @@ class PendingCell:
             self._listen(time.monotonic() + LOOK_UP_S)
             if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
-        if not self._ended:
-            self._orphan((self.seq, self._inbox))  # what fails in the end is the session's
+        if not self._ended and (note := self._unheard.get(self.seq)):
+            self._orphan(note)  # what fails in the end is the session's
         elif self._outcome is None:
             self._settle()
 
@@ -249,7 +246,7 @@ class PendingCell:
     def _accept(self, item: object) -> None:
         if isinstance(item, Lost):
             self._ended = Expectation(self.seq, set())
-            self._outcome = WorkerLost(item.worker, item.reason)
+            self._end(WorkerLost(item.worker, item.reason))
         elif isinstance(item, Expectation):
             self._ended = item
         else:
@@ -265,11 +262,15 @@ class PendingCell:
         result = self._result()
         failures = self.session.take_failures(result.errors.values())
         if not failures:
-            self._outcome = result
+            self._end(result)
             return
         error: WorkerError = (CellError if result.errors else WorkerError)(failures)
         error.result = result  # type: ignore[attr-defined]
-        self._outcome = error
+        self._end(error)
+
+    def _end(self, outcome: CellResult | BaseException) -> None:
+        self._outcome = outcome
+        self._unheard.pop(self.seq, None)
 
     def _result(self) -> CellResult:
         ended = cast("Expectation", self._ended)
@@ -284,7 +285,7 @@ class PendingCell:
         previous = self._outcome
         result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
         error.result = result  # type: ignore[attr-defined]
-        self._outcome = error
+        self._end(error)
 
     def _stopped_sentence(self) -> str:
         if not self._ended:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,6 +108,18 @@ def take(
             on_look()
 
 
+def take_sigint(inbox: Inbox) -> bool:
+    """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
+    items = []
+    with suppress(Empty):
+        while True:
+            items.append(inbox.get_nowait())
+    for item in items:
+        if item is not INTERRUPT:
+            inbox.put(item)
+    return INTERRUPT in items
+
+
 @contextmanager
 def attentive() -> Iterator[Inbox]:
     """An inbox for a cell about to be sent, and a SIGINT lands in it from now on.
@@ -159,7 +171,10 @@ class _Handler:
         if self._hear is not None:
             self._hear()
             return
-        below = self.below()  # it is closed, and somebody has put it back
+        # It is closed, and somebody has put it back, or `close` has not put back another one yet: after what
+        # is raised here it would not.
+        below = self.below()
+        self._give_way(below)
         if callable(below):
             below(number, frame)
 
@@ -176,6 +191,9 @@ class _Handler:
     def close(self) -> None:
         """Hear it no more."""
         self._hear = None
+        self._give_way(self.below())
+
+    def _give_way(self, below: Any) -> None:
         is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it stays with whoever has it
         if is_mine:
-            signal.signal(signal.SIGINT, self.below())
+            signal.signal(signal.SIGINT, below)

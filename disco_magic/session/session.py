@@ -23,7 +23,7 @@ from disco_magic.session.names import NamedRegisters
 from disco_magic.session.parameters import Parameters
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.placement import Placement
-from disco_magic.session.pump import attentive
+from disco_magic.session.pump import attentive, take_sigint
 from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs
@@ -127,7 +127,11 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         limit = self.patience(timeout)
         self.keep_pace(limit)  # here, where Ctrl-C still ends the wait
         with attentive() as inbox:
-            return self.run_nowait(code, workers=workers, scope=scope, inbox=inbox).wait(limit)
+            pending = self.run_nowait(code, workers=workers, scope=scope, inbox=inbox)
+            result = pending.wait(limit)
+        if take_sigint(inbox):  # between the end of the wait and that of attention
+            raise KeyboardInterrupt(f"{result.label} was interrupted as it ended")
+        return result
 
     def run_nowait(
         self,
@@ -139,10 +143,8 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
     ) -> PendingCell:
         """Send a cell and return at once; see `run`.
 
-        Waits only if a worker is `max_outstanding` commands behind, until it has caught up.
-
-        `inbox` is what `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the
-        cell then.
+        Waits only if a worker is `max_outstanding` commands behind, until it has caught up. `inbox` is what
+        `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the cell then.
         """
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
@@ -168,7 +170,7 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         try:
             with attentive() as attended:
                 sent.append(self._turn(lambda: act(attended)))
-            if not sent[0].sigint_came():
+            if not take_sigint(attended):
                 return sent[0]
         except KeyboardInterrupt:  # between the handler's end and the caller's hands
             pass
@@ -204,9 +206,9 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         """End all workers. Idempotent.
 
         Args:
-            timeout: seconds that what was sent may still take; then the rest of it is interrupted, and a
-                second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as long as
-                it takes.
+            timeout: seconds that what was sent may still take; then the rest of it is interrupted, and
+                half a second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as
+                long as it takes.
         """
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)

@@ -21,14 +21,16 @@ from disco_magic.errors import PlaneAborted, WorkerError, WorkerInterrupt
 
 MAIN = threading.main_thread().ident
 WORKERS = 3
+PATIENCE = 20  # so often it may act when the SIGINT is on its way
 
 
-def shooter(orders):
+def shooter(orders, shot):
     """For every number in `orders` a SIGINT to the main thread, as many turns of a loop later."""
     while True:
         for _ in range(orders.get()):
             pass
         signal.pthread_kill(MAIN, signal.SIGINT)
+        shot.set()
 
 
 def add(x, y):
@@ -70,9 +72,11 @@ def syncs(s):
     s.sync_all()
 
 
-def again_and_again(act, s, begin):
-    begin()
-    while True:
+def again_and_again(act, s, shot):
+    """Act until a KeyboardInterrupt comes out, or some times after it should have."""
+    late = 0
+    while late < PATIENCE:
+        late += shot.is_set()
         try:
             act(s)
         except WorkerError as error:  # cells that were given up: the next wait says so, and nothing else
@@ -92,12 +96,18 @@ def strike(act, shots):
     sys.unraisablehook = unraisable.append
     sys.setswitchinterval(0.001)  # as in a notebook while cells run
     dice, orders = random.Random(act.__name__), SimpleQueue()  # noqa: S311 - moments, not secrets
-    threading.Thread(target=shooter, args=(orders,), daemon=True).start()
+    fired = threading.Event()
+    threading.Thread(target=shooter, args=(orders, fired), daemon=True).start()
     handler = signal.getsignal(signal.SIGINT)
     with disco.ThreadedSession(WORKERS) as s:
         for shot in range(shots):
             with contextlib.suppress(KeyboardInterrupt):
-                again_and_again(act, s, lambda: orders.put(dice.randrange(20_000)))
+                fired.clear()
+                orders.put(dice.randrange(20_000))
+                again_and_again(act, s, fired)
+                raise AssertionError(f"a SIGINT was lost; what could not be raised: {unraisable}")
+            # One that comes between the SIGINT and its own note of it would count for the next shot.
+            assert fired.wait(60)
             assert signal.getsignal(signal.SIGINT) is handler
             s.take_failures()
             # What runs now was sent after the shot: it is executed, by all workers, once.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import contextmanager
+
 import pytest
 
 from disco_magic.errors import (
@@ -203,6 +206,37 @@ def test_ctrl_c_that_comes_right_after_the_answer_is_raised_and_the_result_kept(
         pending.wait()
     assert caught.value.result.errors == {}
     assert launcher.interrupts == []
+
+
+def test_ctrl_c_while_somebody_asks_whether_it_is_done_loses_no_answer(stage, monkeypatch):
+    _, launcher, pending = stage
+    accept = pending._accept
+
+    def struck(item):
+        signal.raise_signal(signal.SIGINT)
+        accept(item)
+
+    monkeypatch.setattr(pending, "_accept", struck)
+    launcher.cell_done()
+    with pytest.raises(KeyboardInterrupt):
+        pending.done()
+    assert pending.done()
+    assert pending.wait().errors == {}
+
+
+def test_ctrl_c_that_comes_when_the_answer_has_been_read_is_not_lost(stage, monkeypatch):
+    _, launcher, pending = stage
+
+    @contextmanager
+    def struck_at_its_end(inbox):
+        yield
+        inbox.put(INTERRUPT)
+
+    monkeypatch.setattr(module, "sigint_into", struck_at_its_end)
+    launcher.cell_done()
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
+        pending.wait()
+    assert caught.value.result.errors == {}
 
 
 def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):

@@ -22,4 +22,4 @@ def test_interrupts_at_random_moments_leave_a_session_that_works(act):
     ended = subprocess.run(  # noqa: S603 - this interpreter, our own module
         storm, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "nothing was lost\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "nothing was lost\n", ""), ended.stderr

@@ -22,7 +22,7 @@ from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.functions.members import visible
 from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import seen_by, sights_of
-from disco_magic.injection import PAUSES_S
+from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.worker import Worker
 
 if TYPE_CHECKING:
@@ -259,11 +259,11 @@ class ThreadLauncher:
         """End all workers, after Stop was sent to them; who has not ended. Idempotent.
 
         What was sent is executed for `timeout_s` seconds at most; then what is left of it, as far as command
-        `through`, is interrupted. A thread that does not end within a further second sits in C code; it is a
-        daemon, and ends by itself when that returns.
+        `through`, is interrupted. A thread that does not end within a further half second sits in C code or
+        cleans up; it is a daemon, and ends by itself when that is done.
         """
         alive = self._join(list(range(len(self._threads))), timeout_s)
-        for pause in PAUSES_S:
+        for pause in LAST_PAUSES_S:
             if not alive:
                 break
             self.interrupt(through, alive)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 from disco_magic.notebook import option_types as of
+from disco_magic.notebook.options import add_session_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,10 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         "--prefix", metavar="FOLDER", help="into another one; none of these: for the whole system"
     )
     put.add_argument("--display-name", metavar="TEXT", help="what the launcher shows")
-    for name in of.SESSION:
-        put.add_argument(
-            f"--{name}", metavar=name.upper(), help="of the kernel's sessions; see %%disco start -h"
-        )
+    add_session_options(put.add_argument_group("the kernel's sessions").add_argument)
     remove = commands.add_parser("uninstall", help="remove it again")
     for each in (put, remove):
         each.add_argument("--name", default=NAME, help=f"the kernel's name for Jupyter ({NAME})")

@@ -10,6 +10,12 @@ from typing import Final
 SESSION: Final = ("workers", "groups", "kind", "ccl", "devices")
 """What a session is started with; each is an option, a setting, and one of the kernel's."""
 
+KINDS: Final = ("threads",)
+"""What workers can be."""
+
+PLANES: Final = ("auto", "threads", "device", "nccl")
+"""What can carry collectives."""
+
 MODES: Final = ("live", "ordered", "grouped", "worker0", "none")
 """How the output of a cell is shown."""
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
+
+from disco_magic.notebook import option_types as of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class HelpAskedFor(Exception):
@@ -16,6 +21,24 @@ class HelpAskedFor(Exception):
 class _Help(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         raise HelpAskedFor(parser.format_help())
+
+
+def add_session_options(add: Callable[..., object], *workers: str) -> None:
+    """What a session is started with (`option_types.SESSION`), each by ``add_argument``.
+
+    Args:
+        add: of a parser or of one of its groups.
+        workers: other names of ``--workers``.
+    """
+    add(*workers, "--workers", type=of.count, metavar="N", help="how many workers")
+    add("--groups", type=of.count, metavar="G", help="how many groups of equal size they form")
+    add("--kind", choices=of.KINDS, help="what the workers are")
+    add("--ccl", choices=of.PLANES, help="what carries collectives")
+    add(
+        "--devices",
+        metavar="DEVICES",
+        help="each worker's GPU: 0,1 or 0,0,0,0 for four on one; auto: GPUs if there are any; cpu: none",
+    )
 
 
 class OptionParser(MagicArgumentParser):

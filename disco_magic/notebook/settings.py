@@ -12,7 +12,7 @@ from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
 from disco_magic.errors import words
-from disco_magic.notebook.option_types import MODES
+from disco_magic.notebook.option_types import KINDS, MODES, PLANES
 
 if TYPE_CHECKING:
     from traitlets import Bunch
@@ -49,11 +49,9 @@ class DiscoSettings(Magics):
     groups = Int(1, min=1, help="How many groups of equal size the workers form; 1 unless set.").tag(
         config=True
     )
-    kind = Enum(["threads"], "threads", help="What the workers are: threads of this process.").tag(
-        config=True
-    )
+    kind = Enum(KINDS, "threads", help="What the workers are: threads of this process.").tag(config=True)
     ccl = Enum(
-        ["auto", "threads", "device", "nccl"],
+        PLANES,
         "auto",
         help="What carries collectives: threads on the CPU, device between workers that share a GPU, nccl "
         "between GPUs; or auto, which is what fits the devices, unless set.",
@@ -129,9 +127,9 @@ class DiscoSettings(Magics):
         try:
             self.update_config(Config({type(self).__name__: {name: value}}))
         except TraitError as reason:
-            print(
+            _tell(
+                self.shell,
                 f"disco_magic: {source}DiscoMagics.{name} stays {getattr(self, name)!r}: {words(reason)}",
-                file=sys.stderr,
             )
 
     def workers_for(self, devices: str, ccl: str) -> int | None:
@@ -144,3 +142,19 @@ class DiscoSettings(Magics):
         from disco_magic.devices.find import count_gpus
 
         return None if count_gpus() and ccl != "device" else configured
+
+
+def _tell(shell: Any, line: str) -> None:
+    """Print a line to stderr; what a kernel reads before its first cell is told there, too.
+
+    No front end shows what a kernel prints while it starts: that goes to the server's log.
+    """
+    print(line, file=sys.stderr)
+    if not hasattr(shell, "get_parent") or shell.get_parent():
+        return
+
+    def tell_again(*_: object) -> None:
+        shell.events.unregister("pre_run_cell", tell_again)
+        print(line, file=sys.stderr)
+
+    shell.events.register("pre_run_cell", tell_again)

@@ -228,6 +228,18 @@ def test_options_of_the_kernel_are_those_of_its_sessions(place):
         kernel.close()
 
 
+def test_an_option_that_is_impossible_is_told_with_the_first_cell_and_costs_only_itself(place):
+    kernel = Kernel("disco", ["--workers=0", "--groups=2"])
+    try:
+        first = kernel.ok("worker.group")
+        assert first.value == "[0-1] 0\n[2-3] 1"
+        (line,) = first.text("stderr").splitlines()
+        assert line.startswith("disco_magic: DiscoMagics.workers stays 4: ")
+        assert kernel.ok("1").text("stderr") == ""
+    finally:
+        kernel.close()
+
+
 def test_its_options_are_in_its_help(place):
     import subprocess
     import sys

@@ -61,6 +61,22 @@ def test_options_and_names_make_kernels_of_their_own(prefix, capsys):
     assert KernelSpecManager().get_kernel_spec("mine").display_name == "My workers"
 
 
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        (("--workers", "0"), "'0' is no number; write 1 or more"),
+        (("--groups", "two"), "'two' is no number; write 1 or more"),
+        (("--kind", "processes"), "invalid choice: 'processes'"),
+        (("--ccl", "mpi"), "invalid choice: 'mpi'"),
+    ],
+)
+def test_options_that_no_session_takes_install_nothing(prefix, capsys, option, reason):
+    with pytest.raises(SystemExit, match="2"):
+        kernelspec.main(["install", "--prefix", str(prefix), *option])
+    assert reason in capsys.readouterr().err
+    assert not (prefix / "share").exists()
+
+
 def test_installing_again_replaces_the_options(prefix, capsys):
     run(capsys, "install", "--prefix", str(prefix), "--workers", "8")
     run(capsys, "install", "--prefix", str(prefix))

@@ -10,6 +10,7 @@ from disco_magic.core.words import human_bytes
 from disco_magic.errors import ranges
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
+from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
@@ -82,17 +83,7 @@ def _start_parser() -> OptionParser:
     parser = parser_of(
         "start", "Start the workers; without options with the configured numbers (%config DiscoMagics)."
     )
-    parser.add_argument("-n", "--workers", type=int, metavar="N", help="how many workers")
-    parser.add_argument("--groups", type=int, metavar="G", help="how many groups of equal size they form")
-    parser.add_argument("--kind", choices=["threads"], help="what the workers are")
-    parser.add_argument(
-        "--ccl", choices=["auto", "threads", "device", "nccl"], help="what carries collectives"
-    )
-    parser.add_argument(
-        "--devices",
-        metavar="DEVICES",
-        help="each worker's GPU: 0,1 or 0,0,0,0 for four on one; auto: GPUs if there are any; cpu: none",
-    )
+    add_session_options(parser.add_argument, "-n")
     return parser
 
 

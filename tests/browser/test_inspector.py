@@ -32,7 +32,12 @@ step = 17"""
 GATE = """import sys, threading, types
 gate = sys.modules["gate"] = types.ModuleType("gate")
 gate.go = threading.Event()"""
-BUSY = "%%disco\nimport gate\nbound_meanwhile = np.ones(3)\nwhile not gate.go.wait(0.05):\n    pass"
+BUSY = """%%disco
+import gate
+bound_meanwhile = np.ones(3)
+print("it runs")
+while not gate.go.wait(0.05):
+    pass"""
 OPEN = "%disco registers"
 PLACES = ("lab/tree", "notebooks")  # JupyterLab, Notebook 7
 
@@ -100,6 +105,7 @@ def test_clicks_are_answered_while_a_cell_runs(
         lab.run(cell)
     inspector = Inspector(lab, 2)
     lab.begin(3)
+    expect(lab.cell(3).locator(".jp-OutputArea")).to_contain_text("it runs", timeout=CELL_LIMIT_MS)
     inspector.press("Refresh")
     expect(inspector.table).to_contain_text("bound_meanwhile", timeout=CELL_LIMIT_MS)
     expect(inspector.box.locator("table.disco-doctor")).to_contain_text("executing Cell In[4]")

@@ -61,7 +61,7 @@ class WorkerShell:
         raise UsageMistake(
             f"%{name} cannot run on workers: magics belong to the notebook; put "
             + f"%{name} {line}".rstrip()
-            + " into a cell without %%disco (!commands work here)"
+            + " into a cell without %%disco, or under %%local if plain cells run on workers (!cmd works here)"
         )
 
     def run_cell_magic(self, name: str, *_: object, **__: object) -> NoReturn:

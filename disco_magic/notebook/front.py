@@ -54,7 +54,8 @@ class Front:
         for name in names:
             if name not in self.shell.user_ns:
                 visible = [known for known in self.shell.user_ns if not known.startswith("_")]
-                hint = near_misses(name, visible) or "define it first, in a cell without %%disco"
+                where = "under %%local" if self.plain.on else "in a cell without %%disco"
+                hint = near_misses(name, visible) or f"define it first, {where}"
                 raise UsageMistake(f"the notebook has no variable {name!r}; {hint}")
             found[name] = self.shell.user_ns[name]
         return found

@@ -87,6 +87,12 @@ def test_magics_above_a_plain_cell_are_about_the_workers_work(auto):
     assert session()["y"].get_all() == [0, 1]
 
 
+def test_what_belongs_into_a_local_cell_says_so(auto):
+    error = str(auto.fail("x = 1\n%timeit x", CellError))
+    assert "put %timeit x into a cell without %%disco, or under %%local" in error
+    assert "define it first, under %%local" in str(auto.fail("%disco broadcast nowhere", UsageMistake))
+
+
 def test_a_cell_with_the_magic_line_is_what_it_was(auto):
     auto.run("%%disco -w 1\nx = 5")
     assert session()["x"].get(1) == 5

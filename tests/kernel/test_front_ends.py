@@ -1,0 +1,101 @@
+"""Programs that execute notebooks or talk to kernels, each with the Disco kernel."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbformat")
+ROOT = str(Path(__file__).parents[2])
+LIMIT_S = 100
+
+
+@pytest.fixture
+def call(place, tmp_path, monkeypatch):
+    """Runs ``python -m MODULE ...`` in an empty folder; what it wrote to stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    quiet = {"PYTHONPATH": ROOT, "NO_COLOR": "1", "PYTHONWARNINGS": "ignore", "DISCO_OUTPUT": "ordered"}
+    env = {
+        **os.environ,
+        **quiet,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "IPYTHONDIR": str(tmp_path / "ipython"),
+    }
+
+    def run(*arguments, typed=""):
+        done = subprocess.run(  # noqa: S603 - this interpreter's modules
+            [sys.executable, "-m", *arguments],
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            env=env,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stdout)
+
+    return run
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    """A notebook with a parameter, a cell on the workers and one of the notebook's own."""
+    import nbformat
+
+    cells = [
+        nbformat.v4.new_code_cell("n = 1", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("print('worker', worker_id)\nallreduce(n)"),
+        nbformat.v4.new_code_cell("%%local\nn = 10\nn"),
+    ]
+    metadata = {"kernelspec": {"name": "disco", "display_name": "Disco (SPMD)", "language": "python"}}
+    path = tmp_path / "asked.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
+    return path.name
+
+
+def outputs(name):
+    """The texts of an executed notebook's cells."""
+    import nbformat
+
+    written = nbformat.read(name, as_version=4)
+    return [
+        "".join(each.get("text") or each.get("data", {}).get("text/plain", "") for each in cell.outputs)
+        for cell in written.cells
+        if cell.cell_type == "code"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("program", "command", "total"),
+    [
+        ("nbclient", ["jupyter", "execute", "--output=done.ipynb", "{}"], 4),
+        ("nbconvert", ["jupyter", "nbconvert", "--to=notebook", "--execute", "--output=done.ipynb", "{}"], 4),
+        ("papermill", ["papermill", "{}", "done.ipynb", "-p", "n", "5", "--no-progress-bar"], 20),
+    ],
+)
+def test_what_executes_notebooks_runs_their_cells_on_all_workers(call, notebook, program, command, total):
+    pytest.importorskip(program)
+    call(*(part.format(notebook) for part in command))
+    *_, on_workers, own = outputs("done.ipynb")
+    assert on_workers == f"[0] worker 0\n[1] worker 1\n[2] worker 2\n[3] worker 3\n[0-3] {total}"
+    assert own == "10"
+
+
+def test_jupyter_run_executes_a_file_on_all_workers(call, tmp_path):
+    (tmp_path / "asked.py").write_text("print('worker', worker_id)\nallreduce(1)\n")
+    out = call("jupyter", "run", "--kernel=disco", "asked.py")
+    assert "[0] worker 0\n[1] worker 1\n[2] worker 2\n[3] worker 3\n[0-3] 4" in out
+
+
+def test_a_console_shows_the_banner_and_what_workers_and_notebook_say(call):
+    pytest.importorskip("jupyter_console")
+    typed = "worker_id * 11\nexit\n"
+    out = call("jupyter", "console", "--kernel=disco", "--simple-prompt", typed=typed)
+    assert "cells run on all workers; %%local runs one here" in out
+    assert "[0] 0\n[1] 11\n[2] 22\n[3] 33" in out

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.places import HOST as HOST_PLACE
     from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher
-    from disco_magic.notebook.output import NotebookScope
+    from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.planes.device import DeviceMemory, DevicePlane
     from disco_magic.planes.memory import HOST, Memory
     from disco_magic.planes.nccl import NcclPlane

@@ -11,14 +11,14 @@ from IPython.display import display
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
-from disco_magic.notebook.debugging import debuggable
+from disco_magic.notebook.debugging.breakpoints import debuggable
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
-from disco_magic.notebook.output import NotebookScope, shown_workers
-from disco_magic.notebook.progress import Progress
-from disco_magic.notebook.results import is_empty, show_only
+from disco_magic.notebook.output.progress import Progress
+from disco_magic.notebook.output.scope import NotebookScope, shown_workers
+from disco_magic.notebook.tables.results import is_empty, show_only
+from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
-from disco_magic.notebook.times import times_of
 from disco_magic.notebook.variables import fetched, stored
 from disco_magic.session.checking import check_cell
 from disco_magic.session.pump import attentive

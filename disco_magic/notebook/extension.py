@@ -12,13 +12,13 @@ from IPython.core.extensions import ExtensionManager
 
 from disco_magic.functions.sites import add_labeller, remove_labeller
 from disco_magic.notebook.compile import cell_namer
-from disco_magic.notebook.completion import Completion
-from disco_magic.notebook.console import Console
-from disco_magic.notebook.debugging import BREAKPOINTS
+from disco_magic.notebook.completing.completion import Completion
+from disco_magic.notebook.completing.inspection import Inspection
+from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
 from disco_magic.notebook.front import Front
-from disco_magic.notebook.inspection import Inspection
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
+from disco_magic.notebook.output.console import Console
 
 if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
@@ -39,15 +39,15 @@ class _Bundle:
 
 # By name: the types' modules need NumPy, which %load_ext need not wait for.
 _BUNDLES: Final = {
-    ("disco_magic.session.results", "CellResult"): _Bundle("results", "result_bundle"),
-    ("disco_magic.session.dref", "DRef"): _Bundle("reprs", "dref_bundle"),
-    ("disco_magic.core.snapshot", "SessionSnapshot"): _Bundle("reprs", "snapshot_bundle"),
-    ("disco_magic.core.snapshot", "Row"): _Bundle("reprs", "row_bundle"),
-    ("disco_magic.core.doctor", "Diagnosis"): _Bundle("diagnosis", "diagnosis_bundle"),
-    ("disco_magic.core.stats", "SessionStats"): _Bundle("accounts", "stats_bundle"),
-    ("disco_magic.core.timeline", "Timeline"): _Bundle("timeline", "timeline_bundle"),
-    ("disco_magic.core.history", "History"): _Bundle("history", "history_bundle"),
-    ("disco_magic.core.report", "CheckReport"): _Bundle("checks", "report_bundle"),
+    ("disco_magic.session.results", "CellResult"): _Bundle("tables.results", "result_bundle"),
+    ("disco_magic.session.dref", "DRef"): _Bundle("tables.registers", "dref_bundle"),
+    ("disco_magic.core.snapshot", "SessionSnapshot"): _Bundle("tables.registers", "snapshot_bundle"),
+    ("disco_magic.core.snapshot", "Row"): _Bundle("tables.registers", "row_bundle"),
+    ("disco_magic.core.doctor", "Diagnosis"): _Bundle("tables.diagnosis", "diagnosis_bundle"),
+    ("disco_magic.core.stats", "SessionStats"): _Bundle("tables.accounts", "stats_bundle"),
+    ("disco_magic.core.timeline", "Timeline"): _Bundle("timeline.picture", "timeline_bundle"),
+    ("disco_magic.core.history", "History"): _Bundle("tables.history", "history_bundle"),
+    ("disco_magic.core.report", "CheckReport"): _Bundle("tables.checks", "report_bundle"),
 }
 
 

@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.asking import input_for
-from disco_magic.notebook.debugging import breakpoint_for
-from disco_magic.notebook.inquiries import DETAILS, INQUIRIES, Inquiry
-from disco_magic.notebook.printing import worker_print
+from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
+from disco_magic.notebook.debugging.asking import input_for
+from disco_magic.notebook.debugging.breakpoints import breakpoint_for
+from disco_magic.notebook.output.printing import worker_print
 
 if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext

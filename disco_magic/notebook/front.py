@@ -13,9 +13,9 @@ from disco_magic.notebook.plain import PlainCells
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from disco_magic.notebook.console import Console
     from disco_magic.notebook.keeper import SessionKeeper
     from disco_magic.notebook.magics import DiscoMagics
+    from disco_magic.notebook.output.console import Console
     from disco_magic.notebook.shell import Shell
 
 

@@ -10,15 +10,15 @@ from weakref import WeakSet
 
 from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, people
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.notebook.outlet import Outlet
-from disco_magic.notebook.standing import Standings, standing_of
+from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any
 
-    from disco_magic.notebook.output import NotebookScope
+    from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell

@@ -11,9 +11,9 @@ from IPython.core.magic import cell_magic, line_cell_magic, magics_class, no_var
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.commands.table import overview, perform
+from disco_magic.notebook.debugging.postmortem import LastFailure
 from disco_magic.notebook.options import HelpAskedFor
 from disco_magic.notebook.plain import run_here
-from disco_magic.notebook.postmortem import LastFailure
 from disco_magic.notebook.settings import DiscoSettings
 from disco_magic.notebook.tracebacks import dress
 

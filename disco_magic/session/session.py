@@ -47,7 +47,7 @@ _BETWEEN_PARTS: Final = frozenset({
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",
-    "take_failures", "too_late",
+    "take_failures", "too_late", "unheard",
 })
 # fmt: on
 

@@ -10,7 +10,7 @@ import sysconfig
 import pytest
 
 from disco_magic.functions import installed
-from tests.notebook.tables import pandas  # noqa: F401 - a fixture
+from tests.notebook.frames import pandas  # noqa: F401 - a fixture
 
 
 def without_address(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 
 from disco_magic.functions.context import Topology, WorkerContext, enter_worker
-from disco_magic.notebook.streams import current_sink
+from disco_magic.notebook.output.streams import current_sink
 
 
 def new_worker(number=0):

@@ -11,13 +11,13 @@ from itertools import count
 
 import pytest
 
-from disco_magic.notebook.arrange import ARRANGEMENTS
-from disco_magic.notebook.footer import Footer
-from disco_magic.notebook.page import KeptPage, Page
-from disco_magic.notebook.sink import Sink
+from disco_magic.notebook.output.arrange import ARRANGEMENTS
+from disco_magic.notebook.output.footer import Footer
+from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.sink import Sink
 from tests.kernels import Kernel
-from tests.notebook.offering import either, offered  # noqa: F401 - fixtures
-from tests.notebook.tables import pandas  # noqa: F401 - a fixture
+from tests.notebook.completing.offering import either, offered  # noqa: F401 - fixtures
+from tests.notebook.frames import pandas  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +150,8 @@ def terminal(monkeypatch):
     for name, value in {"NO_COLOR": "", "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}.items():
         monkeypatch.setenv(name, value)
     footer = Footer(clock=count().__next__)  # a second between two of its looks
-    monkeypatch.setattr("disco_magic.notebook.outlet.FOOTER", footer)
-    monkeypatch.setattr("disco_magic.notebook.screens.FOOTER", footer)
+    monkeypatch.setattr("disco_magic.notebook.output.outlet.FOOTER", footer)
+    monkeypatch.setattr("disco_magic.notebook.output.screens.FOOTER", footer)
     return Terminal()
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from disco_magic.core.messages import Lost
 from disco_magic.errors import CellError, SyncTimeout, UsageMistake, WorkerError, WorkerLost
-from disco_magic.notebook.console import SWITCH_INTERVAL_S, Console
-from disco_magic.notebook.output import NotebookScope
+from disco_magic.notebook.output.console import SWITCH_INTERVAL_S, Console
+from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.session.current import session
 

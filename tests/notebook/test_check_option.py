@@ -13,7 +13,7 @@ from disco_magic.core.divergence import CheckRow, Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
 from disco_magic.functions import divergence
-from disco_magic.notebook.checks import report_bundle
+from disco_magic.notebook.tables.checks import report_bundle
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
 from tests.session.conftest import main_waits, until

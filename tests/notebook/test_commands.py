@@ -10,8 +10,8 @@ from IPython.core.error import UsageError
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, UnknownName, UsageMistake
 from disco_magic.notebook.commands.table import COMMANDS
-from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.keeper import Wanted
+from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.session.current import session
 
 

@@ -12,9 +12,9 @@ from disco_magic.core.stats import DeviceStats, SessionStats, WorkerStats
 from disco_magic.devices import find
 from disco_magic.errors import NoPicture
 from disco_magic.functions import gathering
-from disco_magic.notebook.accounts import stats_bundle
 from disco_magic.notebook.inspector.acts import copied
-from disco_magic.notebook.reprs import snapshot_text
+from disco_magic.notebook.tables.accounts import stats_bundle
+from disco_magic.notebook.tables.registers import snapshot_text
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
 

@@ -24,7 +24,7 @@ looked at as well: where each worker was."""
 
 
 def _debug(front: Front, options: Namespace) -> None:
-    from disco_magic.notebook.postmortem import examine
+    from disco_magic.notebook.debugging.postmortem import examine
 
     last = front.settings.last_failure
     last.note_shown(front.sessions)

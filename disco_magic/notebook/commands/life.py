@@ -47,7 +47,7 @@ def _restart(front: Front, _: Namespace) -> None:
 
 def _status(front: Front, _: Namespace) -> None:
     from disco_magic.notebook.handle import handles_of  # brings NumPy
-    from disco_magic.notebook.standing import standings_of
+    from disco_magic.notebook.tables.standing import standings_of
 
     session = front.sessions.find()
     if session is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.core.history import Entry
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
-    from disco_magic.notebook.whos import Listing
+    from disco_magic.notebook.tables.whos import Listing
     from disco_magic.session.session import Session
 
 _WIDTH: Final = 80
@@ -55,7 +55,7 @@ def _whos(front: Front, options: Namespace) -> None:
 
 
 def _listing(front: Front, options: Namespace) -> Listing:
-    from disco_magic.notebook.whos import listing_of
+    from disco_magic.notebook.tables.whos import listing_of
 
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.num_workers) or tuple(range(session.num_workers))
@@ -83,7 +83,7 @@ def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entr
     """What was sent and has not begun: cells by name, as far as there are handles, the rest by number."""
     from disco_magic.core.history import Entry
     from disco_magic.notebook.handle import handles_of  # brings NumPy
-    from disco_magic.notebook.standing import standing_of
+    from disco_magic.notebook.tables.standing import standing_of
 
     entries, named = [], Counter[int]()
     for handle in sorted(handles_of(front.shell), key=lambda each: each.sent_s):

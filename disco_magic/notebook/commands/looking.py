@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.panel import Inspector
     from disco_magic.notebook.options import OptionParser
-    from disco_magic.notebook.timeline_view import TimelineView
+    from disco_magic.notebook.timeline.view import TimelineView
 
 FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
 
@@ -58,7 +58,7 @@ def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | Non
         return None
     if not can_show(front.shell):
         return session.timeline(options.last)
-    from disco_magic.notebook.timeline_view import TimelineView
+    from disco_magic.notebook.timeline.view import TimelineView
 
     return front.views.open(
         front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), options.last)

@@ -14,7 +14,6 @@ from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
 from disco_magic.functions.describe import describe
-from disco_magic.notebook.diagnosis import diagnosis_bundle
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.holders import holders
@@ -24,7 +23,8 @@ from disco_magic.notebook.inspector.view import dtypes
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
-from disco_magic.notebook.reprs import row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
+from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, SyncTimeout
-from disco_magic.notebook.standing import Standings, standing_of
+from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.session.current import session
 from tests.notebook.handles.cells import SPIN, begun
 

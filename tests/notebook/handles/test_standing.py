@@ -11,7 +11,7 @@ from disco_magic.core.messages import Lost
 from disco_magic.errors import CellError, SessionClosed, WorkerLost
 from disco_magic.notebook import handle as module
 from disco_magic.notebook.handle import handles_of
-from disco_magic.notebook.standing import MOST, Standing, Standings, standing_of, standings_of
+from disco_magic.notebook.tables.standing import MOST, Standing, Standings, standing_of, standings_of
 from disco_magic.session.current import session
 from tests.notebook.handles.cells import SPIN, begun
 

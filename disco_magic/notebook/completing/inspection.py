@@ -1,0 +1,127 @@
+"""Shift-Tab and ``name?`` in cells that run on the workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from IPython.core import page
+from IPython.utils.tokenutil import token_at_cursor
+
+from disco_magic.errors import DiscoError
+from disco_magic.notebook.completing.completion import body_at
+from disco_magic.notebook.completing.inquiries import INQUIRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from disco_magic.functions.members import NameInfo
+    from disco_magic.notebook.front import Front
+
+
+class Inspection:
+    """What is put into IPython's kernel and shell, so that they know the names of the workers.
+
+    The kernel's `do_inspect`, on the instance: it answers Shift-Tab. A terminal has no kernel.
+    """
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+        self._kernel = getattr(front.shell, "kernel", None)
+        self._below: Any = getattr(self._kernel, "do_inspect", None)
+
+    def install(self) -> None:
+        """From here on."""
+        self._front.shell.events.register("post_run_cell", self.answer)
+        if self._below is not None:
+            self._before = vars(self._kernel).get("do_inspect")
+            vars(self._kernel)["do_inspect"] = self.do_inspect
+
+    def remove(self) -> None:
+        """Take both out again; what was put over `do_inspect` meanwhile stays."""
+        self._front.shell.events.unregister("post_run_cell", self.answer)
+        own = vars(self._kernel) if self._below is not None else {}
+        if own.get("do_inspect") == self.do_inspect:
+            del own["do_inspect"]
+            if self._before is not None:
+                own["do_inspect"] = self._before
+
+    def do_inspect(
+        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Container[str] = ()
+    ) -> Any:
+        """As the kernel's own, which is asked everywhere else."""
+        body = body_at(self._front, code, cursor_pos)
+        if body is None:
+            return self._below(code, cursor_pos, detail_level, omit_sections)
+        name = token_at_cursor(code[body.start :], cursor_pos - body.start)
+        data = inspected(self._front, name, detail_level, omit=omit_sections)
+        return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
+
+    def answer(self, *_: object) -> None:
+        """A cell has ended: show what its workers have asked for, as IPython does at the end of a cell."""
+        session = self._front.sessions.find()
+        for (name, detail), workers in (INQUIRIES.take(session.id) if session is not None else {}).items():
+            data = inspected(self._front, name, detail, first=workers)
+            if not data:
+                print(f"Object `{name}` not found.")
+                continue
+            if not self._front.shell.enable_html_pager:
+                del data["text/html"]
+            page.page(data)
+
+
+def inspected(
+    front: Front, name: str, detail: int, *, omit: Container[str] = (), first: Sequence[int] = ()
+) -> dict[str, str]:
+    """MIME bundle of everything there is to say about a name that cells of the workers see.
+
+    Waits for no worker. Of a register first what each worker has of it, then signature, docstring and so on
+    of one worker's.
+
+    Args:
+        front: the notebook's side.
+        name: dotted, ``model.weight``.
+        detail: 1: with the source.
+        omit: titles of sections to leave out.
+        first: workers whose object is documented, if they have it; else that of the first who has.
+
+    Returns:
+        Text and HTML; nothing if no worker knows the name, or there is no session any more.
+    """
+    path = tuple(part.strip() for part in name.split("."))
+    if not all(part.isidentifier() for part in path):
+        return {}
+    try:
+        infos, sections = _asked(front, path, detail, first)
+    except DiscoError:
+        return {}
+    if not sections:
+        return {}
+    from disco_magic.notebook.completing.summary import bundle
+
+    kept = [
+        each for each in sections if each[0] not in omit and each[0].lower().replace(" ", "_") not in omit
+    ]
+    return bundle(front.shell, name, infos, kept)
+
+
+def _asked(
+    front: Front,
+    path: tuple[str, ...],
+    detail: int,
+    first: Sequence[int],
+) -> tuple[list[NameInfo | None], list[tuple[str, str]]]:
+    from disco_magic.functions.documents import document
+    from disco_magic.functions.members import look_up
+
+    session = front.sessions.find()
+    if session is None:
+        from disco_magic.notebook.completing.cells import behind
+
+        names = behind(front.settings.workers)
+        return [], document({}, names, path, detail > 0)
+    infos = session.examine_names(look_up, path)
+    holders = [worker for worker in (*first, *range(len(infos))) if infos[worker] is not None]
+    if not holders:
+        return infos, []
+    (sections,) = session.examine_names(document, path, detail > 0, workers=holders[:1])
+    return infos, sections

@@ -1,0 +1,70 @@
+"""What is known of a name as text and HTML: what every worker has of it, then what is written about it."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.markup import MARK
+from disco_magic.core.snapshot import Row
+from disco_magic.errors import ranges
+from disco_magic.notebook.tables.registers import line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.functions.members import NameInfo
+    from disco_magic.notebook.shell import Shell
+
+_CODE: Final = ("Signature", "Init signature", "Call signature", "Source")
+
+
+def bundle(
+    shell: Shell, name: str, infos: Sequence[NameInfo | None], sections: Sequence[tuple[str, str]]
+) -> dict[str, str]:
+    """MIME bundle.
+
+    Args:
+        shell: IPython's; knows the colours.
+        name: as it was asked for.
+        infos: what it is on each worker, None where it is nothing.
+        sections: titles and texts about it.
+    """
+    told = list(sections)
+    there = [info for info in infos if info is not None]
+    # Functions and classes are told by their own words; which worker's does not matter.
+    if any(info.is_register or not info.is_definition for info in there):
+        row = Row(name, tuple(None if info is None else info.info for info in infos))
+        title = "Register" if any(info.is_register for info in there) else "Value"
+        told.insert(0, (title, "\n".join(_lines(row))))
+    inspector = shell.inspector
+    coloured = [(title, inspector.format(text) if title in _CODE else text) for title, text in told]
+    text = inspector.format_mime({"text/plain": coloured})["text/plain"]
+    return {"text/plain": text, "text/html": f"<pre>{_html(told)}</pre>"}
+
+
+def _html(sections: Sequence[tuple[str, str]]) -> str:
+    """As the text, with thick titles. Front ends take styles out of what they show beside the cursor."""
+    width = max(len(title) for title, _ in sections)
+    return "\n".join(
+        f"<b>{title}:</b>{chr(10) if chr(10) in text else ' ' * (width + 1 - len(title))}{escape(text)}"
+        for title, text in sections
+    )
+
+
+def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
+    """``[0-2]``, whether these are the odd ones, and what they have: equal ones together."""
+    groups: dict[RegisterInfo | None, list[int]] = {}
+    for worker, info in enumerate(row.cells):
+        groups.setdefault(info, []).append(worker)
+    odd = row.odd() if row.differs else (False,) * len(row.cells)
+    return [(ranges(workers), odd[workers[0]], info) for info, workers in groups.items()]
+
+
+def _lines(row: Row) -> list[str]:
+    groups = _groups(row)
+    if len(groups) == 1:
+        return [f"{label} {line_of(info)}" for label, _, info in groups]
+    width = max(len(label) for label, _, _ in groups)
+    return [f"{MARK if odd else ' '} {label:<{width}} {line_of(info)}" for label, odd, info in groups]

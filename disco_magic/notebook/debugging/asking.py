@@ -1,0 +1,160 @@
+"""Questions that workers ask the user: one worker asks at a time, and says which one it is.
+
+::
+
+    worker 2: input("name? ") --+
+    worker 0: debugger's prompt -+-> turns, first come first served --> "[2] name? " -> the front end's input
+
+A debugger keeps its turn from where it stops until it lets its worker go on; then the others' come. So all
+workers get to a collective that each of them is to step over.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from _thread import allocate_lock
+from collections import deque
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from disco_magic.errors import UsageMistake, WorkerInterrupt
+from disco_magic.notebook.debugging.questions import WorkerInput, answer_to
+from disco_magic.notebook.output.footer import FOOTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from disco_magic.functions.context import WorkerContext
+    from disco_magic.notebook.output.footer import Question
+
+T = TypeVar("T")
+
+_LOOK_UP_S: Final = 0.1
+
+attended: Final[ContextVar[bool]] = ContextVar("disco_attended", default=True)
+"""False in a cell that nobody waits for: when it asks, IPython's own prompt may have the keyboard."""
+
+
+class _Turn:
+    """A thread's turn to ask, or its place in the queue for it."""
+
+    __slots__ = ("_owner", "asked", "comes", "thread")
+
+    def __init__(self, worker: WorkerContext) -> None:
+        self.thread = threading.get_ident()
+        # A bare lock: an interrupt in the Python code of an Event could leave that locked.
+        self.comes = allocate_lock()
+        self.comes.acquire()
+        self.asked: Question | None = None
+        # A thread that the cell has started has no worker to lose.
+        self._owner = worker if worker.thread == self.thread else None
+
+    @property
+    def is_void(self) -> bool:
+        """Whether its thread was given up: another one has the worker now."""
+        return self._owner is not None and self._owner.thread != self.thread
+
+
+class Turns:
+    """Who may ask: first come, first served.
+
+    An injected interrupt may strike anywhere in here. So the queue is changed by single calls of C code only,
+    which CPython makes atomic, and who waits looks up now and then: to be told is only faster.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[_Turn] = deque()
+
+    def take(self, worker: WorkerContext, act: Callable[[], T]) -> T:
+        """``act()`` when it is this worker's turn; at once if it is already."""
+        first = self._first()
+        if first is not None and first.thread == threading.get_ident():
+            return act()
+        turn = _Turn(worker)
+        try:
+            self._queue.append(turn)
+            while not self._has_come(turn):
+                turn.comes.acquire(timeout=_LOOK_UP_S)
+            with FOOTER.aside() as turn.asked:
+                return act()
+        finally:
+            if turn in self._queue:  # else an interrupt was faster, or the thread was given up
+                self._queue.remove(turn)
+            self._tell_next()
+
+    def _first(self) -> _Turn | None:
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None
+
+    def _has_come(self, turn: _Turn) -> bool:
+        if turn.is_void:
+            raise WorkerInterrupt("this thread was given up while it waited to ask")
+        first = self._first()
+        if first is not None and first.is_void:  # it may be stuck for ever
+            with suppress(ValueError):  # another one that waits was faster
+                self._queue.remove(first)
+            if first.asked is not None:
+                FOOTER.withdraw(first.asked)
+        return first is turn
+
+    def _tell_next(self) -> None:
+        first = self._first()
+        if first is not None:
+            with suppress(RuntimeError):  # told before, and still on its way
+                first.comes.release()
+
+
+TURNS: Final = Turns()
+
+
+def ask(worker: WorkerContext, prompt: str, what: str = "input()") -> str:
+    """The user's answer to `prompt`, which begins with the worker's number.
+
+    Args:
+        worker: who asks; the worker's own thread calls this.
+        prompt: shown before the answer.
+        what: the call that asks, for an error.
+
+    Raises:
+        UsageMistake: nobody can answer.
+    """
+    check_attended(what)
+    return TURNS.take(worker, lambda: answer_to(worker, f"[{worker.id}] {prompt}", what))
+
+
+def check_attended(what: str) -> None:
+    """Refuse `what`, which asks the user, in a cell that nobody waits for."""
+    if not attended.get():
+        raise UsageMistake(
+            f"{what} in a cell that was sent with --nowait: nobody waits there for the question; leave out "
+            "--nowait, or take the call out of the cell"
+        )
+
+
+def input_for(worker: WorkerContext) -> Callable[[object], str]:
+    """The `input` of one worker's cells."""
+
+    def worker_input(prompt: object = "", /) -> str:
+        """As `input`, after the workers that asked before; the prompt begins with the worker's number."""
+        return ask(worker, str(prompt))
+
+    return worker_input
+
+
+@contextmanager
+def answered(*, waited_for: bool) -> Iterator[None]:
+    """Within this a cell is sent and, if that is `waited_for`, executed."""
+    token = attended.set(waited_for)
+    before = builtins.input
+    if waited_for:
+        builtins.input = WorkerInput(before.below if isinstance(before, WorkerInput) else before, ask)
+    try:
+        yield
+    finally:
+        attended.reset(token)
+        if isinstance(builtins.input, WorkerInput):
+            builtins.input = before

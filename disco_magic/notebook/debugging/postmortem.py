@@ -1,0 +1,194 @@
+"""The last failure of workers: kept for ``%disco debug``, which opens a debugger on one of them.
+
+What is kept holds the frames that failed, and with them the arrays of functions that had not returned.
+IPython keeps as much, in `sys.last_value`, until any cell fails; so no more than one failure is kept here,
+and it goes with its session.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError, WorkerLost, people
+from disco_magic.notebook.tracebacks import user_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import FrameType, TracebackType
+
+    from disco_magic.errors import Failure
+    from disco_magic.notebook.keeper import SessionKeeper
+    from disco_magic.notebook.shell import Shell
+    from disco_magic.session.session import Session
+
+_NONE_YET: Final = "nothing has failed on a worker yet; %disco debug looks at the last failure"
+_FORGOTTEN: Final = "the last failure was forgotten; %disco debug looks at the next one"
+
+
+class LastFailure:
+    """What failed last on the workers.
+
+    Attributes:
+        failures: worker -> what failed there, the origin first; empty if there is nothing to look at.
+    """
+
+    def __init__(self) -> None:
+        self.failures: Mapping[int, Failure] = {}
+        self._why_none = _NONE_YET
+        self._session: weakref.ref[Session] | None = None
+        self._life: object = None
+
+    def note_shown(self, sessions: SessionKeeper) -> None:
+        """Take over what IPython has shown last, if it is new and of workers; called after every cell.
+
+        What a program has caught and dealt with is not kept, and dies with its last reference.
+        """
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        # Of classes of the user's nothing is asked: their code would run.
+        if isinstance(error, DiscoError | KeyboardInterrupt) and not hasattr(error, "_disco_noted"):
+            self._note(error, sessions)
+
+    def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
+        error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
+        failures = failures_of(error)
+        if failures:
+            session = sessions.find()
+            self.failures = failures
+            self._session = None if session is None else weakref.ref(session)
+            self._life = None if session is None else session.life
+        elif isinstance(error, WorkerLost):
+            self.failures, self._why_none = {}, f"{error}; nothing of it is left to look at"
+
+    def settle(self) -> None:
+        """Let go of it if its session was stopped or restarted."""
+        if not self.failures or self._session is None:
+            return
+        session = self._session()
+        if session is None or session.closed or session.life is not self._life:
+            self._drop(f"{self.command} failed in a session that was stopped or restarted; nothing is left")
+
+    def forget(self, shell: Shell) -> None:
+        """Let go of it, and let IPython do so."""
+        vars(shell.InteractiveTB).pop("tb", None)  # of what it has shown last
+        for name in ("last_exc", "last_value"):
+            error = getattr(sys, name, None)
+            if error is not None and failures_of(error):
+                for each in (name, "last_traceback", "last_type"):
+                    vars(sys).pop(each, None)
+        self._drop(_FORGOTTEN)
+
+    def _drop(self, why: str) -> None:
+        self.failures, self._why_none = {}, why
+
+    @property
+    def command(self) -> str:
+        """What failed, in words."""
+        return next(iter(self.failures.values())).command
+
+    def check(self) -> None:
+        """Raise UsageMistake if there is nothing to look at."""
+        if not self.failures:
+            raise UsageMistake(self._why_none)
+
+    def on(self, worker: int | None) -> Failure:
+        """What failed on `worker`; None: where it began.
+
+        Raises:
+            UsageMistake: nothing has; the message says who failed.
+        """
+        self.check()
+        found = next(iter(self.failures.values())) if worker is None else self.failures.get(worker)
+        if found is None:
+            raise UsageMistake(
+                f"{self.command} did not fail on worker {worker}, but on {people(tuple(self.failures))}; "
+                "name one of those with -w"
+            )
+        return found
+
+
+def failures_of(error: BaseException) -> Mapping[int, Failure]:
+    """Worker -> what failed there, the origin first; also of a cell that was stopped."""
+    if isinstance(error, WorkerError):
+        return error.failures
+    from disco_magic.core.ledger import is_consequence  # here: the magics, and so %load_ext, import this file
+
+    errors: Mapping[int, Failure] = getattr(getattr(error, "result", None), "errors", None) or {}
+    return dict(sorted(errors.items(), key=lambda item: is_consequence(item[1])))
+
+
+def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> None:
+    """Open IPython's debugger where `failure` happened, until the user leaves it.
+
+    Args:
+        shell: IPython's.
+        failure: of one worker.
+        commands: what to execute instead of asking, each shown as if it had been typed.
+
+    Raises:
+        UsageMistake: no line of the user's was being executed.
+    """
+    from IPython.core.display_trap import DisplayTrap
+
+    from disco_magic.notebook.debugging.interact import NOTES, Interact
+
+    trace = user_frames(shell, failure.exception)
+    if trace is None:
+        raise UsageMistake(
+            f"{failure.command} failed on worker {failure.worker} before or after a line of yours: "
+            f"{failure.summary}; there is no frame to look at"
+        )
+    print(f"{failure.command} on worker {failure.worker}: {failure.summary}")
+    debugger, label = _debugger(shell), f"[{failure.worker}] "
+    before, debugger.prompt = debugger.prompt, label + debugger.prompt
+    tracing = sys.gettrace()  # `q` ends it, whoever it is that traces
+    if "do_interact" not in vars(type(debugger)):  # that of a terminal opens a shell of IPython's
+        debugger.do_interact = lambda _: Interact(debugger, lambda prompt: input(label + prompt)).run()
+    if commands:
+        _say_beforehand(debugger, commands)
+    try:
+        with DisplayTrap(hook=sys.__displayhook__):  # type: ignore[no-untyped-call]  # IPython's
+            debugger.reset()
+            debugger.botframe = trace.tb_frame
+            # The exception itself, so that `exceptions` knows what it was raised from.
+            debugger.interaction(None, BaseException.with_traceback(failure.exception, trace))
+    finally:
+        debugger.prompt = before
+        sys.settrace(tracing)
+        vars(debugger).pop("do_interact", None)
+        vars(debugger).pop("precmd", None)
+        debugger.cmdqueue.clear()
+        debugger.reset()
+        for frame in _frames(trace):
+            frame.f_globals.pop(NOTES, None)
+
+
+def _say_beforehand(debugger: Any, commands: Sequence[str]) -> None:
+    """Queue `commands` and the end of the session; they are printed when their turn comes."""
+    understood = debugger.precmd
+
+    def shown(line: str) -> str:
+        if debugger.cmdqueue:  # all but the end
+            print(f"{debugger.prompt}{line}")
+        text: str = understood(line)
+        return text
+
+    debugger.precmd = shown
+    debugger.cmdqueue = [*commands, "q"]
+
+
+def _debugger(shell: Shell) -> Any:
+    """The one that ``%debug`` uses; each of a terminal's own has a thread and an event loop."""
+    tracebacks = shell.InteractiveTB
+    if tracebacks.pdb is None:
+        tracebacks.pdb = tracebacks.debugger_cls()
+    return tracebacks.pdb
+
+
+def _frames(trace: TracebackType | None) -> list[FrameType]:
+    frames = []
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    return frames

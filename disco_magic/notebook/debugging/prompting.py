@@ -1,0 +1,100 @@
+"""What is different on a worker while its user is at the prompt of its debugger."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook.output.page import Page
+from disco_magic.notebook.output.sink import Sink
+from disco_magic.notebook.output.streams import current_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from disco_magic.functions.context import Guard, WorkerContext
+
+
+@contextmanager
+def at_prompt(worker: WorkerContext) -> Iterator[None]:
+    """Within this the user looks around on `worker`, in its own thread."""
+    with _aloud(worker.id), _alone(worker):
+        yield
+
+
+class _Aloud(Page):
+    """Shows what one worker's debugger writes, at once; what the cell itself writes goes its own way."""
+
+    def __init__(self, worker: int) -> None:
+        super().__init__((worker,), (worker,))
+        self.area = None
+
+    def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        """See `Page.lines`; without the empty line below everything that pdb shows."""
+        text = [*lines]
+        while text and not text[-1].strip():
+            text.pop()
+        if text:
+            super().lines(worker, channel, text)
+
+    def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:
+        """See `Page.clear`; the output around the prompt is the cell's."""
+
+
+@contextmanager
+def _aloud(worker: int) -> Iterator[None]:
+    below = current_sink.get()
+    # Without a sink: what the page writes to must not be the stream that asks who is writing.
+    token = current_sink.set(None)
+    try:
+        sink = Sink(worker, _Aloud(worker))
+        sink.home = None if below is None else below.home
+        current_sink.set(sink)
+        try:
+            yield
+        finally:
+            sink.finish()
+    finally:
+        current_sink.reset(token)
+
+
+class AtPrompt:
+    """Stands for a worker's guard of collectives, which it would never come back from.
+
+    Those it would wait for wait for their turn to ask, which comes when this worker has gone on.
+
+    Attributes:
+        below: the guard itself, which a successor of this thread goes on to use.
+    """
+
+    def __init__(self, worker: WorkerContext, below: Guard) -> None:
+        self.below = below
+        self._worker = worker.id
+        self._thread = threading.get_ident()
+
+    def enter(self) -> tuple[int, tuple[int, ...] | None]:
+        """See `Guard`."""
+        if threading.get_ident() != self._thread:
+            return self.below.enter()
+        raise UsageMistake(
+            f"a collective was called at the debugger's prompt of worker {self._worker}, and would wait "
+            "there for workers whose own prompts come later; step over a line of the cell that calls it, on "
+            "all of them (n)"
+        )
+
+    def leave(self) -> None:
+        """See `Guard`."""
+        self.below.leave()
+
+
+@contextmanager
+def _alone(worker: WorkerContext) -> Iterator[None]:
+    guard = worker._guard  # noqa: SLF001 - the runtime asks it, nobody else replaces it
+    if worker.num_workers > 1 and not isinstance(guard, AtPrompt):
+        worker._guard = AtPrompt(worker, guard)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        worker._guard = guard  # noqa: SLF001

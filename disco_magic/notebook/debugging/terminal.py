@@ -1,0 +1,49 @@
+"""A line that the user types in a terminal, read so that an interrupt ends the wait for it.
+
+`input` would sit in C code until the user presses Enter; the thread would be given up, and take the first
+line that is typed at IPython's own prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from typing import Final
+
+from disco_magic.notebook.output.footer import FOOTER
+from disco_magic.notebook.output.streams import unwrapped
+
+_LOOK_UP_S: Final = 0.1
+_MOST: Final = 1 << 16
+
+
+def read_line(prompt: str) -> str:
+    """The next line, without its end; `prompt` stands before it.
+
+    Raises:
+        EOFError: the user has pressed Ctrl-D instead.
+    """
+    keyboard = sys.stdin.fileno()
+    moves = os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    if not moves:
+        _write(prompt)
+    line = b""
+    try:
+        with FOOTER.aside(_write, prompt if moves else ""):
+            while not select.select([keyboard], [], [], _LOOK_UP_S)[0]:
+                pass
+            # The terminal hands over whole lines.
+            line = os.read(keyboard, _MOST)
+    finally:
+        if not line.endswith(b"\n"):
+            _write("\n")
+    if not line:
+        raise EOFError
+    return line.decode(sys.stdin.encoding, "replace").rstrip("\n")
+
+
+def _write(text: str) -> None:
+    screen = unwrapped(sys.stdout)
+    screen.write(text)
+    screen.flush()

@@ -1,0 +1,133 @@
+"""tqdm's list of bars, one per worker instead of one per process.
+
+tqdm gives every bar of a process a line of its own, below the others'. Workers are threads of one process,
+each with its own lines: worker 3's only bar would be its fourth line, and `tqdm.write` on one worker would
+draw the bars of all others, too.
+
+`tqdm.auto`, which chooses how bars look, would choose widgets in a notebook: two rows for each worker, in the
+order in which they come, of which a saved notebook keeps the first state. On workers it makes bars of text,
+which the cell shows under each other; `tqdm.notebook` makes widgets there, too.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from disco_magic.notebook.output.streams import current_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from disco_magic.notebook.output.sink import Sink
+
+
+class WorkerBars(WeakSet[Any]):
+    """Stands for `tqdm._instances`: on a worker its own bars, elsewhere those that no worker made."""
+
+    def __init__(self, before: WeakSet[Any]) -> None:
+        super().__init__()
+        self.before = before
+        self._of: WeakKeyDictionary[Sink, WeakSet[Any]] = WeakKeyDictionary()
+
+    def _mine(self) -> WeakSet[Any]:
+        sink = current_sink.get()
+        return self.before if sink is None else self._of.setdefault(sink, WeakSet())
+
+    def add(self, item: Any) -> None:
+        """See `set.add`."""
+        self._mine().add(item)
+
+    def remove(self, item: Any) -> None:
+        """See `set.remove`."""
+        self._mine().remove(item)
+
+    def may_move(self, sink: Sink) -> bool:
+        """Whether a worker has bars. Those that it made just before this was installed are the notebook's."""
+        return bool(self.before or self._of.get(sink))
+
+    def copy(self) -> Any:
+        """Everybody's bars: tqdm's thread asks, which looks after bars that have not moved for long."""
+        return WeakSet([*self.before, *(bar for bars in [*self._of.values()] for bar in bars)])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._mine())
+
+    def __len__(self) -> int:
+        return len(self._mine())
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._mine()
+
+
+class BarKeeper:
+    """Puts `WorkerBars` into tqdm while cells run, and takes it out again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._cells = 0
+
+    def enter(self) -> None:
+        """A cell begins."""
+        with self._lock:
+            self._cells += 1
+        self.install()
+
+    def install(self) -> None:
+        """Something may be a bar: the cell may have imported tqdm itself."""
+        tqdm = _tqdm()
+        if tqdm is not None and not isinstance(tqdm._instances, WorkerBars):  # noqa: SLF001 - there is no other way
+            with self._lock:
+                if self._cells and not isinstance(tqdm._instances, WorkerBars):  # noqa: SLF001
+                    tqdm._instances = WorkerBars(tqdm._instances)  # noqa: SLF001
+
+    def has_any(self, sink: Sink) -> bool:
+        """Whether tqdm draws bars for a worker, between which it moves."""
+        tqdm = _tqdm()
+        if tqdm is None:
+            return False
+        bars = tqdm._instances  # noqa: SLF001
+        return bars.may_move(sink) if isinstance(bars, WorkerBars) else bool(bars)
+
+    def leave(self) -> None:
+        """A cell has ended on all its workers."""
+        with self._lock:
+            self._cells -= 1
+            tqdm = None if self._cells else _tqdm()
+            if tqdm is not None and isinstance(tqdm._instances, WorkerBars):  # noqa: SLF001
+                tqdm._instances = tqdm._instances.before  # noqa: SLF001
+
+
+def _tqdm() -> Any:
+    """The class of all bars of tqdm; None if it is not loaded, or is another one than we know."""
+    std = sys.modules.get("tqdm.std")
+    tqdm = None if std is None else getattr(std, "tqdm", None)
+    return tqdm if isinstance(getattr(tqdm, "_instances", None), WeakSet) else None
+
+
+BARS = BarKeeper()
+
+
+def fit_auto(module: ModuleType) -> Callable[[], None] | None:
+    """Let `tqdm.auto`, which `module` is, make bars of text on workers."""
+    widgets, text = module.tqdm, module.asyncio_tqdm
+    if widgets is text:
+        return None  # it makes them everywhere
+    below = widgets.__new__
+
+    def new(cls: Any, *args: Any, **options: Any) -> Any:
+        if cls is not widgets or current_sink.get() is None:
+            return below(cls, *args, **options)
+        options.pop("display", None)  # whether the widget is shown at once
+        return text(*args, **options)
+
+    widgets.__new__ = new_on_workers = staticmethod(new)
+
+    def undo() -> None:
+        if vars(widgets).get("__new__") is new_on_workers:
+            del widgets.__new__
+
+    return undo

@@ -1,0 +1,76 @@
+"""Warnings of workers: every cell warns anew, deprecations in cells are shown, filters stay as they were."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Final, cast
+
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.notebook.libraries.caught import CATCHERS
+
+_SEEN: Final = "__warningregistry__"
+_IN_CELLS: Final = (
+    "default",
+    None,
+    DeprecationWarning,
+    re.compile(rf"{re.escape(WORKER_MODULE)}\d+_w\d+__"),
+    0,
+)
+
+
+class Filters:
+    """Keeps the process's filters together while cells run. Only the main thread calls it."""
+
+    def __init__(self) -> None:
+        self._before: tuple[list[Any], Any, Any] | None = None
+
+    def keep(self) -> None:
+        """A cell is about to run: remember them, unless one runs already; costs 1 us."""
+        if self._before is None:
+            self._before = _present()
+        if _IN_CELLS not in warnings.filters:
+            _show_deprecations()
+
+    def restore(self) -> None:
+        """No cell runs any more: put back what they have mixed up.
+
+        What a cell has added to the list itself stays: ``warnings.simplefilter("ignore")`` is meant to last.
+        """
+        before, self._before = self._before, None
+        if CATCHERS.in_place:
+            CATCHERS.drop_all()
+            return
+        if before is None or warnings.filters is before[0]:
+            return
+        warnings.filters, show, warnings._showwarnmsg_impl = before  # type: ignore[attr-defined]  # noqa: SLF001
+        if warnings.showwarning is warnings._showwarning_orig:  # type: ignore[attr-defined]  # noqa: SLF001
+            warnings.showwarning = show
+
+    def remove(self) -> None:
+        """Take out what `keep` has added."""
+        if _IN_CELLS in warnings.filters:
+            warnings.filters.remove(_IN_CELLS)  # type: ignore[attr-defined]
+
+
+def _present() -> tuple[list[Any], Any, Any]:
+    show = warnings._showwarnmsg_impl  # type: ignore[attr-defined]  # noqa: SLF001 - `record=True` replaces it
+    return cast("list[Any]", warnings.filters), warnings.showwarning, show
+
+
+def _show_deprecations() -> None:
+    """Show those of workers' cells where those of ``__main__``, which are plain cells, are shown."""
+    for position, (action, _, category, module, _) in enumerate(warnings.filters):
+        where = str(getattr(module, "pattern", module))
+        if action == "default" and category is DeprecationWarning and where.startswith("__main__"):
+            warnings.filters.insert(position + 1, _IN_CELLS)  # type: ignore[attr-defined]
+            return
+
+
+def forget_warnings() -> None:
+    """The calling worker's cell has ended: the next one warns of the same again, as in IPython."""
+    CATCHERS.drop()
+    me = calling_worker()
+    if me is not None:
+        me.marks.namespace.pop(_SEEN, None)

@@ -1,0 +1,1 @@
+"""What cells on workers write and show, from `print` on a worker to the screen."""

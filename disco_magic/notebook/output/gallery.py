@@ -1,0 +1,97 @@
+"""Figures of several workers side by side, as HTML: each under its worker, as large as there is room for."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from disco_magic.notebook.output.arrange import Item, Shown
+
+# Two beside each other in a notebook of ordinary width, with numbers that can still be read.
+_COLUMN_PX: Final = 340
+_GRID: Final = (
+    "display:grid;gap:6px 16px;grid-template-columns:repeat(auto-fill,minmax(min(100%,{}px),1fr));"
+    "padding-left:calc(var(--jp-code-padding,-3px) + 3px)"  # under the labels of lines
+)
+_LABEL: Final = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
+    "line-height:var(--jp-code-line-height,1.3)"
+)
+_FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+# As JupyterLab paints them behind an image of transparent background.
+_BACKGROUNDS: Final = {"light": "#ffffff", "dark": "#000000"}
+
+
+def is_picture(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a display is an image and nothing else, which will not change in its place."""
+    lasting = not kwargs.get("update") and not (kwargs.get("transient") or {}).get("display_id")
+    return lasting and "text/html" not in data and any(form in data for form in _FORMS)
+
+
+def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, str]:
+    """MIME bundle of several pictures, in the order of `shown`; `label` gives the HTML of workers' names.
+
+    SVG becomes an image, too: within HTML the names of one drawing's parts would hold for the others.
+    """
+    tiles = [
+        f'<div><div style="{_LABEL}">{label(workers)}</div>{_image(picture)}</div>'
+        for workers, picture in shown
+    ]
+    column = min(_COLUMN_PX, max(_width(picture) for _, picture in shown))
+    lines = [f"{ranges(workers)} {picture.data.get('text/plain', '')}" for workers, picture in shown]
+    return {
+        "text/plain": "\n".join(lines),
+        "text/html": f'<div class="disco-figures" style="{_GRID.format(column)}">{"".join(tiles)}</div>',
+    }
+
+
+def _image(picture: Item) -> str:
+    form = _form(picture)
+    text = escape(str(picture.data.get("text/plain", "")))
+    if form is None:
+        return f"<pre>{text}</pre>"
+    background = _BACKGROUNDS.get(_told(picture).get("needs_background", ""))
+    style = "max-width:100%;height:auto" + (f";background:{background}" if background else "")
+    width = _told(picture).get(form, {}).get("width")
+    size = f' width="{width}"' if width else ""
+    content = _base64(picture.data[form])
+    return f'<img src="data:{form};base64,{content}" alt="{text}"{size} style="{style}"/>'
+
+
+def _form(picture: Item) -> str | None:
+    return next((form for form in _FORMS if form in picture.data), None)
+
+
+def _told(picture: Item) -> dict[str, Any]:
+    return picture.kwargs.get("metadata") or {}
+
+
+def _width(picture: Item) -> int:
+    """How wide it is in pixels; where that is not easily told, as wide as a column."""
+    form = _form(picture) or ""
+    told = _told(picture).get(form, {}).get("width")
+    if told is None and form == "image/png":
+        told = _png_width(_base64(picture.data[form]))
+    return int(told or _COLUMN_PX)
+
+
+def _png_width(content: str) -> int | None:
+    try:
+        head = base64.b64decode(content[:32])
+    except ValueError:
+        return None  # whatever somebody displays as a picture: front ends show that it is none
+    return int.from_bytes(head[16:20], "big") if head.startswith(_PNG) else None
+
+
+def _base64(content: bytes | str) -> str:
+    """IPython's formatters give bytes, text that is encoded already, or the text of an SVG."""
+    if isinstance(content, str) and content.lstrip().startswith("<"):
+        content = content.encode()
+    return base64.b64encode(content).decode() if isinstance(content, bytes) else "".join(content.split())

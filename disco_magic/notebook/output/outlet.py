@@ -1,0 +1,125 @@
+"""Where the lines of one cell leave: the stream that was current when the cell was sent, and its looks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import ranges
+from disco_magic.notebook.output.footer import FOOTER
+from disco_magic.notebook.output.printing import over_the_prompt
+from disco_magic.notebook.output.streams import unwrapped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_COLOURS: Final = (36, 33, 35, 32, 34)
+"""ANSI colours of workers 0, 1, 2, ...: cyan, yellow, magenta, green, blue. Red is for errors."""
+# What JupyterLab and nbconvert show for them.
+_HTML_COLOURS: Final = {32: "#00a250", 33: "#ddb62b", 34: "#208ffb", 35: "#d160c4", 36: "#60c6c8"}
+
+
+@contextmanager
+def collected(outlets: Iterable[Outlet]) -> Iterator[None]:
+    """Within this, each outlet writes in one piece what comes before another one writes, or before a display.
+
+    A kernel sends what was written when a timer says so. In how many messages, and whether a line of stderr
+    comes before the line of stdout that was written first, would change from run to run.
+    """
+    all_of_them = list(outlets)
+    for outlet in all_of_them:
+        outlet.collect([other for other in all_of_them if other is not outlet])
+    try:
+        yield
+    finally:
+        for outlet in all_of_them:
+            outlet.end_collecting()
+
+
+class Outlet:
+    """One channel of one cell.
+
+    Holds the stream's `write` as it was at submit: IPython replaces it for the time of a cell to record the
+    output in its history, so a late line of an asynchronous cell is recorded with that cell, too. Which cell
+    shows it is decided by the context that the worker runs in, see `NotebookScope.context`.
+
+    Attributes:
+        notebook: whether the stream is a kernel's.
+        terminal: whether it is a terminal.
+        rich: whether it shows colours, and the user wants them.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        base = unwrapped(stream)
+        self._write = stream.write
+        self._base = base
+        self._collected: list[str] | None = None
+        self._others: Sequence[Outlet] = ()
+        self.notebook = hasattr(base, "set_parent")
+        self.terminal = not self.notebook and bool(getattr(base, "isatty", bool)())
+        self.rich = (self.notebook or self.terminal) and not os.environ.get("NO_COLOR")
+
+    def write(self, text: str) -> None:
+        """Write whole lines in one piece, above the prompt if the user is at it, and above any live area."""
+        if self._collected is None:
+            self._put(text)
+            return
+        for other in self._others:
+            other.flush()
+        self._collected.append(text)
+
+    def _put(self, text: str) -> None:
+        if not self.terminal:
+            self._write(text)
+            return
+        current = sys.stdout
+        if over_the_prompt(current):
+            current.write(text)
+        else:
+            FOOTER.above(self._write, text)
+
+    def write_unrecorded(self, text: str) -> None:
+        """Write at once what will not stay, past IPython's record of the output."""
+        type(self._base).write(self._base, text)
+        self._base.flush()
+
+    def lines(self, workers: Sequence[int], lines: Sequence[str]) -> None:
+        """Write whole lines, each under the workers' prefix."""
+        prefix = self.prefix(workers)
+        self.write("".join(f"{prefix}{line}\n" for line in lines))
+
+    def flush(self) -> None:
+        """Bring everything written before what is displayed next."""
+        if self._collected is not None:
+            if not self._collected:
+                return
+            self._put("".join(self._collected))
+            self._collected.clear()
+        self._base.flush()
+
+    def collect(self, others: Sequence[Outlet]) -> None:
+        """From now on `flush` writes, in one piece, what was written since; so does another one's `write`."""
+        self._collected, self._others = [], others
+
+    def end_collecting(self) -> None:
+        """Not any more."""
+        self.flush()
+        self._collected, self._others = None, ()
+
+    def label_html(self, workers: Sequence[int]) -> str:
+        """``[0]`` as HTML, in the colour of the prefix."""
+        colour = f"color:{_HTML_COLOURS[self._colour(workers)]}" if self.rich else ""
+        return f'<span style="{colour}">{ranges(tuple(workers))}</span>'
+
+    def _colour(self, workers: Sequence[int]) -> int:
+        """ANSI number of the colour of their prefix."""
+        return _COLOURS[workers[0] % len(_COLOURS)]
+
+    def prefix(self, workers: Sequence[int]) -> str:
+        """``[0] ``, coloured where colours are shown and NO_COLOR is not set."""
+        label = ranges(tuple(workers))
+        if not self.rich:
+            return f"{label} "
+        return f"\x1b[{self._colour(workers)}m{label}\x1b[0m "

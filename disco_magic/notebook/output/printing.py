@@ -1,0 +1,26 @@
+"""`print` in a worker's cell, for the one place where replacing sys.stdout is not enough."""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from typing import Any
+
+from disco_magic.notebook.output.streams import WorkerStream
+
+
+def over_the_prompt(stream: object) -> bool:
+    """Whether `stream` is what prompt_toolkit puts over sys.stdout while IPython waits at its prompt.
+
+    It prints above the line the user is typing; writing below it would tear that line.
+    """
+    return type(stream).__module__.startswith("prompt_toolkit")
+
+
+@wraps(print)
+def worker_print(*values: Any, file: Any = None, **options: Any) -> None:
+    """As `print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
+    stream = sys.stdout if file is None else file
+    if over_the_prompt(stream):
+        stream = WorkerStream(stream, "stdout")
+    print(*values, file=stream, **options)

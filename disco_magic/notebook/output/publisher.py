@@ -1,0 +1,78 @@
+"""`display` and `clear_output` called on a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.notebook.output.streams import current_sink
+
+if TYPE_CHECKING:
+    from disco_magic.notebook.shell import Shell
+
+_NAMES = ("publish", "clear_output")
+
+
+class WorkerPublisher:
+    """Wraps `publish` and `clear_output` of the shell's present display publisher, on the instance.
+
+    On the instance, because it may be a stand-in (``%%capture``), and so that `remove` is a plain deletion.
+    """
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._publisher = shell.display_pub
+        self._before = {name: vars(self._publisher)[name] for name in _NAMES if name in vars(self._publisher)}
+        self._publish_below = self._publisher.publish
+        self._clear_below = self._publisher.clear_output
+        vars(self._publisher).update(self._ours())
+
+    def wraps(self, publisher: object) -> bool:
+        """Whether `publisher` is the one that is wrapped here."""
+        return self._publisher is publisher
+
+    def remove(self) -> None:
+        """Undo it, but for what somebody else has put something over, which stays."""
+        present = vars(self._publisher)
+        for name, ours in self._ours().items():
+            if present.get(name) != ours:
+                continue
+            if name in self._before:
+                present[name] = self._before[name]
+            else:
+                del present[name]
+
+    def _ours(self) -> dict[str, Any]:
+        return dict(zip(_NAMES, (self._publish, self._clear), strict=True))
+
+    def _publish(self, data: dict[str, Any], metadata: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        sink = current_sink.get()
+        if sink is None:
+            self._publish_below(data, metadata, **kwargs)
+        elif self._is_text(data, kwargs):
+            sink.writer("stdout")(f"{data['text/plain']}\n")
+        else:
+            sink.display(self._publish_below, data, {**kwargs, "metadata": metadata})
+
+    def _is_text(self, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
+        """Whether lines of text are all that the front end could show of this, now and later."""
+        if (
+            "text/plain" not in data
+            or kwargs.get("update")
+            or (kwargs.get("transient") or {}).get("display_id")
+        ):
+            return False
+        only_text = set(data) == {"text/plain"}
+        return only_text or not (self._has_front_end() or getattr(self._shell, "mime_renderers", None))
+
+    def _has_front_end(self) -> bool:
+        """Terminal IPython's own publisher does nothing but print the plain text."""
+        from IPython.core.displaypub import DisplayPublisher
+
+        return type(self._publisher) is not DisplayPublisher
+
+    def _clear(self, wait: bool = False) -> None:  # noqa: FBT001, FBT002 - IPython's own signature
+        sink = current_sink.get()
+        if sink is None:
+            self._clear_below(wait=wait)
+        else:
+            sink.clear(self._clear_below, wait=wait)

@@ -1,0 +1,171 @@
+"""What the notebook adds to one cell on the workers: where output goes and how the last value is rendered."""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.notebook.libraries.figures import draw, take_new_figures
+from disco_magic.notebook.libraries.warned import forget_warnings
+from disco_magic.notebook.output.arrange import ARRANGEMENTS
+from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.sink import Sink
+from disco_magic.notebook.output.streams import current_sink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from contextvars import Context
+
+    from disco_magic.notebook.handle import CellHandle
+    from disco_magic.notebook.shell import Shell
+
+
+class NotebookScope:
+    """A `CellScope` (functions/running.py) for one cell in IPython.
+
+    Args:
+        shell: formats values.
+        workers: those that run the cell.
+        mode: one of `option_types.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
+        show: display filter; None shows all of `workers`.
+
+    Attributes:
+        handle: the cell on its way, from when it was sent until `close`.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        workers: Sequence[int],
+        mode: str = "live",
+        show: Iterable[int] | None = None,
+    ) -> None:
+        self._shell = shell
+        self._formatter = shell.display_formatter
+        self.workers = tuple(workers)
+        self.page = _page(self.workers, mode, show, shell.display_pub)
+        self.handle: CellHandle | None = None
+        self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
+        self._values: dict[int, Any] = {}
+        self._contexts: dict[int, weakref.ref[Context]] = {}
+        self._ghosts: list[weakref.ref[Context]] = []
+
+    def running(self) -> bool:
+        """Whether a worker has not ended the cell; one that was told to skip it never begins it.
+
+        The handle decides: a worker's last line comes before its reply, which says whether it failed.
+        """
+        return self.page.running if self.handle is None else not self.handle.done()
+
+    def context(self, worker: int) -> Context:
+        """The submitting cell's context with this worker's sink in it.
+
+        A copy of the cell's own context pins what the worker prints and displays, also after the cell has
+        ended, to this cell: ipykernel keeps each message's parent in context variables. A copy per worker,
+        because two threads cannot enter one context.
+        """
+        context = contextvars.copy_context()
+        context.run(current_sink.set, self._sinks[worker])
+        self._contexts[worker] = weakref.ref(context)
+        return context
+
+    def render(self, value: Any) -> dict[str, Any]:
+        """MIME bundle of the last value, made on the worker.
+
+        Raises whatever the value's own ``__repr__`` raises, so that the cell fails on that worker with a
+        traceback: IPython's formatter would print it from here, to whichever cell runs now. A value that
+        displays itself (``_ipython_display_``) does so and gives an empty text.
+        """
+        sink = current_sink.get()
+        if sink is not None:
+            self._values[sink.worker] = value
+        if self._formatter.ipython_display_formatter(value):
+            return {"text/plain": ""}
+        data: dict[str, Any] = {"text/plain": _plain(self._formatter.formatters["text/plain"], value)}
+        rich, _ = self._formatter.format(value, exclude=("text/plain",))
+        return {**data, **rich}
+
+    def ended(self, worker: int) -> None:
+        """The cell has ended on `worker`; called on the worker, inside its context.
+
+        Raises what drawing its figures raises: the cell fails on that worker.
+        """
+        value = self._values.pop(worker, None)
+        try:
+            self._draw(self._sinks[worker], value)
+        finally:
+            forget_warnings()
+            self._sinks[worker].finish()
+
+    def _draw(self, sink: Sink, value: Any) -> None:
+        """Leave the worker's figures to the page, but for one that is the cell's value and is shown as that.
+
+        Those of a cell that was interrupted are not drawn: that would take the time in which it must end.
+        """
+        figures = [figure for figure in take_new_figures() if figure is not value]
+        error = sys.exception()
+        if figures and sink.is_shown and not isinstance(error, KeyboardInterrupt):
+            try:
+                sink.pictures([draw(self._shell, figure) for figure in figures])
+            except Exception as failure:
+                if error is None:
+                    raise
+                error.add_note(f"its figures could not be drawn: {type(failure).__name__}: {failure}")
+
+    def abandoned(self, worker: int) -> None:
+        """`worker` is stuck and was replaced; what its old thread still writes is dropped."""
+        self._sinks[worker].abandon()
+        self._ghosts.append(self._contexts[worker])
+
+    def haunted(self) -> bool:
+        """Whether a thread that was given up is still alive: what it prints must not reach the real streams.
+
+        Its context tells: nothing but the call that is stuck still refers to it.
+        """
+        self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
+        return bool(self._ghosts)
+
+    def close(self) -> None:
+        """No worker executes the cell any more, whatever they said."""
+        self.page.close()
+        handle, self.handle = self.handle, None  # each refers to the other
+        if handle is not None:
+            handle.report()
+
+    @property
+    def stdout(self) -> Mapping[int, str]:
+        """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
+        return {worker: sink.text for worker, sink in self._sinks.items()}
+
+
+def shown_workers(
+    mode: str, workers: Sequence[int], show: Iterable[int] | None = None
+) -> tuple[int, ...] | None:
+    """Whose lines, displays and values are shown; None: everybody's. Errors are everybody's in any case.
+
+    ``worker0`` is ``--show`` of the first worker that runs the cell; a `show` that is given goes before it.
+    """
+    if show is not None:
+        return tuple(show)
+    return (min(workers),) if mode == "worker0" else None
+
+
+def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any) -> Page:
+    shown = shown_workers(mode, workers, show)
+    if shown is None:
+        shown = () if mode == "none" else workers
+    if mode in ARRANGEMENTS:
+        return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher)
+    return Page(workers, () if mode == "none" else shown, publisher)
+
+
+def _plain(formatter: Any, value: Any) -> str:
+    """Text of `value`; a NumPy number as NumPy prints it, not as it is constructed (``36.0``)."""
+    call = type(formatter).__call__
+    text: str = getattr(call, "__wrapped__", call)(formatter, value)  # unwrapped: errors come through
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)) and text.startswith("np."):
+        return str(value)
+    return text

@@ -1,0 +1,168 @@
+"""Where the live area of a cell is shown: in the notebook, at the bottom of a terminal, or nowhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from bisect import bisect_right
+from html import escape
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from disco_magic.errors import ranges
+from disco_magic.notebook.output.footer import FOOTER
+from disco_magic.notebook.output.printing import over_the_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.notebook.output.footer import Footer
+    from disco_magic.notebook.output.livearea import Row, Screen
+    from disco_magic.notebook.output.outlet import Outlet
+
+# Colours and movements of the bars' own: they have their full effect when the bar has become a line.
+_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x1f\x7f]")
+_BOX: Final = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);"
+    "line-height:var(--jp-code-line-height,1.3);white-space:pre;margin:0;"
+    "padding-left:calc(var(--jp-code-padding,-3px) + 3px);color:var(--jp-content-font-color1,inherit)"
+)
+# Columns that stay free: in the last one the cursor may wrap, and a terminal shows ^C where the cursor is.
+_SPARE: Final = 6
+# Characters of an unfinished line that a notebook is sent at every update.
+_LONGEST: Final = 500
+_LINE: Final = "overflow:hidden;text-overflow:ellipsis"
+_DIM: Final = f"{_LINE};color:var(--jp-ui-font-color2,inherit)"
+
+
+def screen_for(outlet: Outlet, publisher: Any) -> Screen | None:
+    """Where a cell whose lines go to `outlet` can show its live area; None: nowhere.
+
+    Nothing moves in a file, in text that is captured (``%%capture`` replaces stream, publisher or both), on a
+    terminal that cannot move its cursor, or where the user wants plain text.
+    """
+    if outlet.notebook:
+        return NotebookScreen(outlet, publisher) if hasattr(publisher, "set_parent") else None
+    if outlet.terminal and outlet.rich and os.environ.get("TERM") != "dumb":
+        return TerminalScreen(outlet, FOOTER)
+    return None
+
+
+class NotebookScreen:
+    """A display of the cell's own, made when there is something to show, and updated in its place.
+
+    A display stays where it was made, with later lines below it; so whoever has nothing to show any more
+    makes a new one the next time. The last state of each is empty: it takes no room, and a notebook that is
+    saved or was executed by a tool holds no text of it.
+    """
+
+    waited = False
+    PLACES: Final = 8
+    """Displays that one cell makes at most: an empty one stays in the notebook for each."""
+
+    def __init__(self, outlet: Outlet, publisher: Any) -> None:
+        self._outlet = outlet
+        self._publisher = publisher
+        self._display_id = ""
+        self._places = self.PLACES
+        self._empty = True
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """See `Screen`."""
+        first = self._empty and self._places > 0
+        if first:
+            self._display_id = uuid4().hex
+            self._places -= 1
+        self._empty = not rows
+        self._publisher.publish(
+            {"text/plain": "\n".join(_plain_lines(rows)), "text/html": self._html(rows)},
+            metadata={},
+            transient={"display_id": self._display_id},
+            update=not first,
+        )
+
+    def cleared(self) -> None:
+        """The display is gone: the next rows need a new one, in place of the former."""
+        if not self._empty:
+            self._empty = True
+            self._places += 1
+
+    def covered(self) -> bool:
+        """Never: it has its own place."""
+        return False
+
+    def _html(self, rows: Sequence[Row]) -> str:
+        if not rows:
+            return ""
+        width = _label_width(rows)
+        lines = []
+        for row in rows:
+            gap = " " * (width - len(ranges(row.workers)) + 1)
+            lines.append(
+                f'<div style="{_DIM if row.status else _LINE}">{self._outlet.label_html(row.workers)}{gap}'
+                f"{escape(_clean(row.text)[:_LONGEST])}</div>"
+            )
+        return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'
+
+
+class TerminalScreen:
+    """The terminal's last lines, while somebody waits for the cell; see `footer`."""
+
+    waited = True
+
+    def __init__(self, outlet: Outlet, footer: Footer) -> None:
+        self._outlet = outlet
+        self._footer = footer
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """See `Screen`."""
+        if over_the_prompt(sys.stdout):
+            rows = ()
+        columns, height = shutil.get_terminal_size()
+        kept = rows[: max(1, height - 2)]
+        width = _label_width(kept)
+        lines = []
+        for row in kept:
+            gap = " " * (width - len(ranges(row.workers)))
+            text = _cut(_clean(row.text), columns - width - _SPARE)
+            lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
+        self._footer.show(self._outlet.write_unrecorded, lines)
+
+    def cleared(self) -> None:
+        """See `Screen`; the footer is no output of the cell's."""
+
+    def covered(self) -> bool:
+        """See `Screen`."""
+        return self._footer.covered
+
+
+def _plain_lines(rows: Sequence[Row]) -> list[str]:
+    width = _label_width(rows)
+    return [f"{ranges(row.workers):<{width}} {_clean(row.text)[:_LONGEST]}" for row in rows]
+
+
+def _label_width(rows: Sequence[Row]) -> int:
+    return max((len(ranges(row.workers)) for row in rows), default=0)
+
+
+def _clean(text: str) -> str:
+    """`text` without what would move the cursor or change the looks of what follows."""
+    return _CONTROL.sub(lambda found: "" if found[0][0] == "\x1b" else " ", text)
+
+
+def _cut(text: str, columns: int) -> str:
+    """As much of `text` as `columns` of a terminal show, with an ellipsis if that is not all."""
+    ends = list(accumulate(map(_columns, text)))
+    if not ends or ends[-1] <= columns:
+        return text
+    return text[: bisect_right(ends, columns - 1)] + "\u2026" if columns > 0 else ""
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,93 @@
+"""How a `CellResult` looks: equal values once, under the workers that have them."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from disco_magic.errors import ranges
+from disco_magic.notebook.output.arrange import Item
+from disco_magic.notebook.output.gallery import gallery, is_picture
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.session.results import CellResult
+
+_filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
+_TEXT = {"text/plain"}
+_BESIDE = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:4px 24px"
+_LABEL = "font-family:monospace;opacity:.7"
+
+
+def show_only(result: CellResult, workers: tuple[int, ...] | None) -> None:
+    """Display only these workers' values of `result` from now on; it still holds all of them."""
+    if workers is not None:
+        _filters[result] = workers
+
+
+def is_empty(result: CellResult) -> bool:
+    """Whether there is nothing to display: None everywhere, or values that displayed themselves."""
+    return not any(_has_content(data) for _, data in _groups(result))
+
+
+def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
+    """MIME bundle of a result: text always, HTML if any value has a richer form than text.
+
+    Never talks to workers: values were rendered on them when the cell ended.
+    """
+    groups = _groups(result)
+    bundle = {"text/plain": result.text(_filters.get(result))}
+    if any(set(data) - _TEXT for _, data in groups):
+        bundle["text/html"] = _html([(workers, data) for workers, data in groups if _has_content(data)])
+    return bundle
+
+
+def _html(groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]) -> str:
+    """Values side by side, as many as there is room for; figures as at the end of a cell."""
+    if len(groups) > 1 and all(is_picture(data, {}) for _, data in groups):
+        pictures = [(workers, Item("picture", data=dict(data))) for workers, data in groups]
+        return gallery(pictures, _label)["text/html"]
+    sections = "".join(_section(workers, data) for workers, data in groups)
+    return f'<div class="disco-result" style="{_BESIDE}">{sections}</div>'
+
+
+def _groups(result: CellResult) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
+    return result.groups(_filters.get(result))
+
+
+def _has_content(data: Mapping[str, Any]) -> bool:
+    """Whether there is something to show; a value that displayed itself left an empty text."""
+    return any(data.values())
+
+
+def _label(workers: Sequence[int]) -> str:
+    return f'<span style="{_LABEL}">{ranges(tuple(workers))}</span>'
+
+
+def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:
+    return f'<div style="max-width:100%"><div>{_label(workers)}</div>{_body(data)}</div>'
+
+
+def _body(data: Mapping[str, Any]) -> str:
+    """The richest form that fits into HTML. LaTeX stays as it is: notebooks typeset it inside HTML."""
+    for mime in ("text/html", "image/svg+xml"):
+        if mime in data:
+            return str(data[mime])
+    for mime in ("image/png", "image/jpeg"):
+        if mime in data:
+            return f'<img src="data:{mime};base64,{_base64(data[mime])}" alt="{escape(_text(data))}">'
+    if "text/latex" in data:
+        return f"<div>{escape(str(data['text/latex']))}</div>"
+    return f"<pre>{escape(_text(data))}</pre>"
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    return str(data.get("text/plain", ""))
+
+
+def _base64(image: bytes | str) -> str:
+    """IPython's formatters give bytes or, already encoded, text."""
+    return base64.b64encode(image).decode() if isinstance(image, bytes) else image.strip()

@@ -1,0 +1,227 @@
+"""``%%disco --time``: how long a cell took each worker, how much of that was waiting, and who was last.
+
+The loads that are compared are the seconds of *computing*: what a worker did while it was not asleep in a
+collective for others. Seconds of all are equal where a collective ends the cell, however uneven the work was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
+from disco_magic.core.lanes import WAITING as WAITING_TEXT
+from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.words import aligned, from_to, human_seconds, plural
+from disco_magic.errors import ranges
+from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.core.timeline import Span, Timeline
+
+HEADER: Final = ("worker", "total", "computing", "waiting")
+NOISE: Final = 0.05
+"""Workers that differ by less, as a part of the longest time, are called equally fast."""
+NOISE_S: Final = 5e-3
+"""Nor are fewer seconds than this: four threads begin a cell up to three milliseconds apart."""
+_WIDTH: Final = 24
+_LAST: Final = "last"
+_STYLE: Final = table_style(
+    "disco-times",
+    "{} th,{} td{text-align:right!important}",
+    "{} th:last-child,{} td:last-child{text-align:left!important}",
+    "{} caption{color:inherit}",
+    "{} tr.last th{border-left:4px solid #d0452c}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTime:
+    """One worker in one cell; seconds.
+
+    Attributes:
+        worker: its id.
+        total_s: from its beginning to its end.
+        waiting_s: of that asleep in collectives and `recv`, for others.
+        came_last: to how many collectives it came as the last one.
+        others_waited_s: how long the others waited for it there, all together.
+    """
+
+    worker: int
+    total_s: float
+    waiting_s: float = 0.0
+    came_last: int = 0
+    others_waited_s: float = 0.0
+
+    @property
+    def computing_s(self) -> float:
+        """The rest: everything but waiting, so also reading files, and waiting for the interpreter's lock."""
+        return max(0.0, self.total_s - self.waiting_s)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CellTimes:
+    """The times of one cell; shows itself as a line where workers do not differ, else as a table.
+
+    Attributes:
+        label: ``Cell In[7]``.
+        workers: one per worker that ran it.
+        collectives: to how many collectives all members came.
+        remark: what is missing, in words; empty if nothing is.
+    """
+
+    label: str
+    workers: tuple[WorkerTime, ...]
+    collectives: int = 0
+    remark: str = ""
+
+    @property
+    def imbalance(self) -> float:
+        """The load imbalance: longest / mean computing time - 1. 0 is perfect, 1 twice as long as needed."""
+        loads = [each.computing_s for each in self.workers]
+        mean = sum(loads) / len(loads)
+        return max(loads) / mean - 1 if mean else 0.0
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the workers differ by no more than measurements do."""
+        longest = max(each.total_s for each in self.workers)
+        limit = max(NOISE_S, NOISE * longest)
+        return all(_spread(times) <= limit for times in self._columns())
+
+    @property
+    def last(self) -> WorkerTime:
+        """The straggler: for whom the others waited longest, or else who computed longest."""
+        waited_for = max(self.workers, key=lambda each: each.others_waited_s)
+        if waited_for.others_waited_s > NOISE_S:
+            return waited_for
+        return max(self.workers, key=lambda each: each.computing_s)
+
+    @property
+    def sentence(self) -> str:
+        """How uneven the work was, and who was last."""
+        last = self.last
+        who = f"load imbalance {100 * self.imbalance:.0f} %; worker {last.worker}"
+        if last.others_waited_s > NOISE_S:
+            return (
+                f"{who} came last to {last.came_last:,} of {plural(self.collectives, 'collective')}, the "
+                f"others waited {_duration(last.others_waited_s)} for it, all together"
+            )
+        mean = sum(each.computing_s for each in self.workers) / len(self.workers)
+        return f"{who} computed {_duration(last.computing_s - mean)} longer than the mean"
+
+    def line(self) -> str:
+        """All workers in one line, for those that do not differ."""
+        total, _, waiting = self._columns()
+        text = f"time {ranges([each.worker for each in self.workers])} {_from_to(total)}"
+        return text if max(waiting) < NOISE_S else f"{text}, of that {_from_to(waiting)} waiting for others"
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table's cells as text; see `HEADER`."""
+        return [
+            (
+                ranges((each.worker,)),
+                _duration(each.total_s),
+                _duration(each.computing_s),
+                _duration(each.waiting_s),
+            )
+            for each in self.workers
+        ]
+
+    def _columns(self) -> tuple[list[float], list[float], list[float]]:
+        return (
+            [each.total_s for each in self.workers],
+            [each.computing_s for each in self.workers],
+            [each.waiting_s for each in self.workers],
+        )
+
+    def __repr__(self) -> str:
+        if self.is_even:
+            return "\n".join(filter(None, (self.line(), self.remark)))
+        bars = [f"  {_bar_text(each, self._longest())}" for each in self.workers]
+        bars[self.workers.index(self.last)] += f" {_LAST}"
+        table = aligned([HEADER, *self.rows()], words=1)
+        lines = [table[0], *(f"{line}{drawn}".rstrip() for line, drawn in zip(table[1:], bars, strict=True))]
+        return "\n".join(filter(None, (f"time of {self.label}: {self.sentence}", *lines, self.remark)))
+
+    def _longest(self) -> float:
+        return max(each.total_s for each in self.workers)
+
+    def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._html()}
+
+    def _html(self) -> str:
+        if self.is_even:
+            return f'<div style="font-family:var(--jp-code-font-family,monospace)">{escape(repr(self))}</div>'
+        legend = f"{swatch(RUNNING)} computing {swatch(WAITING)} waiting for others"
+        heads = head_cells((*HEADER, legend))
+        body = "".join(self._row_html(each, row) for each, row in zip(self.workers, self.rows(), strict=True))
+        remark = f'<tfoot><tr><td class="dim" colspan="5">{escape(self.remark)}</td></tr></tfoot>'
+        return (
+            f'{_STYLE}<table class="disco-times"><caption>time of {escape(self.label)}: '
+            f"{escape(self.sentence)}</caption><thead><tr>{heads}</tr></thead>"
+            f"<tbody>{body}</tbody>{remark if self.remark else ''}</table>"
+        )
+
+    def _row_html(self, each: WorkerTime, row: Sequence[str]) -> str:
+        is_last = each is self.last
+        parts = [("computing", RUNNING, each.computing_s), ("waiting", WAITING, each.waiting_s)]
+        cells = "".join(f"<td>{cell}</td>" for cell in row[1:])
+        mark = f' <span class="mark">{_LAST}</span>' if is_last else ""
+        return (
+            f'<tr class="{_LAST if is_last else ""}"><th scope="row">{row[0]}{mark}</th>{cells}'
+            f"<td>{bar(parts, self._longest())}</td></tr>"
+        )
+
+
+def times_of(timeline: Timeline, seq: int, label: str, elapsed: Mapping[int, float]) -> CellTimes:
+    """The times of one cell that has ended.
+
+    Args:
+        timeline: the session's.
+        seq: number of the cell's command.
+        label: what the cell is called.
+        elapsed: worker -> seconds, of those that ran it.
+    """
+    cells = {span.worker: span for span in timeline.spans if span.kind == "cell" and span.seq == seq}
+    met = tuple(span for span in timeline.spans if span.meeting is not None and span.meeting[1] == seq)
+    summary = replace(timeline, spans=met).summary()
+    workers = tuple(
+        WorkerTime(worker, total_s, _waited(cells.get(worker)), spent.came_last, spent.others_waited_s)
+        for worker, total_s in elapsed.items()
+        for spent in (summary.workers[worker],)
+    )
+    dropped = any(timeline.whole_from_s[worker] > cell.start_s for worker, cell in cells.items())
+    remark = f"who came last is known of the last {summary.collectives:,} collectives only"
+    return CellTimes(label, workers, summary.collectives, remark if dropped else "")
+
+
+def _waited(cell: Span | None) -> float:
+    """Of a cell; None if its record went with a restart."""
+    return 0.0 if cell is None or cell.waited_s is None else cell.waited_s
+
+
+def _duration(seconds: float) -> str:
+    """Three digits also of short ones, which `human_seconds` rounds to tenths of a millisecond."""
+    if seconds >= 0.9995:
+        return human_seconds(seconds)
+    return (
+        f"{seconds * 1e3:.3g} ms" if seconds >= 0.9995e-3 or not seconds else f"{seconds * 1e6:.3g} \u00b5s"
+    )
+
+
+def _from_to(seconds: Sequence[float]) -> str:
+    return from_to(_duration(min(seconds)), _duration(max(seconds)))
+
+
+def _spread(seconds: Sequence[float]) -> float:
+    return max(seconds) - min(seconds)
+
+
+def _bar_text(each: WorkerTime, longest_s: float) -> str:
+    whole = round(_WIDTH * each.total_s / longest_s)
+    computing = round(_WIDTH * each.computing_s / longest_s)
+    return RUNNING_TEXT * computing + WAITING_TEXT * (whole - computing)

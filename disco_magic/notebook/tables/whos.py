@@ -1,0 +1,144 @@
+"""Registers in short: a row per value, with the workers that hold it. Never talks to workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.markup import MARK, MARKED, NUMBERS, head_cells, table_style
+from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+from disco_magic.core.words import aligned, human_bytes, plural
+from disco_magic.errors import ranges
+from disco_magic.notebook.tables.registers import caption, content, together
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEADER: Final = ("register", "workers", "type", "value", "size")
+SHOWN: Final = 4
+"""Values of one register that are shown; where there are more, the last row says how many."""
+
+_STYLE: Final = table_style("disco-whos", NUMBERS, "{} td.value{max-width:36em}")
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What some workers hold under one name, equal as far as can be told."""
+
+    workers: tuple[int, ...]
+    info: RegisterInfo
+
+    @property
+    def kind(self) -> str:
+        """Type, shape and dtype; the device, if it is not the CPU."""
+        away = self.info.device if self.info.device not in (None, "cpu") else None
+        return f"{self.info.kind} \u00b7 {away}" if away else self.info.kind
+
+    def cells(self) -> tuple[str, ...]:
+        """Workers, type, value and size as text."""
+        size = human_bytes(self.info.nbytes) if self.info.nbytes else ""
+        return ranges(self.workers), self.kind, content(self.info), size
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One register on those workers that were asked about.
+
+    Attributes:
+        name: its name.
+        holders: those that have it.
+        holdings: what they hold, equal values once, in the order of their first workers.
+        differs: whether any of them is known to hold another value, or none.
+    """
+
+    name: str
+    holders: tuple[int, ...]
+    holdings: tuple[Holding, ...]
+    differs: bool
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Workers, type, value and size as text, a row per value that is shown."""
+        if len(self.holdings) <= SHOWN:
+            return [each.cells() for each in self.holdings]
+        shown, rest = self.holdings[: SHOWN - 1], self.holdings[SHOWN - 1 :]
+        workers = tuple(sorted(worker for each in rest for worker in each.workers))
+        kinds = {each.kind for each in rest}
+        kind = kinds.pop() if len(kinds) == 1 else plural(len(kinds), "type")
+        return [each.cells() for each in shown] + [(ranges(workers), kind, f"{len(rest)} other values", "")]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Listing:
+    """The registers of some workers by name; shows itself as a table, what ``%disco whos`` prints.
+
+    Attributes:
+        title: how many there are, and how many differ; or that there is none.
+        workers: those that were asked about.
+        registers: what they hold.
+    """
+
+    title: str
+    workers: tuple[int, ...]
+    registers: tuple[Register, ...]
+
+    def __repr__(self) -> str:
+        table: list[tuple[str, ...]] = [HEADER]
+        for register in self.registers:
+            name = f"{register.name}{MARK if register.differs else ''}"
+            table += [(name if not place else "", *row) for place, row in enumerate(register.rows())]
+        return "\n".join([self.title, *(aligned(table, words=4) if self.registers else ())])
+
+    def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
+        heads = head_cells(HEADER)
+        body = "".join(map(_register_html, self.registers))
+        table = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>" if self.registers else ""
+        html = f'{_STYLE}<table class="disco-whos"><caption>{escape(self.title)}</caption>{table}</table>'
+        return {"text/plain": repr(self), "text/html": html}
+
+
+def listing_of(snapshot: SessionSnapshot, workers: Sequence[int], types: Sequence[str] = ()) -> Listing:
+    """What some workers hold, by name.
+
+    Args:
+        snapshot: of all workers.
+        workers: whose registers are listed.
+        types: names of classes or dtypes; only registers that are of one of them on one of these workers.
+    """
+    rows = [Row(row.name, tuple(row.cells[worker] for worker in workers)) for row in snapshot.rows]
+    held = [row for row in rows if any(_is_of(cell, types) for cell in row.cells)]
+    held.sort(key=lambda row: row.name)
+    title = caption(SessionSnapshot(snapshot.session_id, len(workers), tuple(held)))
+    if types and not held:
+        title = f"Disco session {snapshot.session_id}: no register is of type {' or '.join(types)}"
+    return Listing(title, tuple(workers), tuple(_register(row, workers) for row in held))
+
+
+def _is_of(cell: RegisterInfo | None, types: Sequence[str]) -> bool:
+    return cell is not None and (not types or cell.type in types or cell.dtype in types)
+
+
+def _register(row: Row, workers: Sequence[int]) -> Register:
+    groups: dict[tuple[object, ...], list[tuple[int, RegisterInfo]]] = {}
+    for worker, cell in zip(workers, row.cells, strict=True):
+        if cell is not None:
+            where = (cell.device or "").partition(":")[0]
+            key = (cell.kind, where, cell.fingerprint or cell.text)
+            groups.setdefault(key, []).append((worker, cell))
+    holdings = []
+    for members in groups.values():
+        info = together(Row(row.name, tuple(cell for _, cell in members)))
+        holdings.append(Holding(tuple(worker for worker, _ in members), info or members[0][1]))
+    holders = tuple(worker for worker, cell in zip(workers, row.cells, strict=True) if cell is not None)
+    return Register(row.name, holders, tuple(holdings), row.differs)
+
+
+def _register_html(register: Register) -> str:
+    rows = register.rows()
+    mark = MARKED if register.differs else ""
+    head = f'<th scope="row" rowspan="{len(rows)}"><code>{escape(register.name)}</code>{mark}</th>'
+    return "".join(
+        f"<tr>{head if not place else ''}<td>{row[0]}</td><td>{escape(row[1])}</td>"
+        f'<td class="value">{escape(row[2])}</td><td class="number">{row[3]}</td></tr>'
+        for place, row in enumerate(rows)
+    )

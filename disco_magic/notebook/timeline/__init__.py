@@ -1,0 +1,1 @@
+"""What workers did and when, as a picture."""

@@ -1,0 +1,218 @@
+"""A timeline as a picture: one SVG with a lane per worker, its numbers below. Never talks to workers.
+
+In each lane commands are above and collectives below. What a bar is can be told from its texture, its height
+and its text, not from its colour alone; what it was, where and how long, from its tooltip.
+"""
+
+from __future__ import annotations
+
+import zlib
+from html import escape
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.core.lanes import ticks
+from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.spending import HEADER
+from disco_magic.core.timeline import COMMANDS
+from disco_magic.core.words import human_seconds
+from disco_magic.notebook.timeline.bars import LOOKS, TIMES, lane_bars
+
+if TYPE_CHECKING:
+    from disco_magic.core.timeline import Timeline
+    from disco_magic.notebook.timeline.bars import Bar, Look
+
+WIDTH: Final = 960
+MOST_BARS: Final = 600
+"""Bars in one picture; each is up to three elements with its tooltip and its text."""
+_LEFT: Final = 76
+_TOP: Final = 20
+_LANE: Final = 42
+_CHARACTER: Final = 6.2
+_TEXT_FROM: Final = 36
+
+_STYLE: Final = table_style(
+    "disco-timeline",
+    "{}{margin:4px 0}",
+    "{} td,{} th{text-align:right!important}",
+    "{} caption{color:inherit}",
+)
+
+
+_LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
+# Of a 6 x 6 tile, after a background of the same colour.
+_PATTERNS: Final = {
+    "bars": '<path d="M1 0V6M4 0V6" stroke="{0}" stroke-opacity=".7"/>',
+    "dots": '<circle cx="3" cy="3" r="1.4" fill="{0}"/>',
+    "hatch": '<path d="M-1 1L1 -1M0 6L6 0M5 7L7 5" stroke="{0}" stroke-width="1.6"/>',
+}
+
+
+def timeline_bundle(timeline: Timeline, **_: object) -> dict[str, str]:
+    """MIME bundle of who did what when."""
+    return {"text/plain": repr(timeline), "text/html": timeline_html(timeline, place="still")}
+
+
+def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live") -> str:
+    """The picture, its legend and its numbers.
+
+    Args:
+        timeline: what to show.
+        width: of the picture in pixels; a wider one than fits is scrolled.
+        place: part of the patterns' names. A browser takes the first pattern of a name that the page has, and
+            draws nothing if that one is hidden: a hidden picture of the same timeline needs names of its own.
+    """
+    summary = timeline.summary()
+    picture, name = _svg(timeline, width, summary.sentence, place)
+    legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in _LEGEND)
+    heads = head_cells(HEADER)
+    rows = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
+        for row in summary.rows()
+    )
+    said = "<br/>".join(escape(text) for text in (summary.sentence, timeline.remark) if text)
+    took = human_seconds(timeline.end_s - timeline.start_s)
+    return (
+        f'{_STYLE}<div style="font-size:12px;color:var(--jp-ui-font-color1,inherit)">'
+        f"<div>Disco session {timeline.session_id}: {took}, {timeline.num_workers} workers</div>"
+        f'<div style="overflow-x:auto">{picture}</div>'
+        f'<div style="padding:2px 0 4px {_LEFT}px">{legend}</div>'
+        f"{said and f'<div><b>{said}</b></div>'}"
+        f'<table class="disco-timeline"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:
+    """The picture, and the prefix of its patterns' names: two pictures of a page must not share them."""
+    height = _TOP + _LANE * len(timeline.workers) + 2
+    scale = _Scale(timeline.start_s, timeline.end_s, width)
+    parts = [_axis(scale, height)]
+    bars = _bars(timeline, scale)
+    for row, worker in enumerate(timeline.workers):
+        top = _TOP + row * _LANE
+        parts.append(_rail(timeline, worker, scale, top))
+        parts += [_drawn(bar, scale, top) for bar in bars[worker]]
+    body = "".join(parts)
+    name = f"disco-{place}-{zlib.crc32(body.encode()):08x}"
+    patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
+    aria = escape(f"timeline of {len(timeline.workers)} workers. {label}".strip())
+    body = body.replace("url(#", f"url(#{name}-")
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
+        f'aria-label="{aria}" font-family="var(--jp-ui-font-family,sans-serif)" font-size="11" '
+        f'style="display:block;max-width:none"><defs>{patterns}</defs>{body}</svg>'
+    )
+    return svg, name
+
+
+class _Scale(NamedTuple):
+    start_s: float
+    end_s: float
+    width: int
+
+    @property
+    def seconds(self) -> float:
+        """Per pixel."""
+        return (self.end_s - self.start_s) / (self.width - _LEFT - 4) or 1e-9
+
+    def x(self, time_s: float) -> float:
+        """Where a time is, at the picture's edge if it lies outside."""
+        inside = min(max(time_s, self.start_s), self.end_s)
+        return _LEFT + (inside - self.start_s) / self.seconds
+
+
+def _axis(scale: _Scale, height: int) -> str:
+    marks = "".join(
+        f'<path d="M{scale.x(time):.1f} {_TOP - 4}V{height}"/>'
+        for time, _ in ticks(scale.start_s, scale.end_s, scale.width // 110)
+    )
+    texts = "".join(
+        f'<text x="{scale.x(time):.1f}" y="{_TOP - 8}" text-anchor="middle">{text}</text>'
+        for time, text in ticks(scale.start_s, scale.end_s, scale.width // 110)
+        if scale.x(time) < scale.width - 24
+    )
+    return (
+        f'<g stroke="currentColor" stroke-opacity=".18">{marks}</g>'
+        f'<g fill="currentColor" fill-opacity=".75">{texts}</g>'
+    )
+
+
+def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
+    """A lane's name and its line; dashed where the oldest spans were dropped."""
+    known, middle, end = scale.x(timeline.known_from_s(worker)), top + 21, scale.width - 4
+    dashed = ""
+    if known > _LEFT + 1:
+        dashed = (
+            f'<path d="M{_LEFT} {middle}H{known:.1f}" stroke="currentColor" stroke-dasharray="2 5">'
+            "<title>older spans were dropped</title></path>"
+        )
+    return (
+        f'<text x="{_LEFT - 8}" y="{middle + 4}" text-anchor="end" fill="currentColor">worker {worker}</text>'
+        f'{dashed}<path d="M{known:.1f} {middle}H{end}" stroke="currentColor" stroke-opacity=".45"/>'
+    )
+
+
+def _bars(timeline: Timeline, scale: _Scale) -> dict[int, list[Bar]]:
+    """What is drawn of each worker; narrow neighbours are drawn as one, more of them the more there are."""
+    pixels = 0.5
+    while True:
+        narrow = pixels * scale.seconds
+        bars = {worker: lane_bars(timeline.lane(worker), narrow) for worker in timeline.workers}
+        if sum(map(len, bars.values())) <= max(MOST_BARS, 8 * len(bars)) or pixels > scale.width:
+            return bars
+        pixels *= 2
+
+
+def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
+    kind, look = bar.first.kind, LOOKS[bar.first.kind]
+    left, right = scale.x(bar.start_s), scale.x(bar.end_s)
+    title = f"<title>{escape(bar.title)}</title>"
+    if kind == "error":
+        return (
+            f'<path d="M{left:.1f} {top + 20}l-5 -14h10z" fill="{look.colour}" stroke="currentColor" '
+            f'stroke-width=".6">{title}</path>'
+        )
+    above = kind in COMMANDS
+    y, height = (top + 4.0, 17.0) if above else (top + 23.0, 13.0)
+    if not above and bar.count > 1:
+        # Working from the top, waiting from the bottom, each as high as its share of the time.
+        share = max(1.5, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
+        y, height = (y if kind == "collective" else y + height - share), share
+    width = max(right - left, 0.7)
+    rect = (
+        f'<rect x="{left:.2f}" y="{y:.4g}" width="{width:.2f}" height="{height:.3g}" {_paint(look)} '
+        f'stroke="{look.colour}" stroke-width="{0.8 if width > 2 else 0}">{title}</rect>'
+    )
+    said = bar.first.label if bar.count == 1 else f"{bar.count:,} {TIMES} {look.said}"
+    room = int((width - 6) / _CHARACTER)
+    if width < _TEXT_FROM or kind == "waiting" or height < 12:
+        return rect
+    said = said if len(said) <= room else f"{said[: room - 1]}…"
+    return (
+        f'{rect}<text x="{left + 4:.1f}" y="{y + height - 4}" fill="currentColor" pointer-events="none" '
+        f'font-size="{11 if above else 9}">{escape(said)}</text>'
+    )
+
+
+def _paint(look: Look) -> str:
+    if isinstance(look.fill, str):
+        return f'fill="url(#{look.fill})"'
+    return f'fill="{look.colour}" fill-opacity="{look.fill:g}"'
+
+
+def _pattern(kind: str, name: str) -> str:
+    look = LOOKS[kind]
+    return (
+        f'<pattern id="{name}-{look.fill}" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<rect width="6" height="6" fill="{look.colour}" fill-opacity=".15"/>'
+        f"{_PATTERNS[str(look.fill)].format(look.colour)}</pattern>"
+    )
+
+
+def _swatch(kind: str, name: str) -> str:
+    look = LOOKS[kind]
+    if kind == "error":
+        shape = f'<path d="M9 12l-5 -11h10z" fill="{look.colour}" stroke="currentColor" stroke-width=".6"/>'
+    else:
+        paint = _paint(look).replace("url(#", f"url(#{name}-")
+        shape = f'<rect x=".5" y=".5" width="21" height="11" {paint} stroke="{look.colour}"/>'
+    return f'<svg width="22" height="12" aria-hidden="true" style="vertical-align:-1px">{shape}</svg>'

@@ -1,0 +1,372 @@
+"""Lines, colours and unfinished lines of workers, without a shell: sinks over streams that record."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from disco_magic.notebook.libraries.bars import BARS
+from disco_magic.notebook.output.printing import worker_print
+from disco_magic.notebook.output.scope import shown_workers
+from disco_magic.notebook.output.streams import current_sink
+from tests.clocks import Clock
+
+# --- lines -----------------------------------------------------------------------------------------
+
+
+def test_pieces_become_whole_lines_under_the_worker_s_prefix(texts, live):
+    _, (first, second) = live(texts)
+    out, other = first.writer("stdout"), second.writer("stdout")
+    out("a")
+    other("x\ny")
+    out("b\nc")
+    assert texts[0].getvalue() == "[1] x\n[0] ab\n"
+    first.finish()
+    second.finish()
+    assert texts[0].getvalue() == "[1] x\n[0] ab\n[0] c\n[1] y\n"
+
+
+def test_both_channels_keep_their_own_unfinished_line(texts, live):
+    _, (first, _) = live(texts)
+    first.writer("stdout")("out")
+    first.writer("stderr")("err\n")
+    first.finish()
+    assert [stream.getvalue() for stream in texts] == ["[0] out\n", "[0] err\n"]
+
+
+def test_only_shown_workers_are_shown_and_all_are_recorded(texts, live):
+    _, (first, second) = live(texts, shown=[1])
+    first.writer("stdout")("a\n")
+    second.writer("stdout")("b\n")
+    assert (texts[0].getvalue(), first.text, second.text) == ("[1] b\n", "a\n", "b\n")
+
+
+def test_lines_of_many_threads_are_never_torn(texts, live):
+    _, sinks = live(texts, 4)
+    start = threading.Barrier(4)
+
+    def write(sink):
+        start.wait(20)
+        for i in range(300):
+            sink.writer("stdout")(f"{i}")
+            sink.writer("stdout")(" end\n")
+
+    threads = [threading.Thread(target=write, args=(sink,)) for sink in sinks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    lines = texts[0].getvalue().splitlines()
+    assert sorted(lines) == sorted(f"[{w}] {i} end" for w in range(4) for i in range(300))
+
+
+def test_an_abandoned_worker_writes_nowhere(texts, live):
+    _, (first, _) = live(texts)
+    first.writer("stdout")("before\nhalf")
+    first.abandon()
+    assert first.writer("stdout")("stray\n") == 6
+    assert texts[0].getvalue() == "[0] before\n[0] half\n"
+    assert first.text == "before\nhalf"
+
+
+def test_writing_something_else_than_text_is_refused_as_by_any_stream(texts, live):
+    _, (first, _) = live(texts)
+    with pytest.raises(TypeError, match=r"write\(\) argument must be str, not bytes"):
+        first.writer("stdout")(b"x")
+
+
+def test_an_empty_piece_makes_no_line(texts, live):
+    _, (first, _) = live(texts)
+    first.writer("stdout")("a\n")
+    first.writer("stdout")("")
+    first.finish()
+    assert texts[0].getvalue() == "[0] a\n"
+
+
+def test_printing_while_a_line_is_being_printed_does_not_deadlock(texts, live):
+    page, (first, _) = live(texts)
+    with page.lock:
+        first.writer("stdout")("from a finalizer\n")
+    assert texts[0].getvalue() == "[0] from a finalizer\n"
+
+
+# --- what is shown, and in how many pieces ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "show", "shown"),
+    [
+        ("live", None, None),
+        ("live", [2], (2,)),
+        ("worker0", None, (1,)),
+        ("worker0", [3], (3,)),
+        ("none", None, None),
+    ],
+)
+def test_worker0_is_the_first_that_runs_the_cell_and_a_filter_goes_before_it(mode, show, shown):
+    assert shown_workers(mode, (3, 1, 2), show) == shown
+
+
+def test_with_worker0_lines_of_the_first_worker_only_are_shown_and_errors_of_all(four):
+    error = four.fail("%%disco -w 1,2 --output worker0\nprint(worker_id)\n1 / 0")
+    lines = [line for line in four.lines if line.startswith("[")]
+    assert lines == ["[1] 1", "[1-2] ZeroDivisionError: division by zero"]
+    assert set(error.failures) == {1, 2}
+
+
+def test_what_is_kept_is_written_in_one_piece_until_the_other_channel_comes(texts, kept):
+    pieces = []
+    for name, stream in zip("oe", texts, strict=True):
+        stream.write = lambda text, name=name: pieces.append((name, text))
+    _, sinks = kept(texts, "ordered", 2)
+    for sink in sinks:
+        for channel in ("stdout", "stderr", "stdout"):
+            sink.writer(channel)("a\nb\n")
+    for sink in sinks:
+        sink.finish()
+    out, both = "[{0}] a\n[{0}] b\n", "[0] a\n[0] b\n[1] a\n[1] b\n"
+    ends = [("o", both), ("e", out.format(1)), ("o", out.format(1))]
+    assert pieces == [("o", out.format(0)), ("e", out.format(0)), *ends]
+
+
+# --- colours and unfinished lines ------------------------------------------------------------------
+
+
+def test_prefixes_are_coloured_on_a_terminal_and_plain_elsewhere(terminal, live):
+    _, (first, _) = live(terminal)
+    first.writer("stdout")("a\n")
+    assert terminal.getvalue() == "\x1b[36m[0]\x1b[0m a\n"
+
+
+def test_no_color_switches_colours_off(terminal, monkeypatch, live):
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, (first, _) = live(terminal)
+    first.writer("stdout")("a\n")
+    assert terminal.getvalue() == "[0] a\n"
+
+
+def test_a_progress_bar_is_drawn_in_its_place_at_most_five_times_a_second(terminal, live):
+    clock = Clock()
+    _, (sink,) = live(terminal, 1, clock=clock)
+    frames = []
+    for eighth in range(1, 10):
+        clock.now = eighth / 8
+        sink.writer("stdout")(f"\r{eighth}/10")
+        frames += [line for line in terminal.screen if line not in frames]
+    assert frames == ["", "[0] 2/10", "[0] 4/10", "[0] 6/10", "[0] 8/10"]
+    sink.writer("stdout")("\r100%\n")
+    sink.finish()
+    assert terminal.screen == ["[0] 100%", ""]
+    assert sink.text == "100%\n"
+
+
+def test_unfinished_lines_of_all_workers_stay_below_the_lines(terminal, live):
+    clock = Clock()
+    _, (first, second) = live(terminal, clock=clock)
+    clock.now = 1.0
+    first.writer("stderr")("\r50%")
+    second.writer("stdout")("start\n")
+    clock.now = 2.0
+    second.writer("stdout")("\r10%")
+    assert terminal.screen == ["[1] start", "[0] 50%", "[1] 10%"]
+    first.writer("stdout")("half\n")
+    assert terminal.screen == ["[1] start", "[0] half", "[0] 50%", "[1] 10%"]
+    second.finish()
+    first.finish()
+    assert terminal.screen == ["[1] start", "[0] half", "[1] 10%", "[0] 50%", ""]
+
+
+def test_a_bar_that_has_ended_becomes_a_line_although_its_worker_writes_no_more(terminal, live, more_bars):
+    clock = Clock()
+    page, (first, second) = live(terminal, clock=clock)
+    for clock.now, piece in ((1.0, "\r90%"), (2.0, "\r100%"), (3.0, "\n")):
+        first.writer("stderr")(piece)
+    second.writer("stdout")("below\n")
+    assert terminal.screen == ["[1] below", "[0] 100%"]
+    for clock.now in (4.0, 5.0):
+        page.look()
+    assert terminal.screen == ["[1] below", "[0] 100%", ""]
+    second.writer("stdout")("last\n")
+    assert terminal.screen == ["[1] below", "[0] 100%", "[1] last", ""]
+
+
+def test_two_bars_in_a_row_are_looked_at_in_the_middle_without_harm(terminal, live, more_bars):
+    clock = Clock()
+    page, (sink,) = live(terminal, 1, clock=clock)
+    for clock.now, piece in enumerate(["\r100%", "\n", "\rnext 0%", "\rnext 1%"], 1):
+        sink.writer("stderr")(piece)
+        page.look()
+    assert terminal.screen == ["[0] 100%", "[0] next 1%"]
+    sink.finish()
+    assert (terminal.screen, sink.text) == (["[0] 100%", "[0] next 1%", ""], "100%\nnext 1%")
+
+
+def test_nobody_stands_in_line_to_look(terminal, live):
+    clock = Clock()
+    page, (sink,) = live(terminal, 1, clock=clock)
+    sink.writer("stderr")("\r1%")
+    clock.now = 1.0
+    holds, may_end = threading.Event(), threading.Event()
+
+    def hold():
+        with page.lock:
+            holds.set()
+            may_end.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holds.wait(20)
+    page.look()
+    assert terminal.screen == [""]
+    may_end.set()
+    thread.join(20)
+    page.look()
+    assert terminal.screen == ["[0] 1%"]
+
+
+def test_bars_of_a_cell_that_nobody_waits_for_are_not_drawn_on_a_terminal(terminal, live):
+    clock = Clock()
+    page, (sink,) = live(terminal, 1, clock=clock)
+    page.area.end_wait()
+    clock.now = 1.0
+    sink.writer("stderr")("\r1%")
+    assert terminal.screen == [""]
+    with page.waited_for():
+        clock.now = 2.0
+        page.look()
+        assert terminal.screen == ["[0] 1%"]
+    assert terminal.screen == [""]
+
+
+def test_an_image_waits_for_the_others_only_as_long_as_somebody_waits_for_the_cell(terminal, live):
+    page, _ = live(terminal)
+    page.area.end_wait()
+    shown, image = [], {"image/png": "AAAA"}
+
+    def publish(data, **_):
+        shown.append(data)
+
+    with page.waited_for():
+        with page.waited_for():  # as `result(timeout=1)` in another thread
+            page.display(0, publish, image, {})
+        assert shown == []
+    assert shown == [image]
+    page.display(1, publish, image, {})
+    assert shown == [image, image]
+
+
+def test_flush_shows_an_unfinished_line_on_a_terminal(terminal, live):
+    clock = Clock()
+    _, (first, _) = live(terminal, clock=clock)
+    clock.now = 1.0
+    first.writer("stdout")("loading")
+    assert terminal.screen == [""]
+    first.flush("stdout")
+    assert terminal.screen == ["[0] loading"]
+
+
+def test_captured_text_holds_only_what_the_progress_bar_ended_with(texts, live):
+    _, (first, _) = live(texts)
+    first.writer("stdout")("\r10%\r20%")
+    first.flush("stdout")
+    first.writer("stdout")("\r30%\r\n")
+    first.finish()
+    assert texts[0].getvalue() == "[0] 30%\n"
+
+
+@pytest.fixture
+def more_bars(monkeypatch):
+    """Every worker has other bars, so that a newline need not be the end of one."""
+    monkeypatch.setattr(BARS, "has_any", lambda sink: True)
+
+
+def test_a_bar_that_has_ended_comes_before_later_lines_of_the_other_channel(texts, live, more_bars):
+    _, (first, _) = live((texts[0], texts[0]))
+    first.writer("stderr")("\r100%")
+    first.writer("stderr")("\n")
+    first.writer("stdout")("next\n")
+    assert texts[0].getvalue() == "[0] 100%\n[0] next\n"
+
+
+def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch, live, onto):
+    prompt = type("StdoutProxy", (type(terminal),), {"__module__": "prompt_toolkit.patch_stdout"})()
+    _, (first, _) = live(terminal)
+    token = current_sink.set(first)
+    try:
+        with onto(prompt, prompt):
+            worker_print("late", 1)
+            worker_print("elsewhere", file=terminal)
+    finally:
+        current_sink.reset(token)
+    assert prompt.getvalue() == "\x1b[36m[0]\x1b[0m late 1\n"
+    assert terminal.getvalue() == "elsewhere\n"
+
+
+# --- lines that do not end -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def joined(monkeypatch):
+    """Lengths of the texts that sinks have joined of pieces to look at."""
+    lengths = []
+
+    class Pieces(list):
+        def __len__(self):
+            if super().__len__() > 1:
+                lengths.append(sum(map(len, self)))
+            return super().__len__()
+
+    def init(row):
+        row.pieces = Pieces()
+        row.bar = False
+
+    monkeypatch.setattr("disco_magic.notebook.output.unfinished._Row.__init__", init)
+    return lengths
+
+
+def test_flushing_after_every_character_joins_the_line_once_per_frame_only(terminal, live, joined):
+    clock = Clock()
+    _, (first, _) = live(terminal, clock=clock)
+    for i in range(2000):
+        clock.now = 1 + i // 1000
+        first.writer("stdout")(".")
+        first.flush("stdout")
+    assert joined == [1001]
+    first.finish()
+    assert first.text == "." * 2000
+
+
+def test_a_line_without_end_is_shown_in_parts_and_recorded_whole(texts, live, joined, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.output.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts)
+    for _ in range(250):
+        first.writer("stdout")("x")
+    first.writer("stdout")("\n")
+    assert texts[0].getvalue() == f"[0] {'x' * 101}\n" * 2 + f"[0] {'x' * 48}\n"
+    assert first.text == "x" * 250 + "\n"
+    assert sum(joined) <= 250
+
+
+def test_a_progress_bar_without_end_keeps_its_present_state_only(texts, live, joined, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.output.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts, clock=Clock())
+    for step in range(1000):
+        first.writer("stdout")(f"\r{step}")
+    first.finish()
+    assert (texts[0].getvalue(), first.text) == ("[0] 999\n", "999")
+    assert joined == []
+
+
+def test_carriage_returns_behind_a_long_line_do_not_look_at_it_again_each_time(
+    texts, live, joined, monkeypatch
+):
+    monkeypatch.setattr("disco_magic.notebook.output.sink.LINE_LIMIT", 100)
+    _, (first, _) = live(texts, clock=Clock())
+    first.writer("stdout")("\r")
+    first.writer("stdout")("x" * 99)
+    for _ in range(1000):
+        first.writer("stdout")("\r")
+    assert sum(joined) <= 100
+    first.finish()
+    assert first.text == "x" * 99

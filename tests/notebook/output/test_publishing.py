@@ -1,0 +1,311 @@
+"""display() and clear_output() on workers, with a front end that records what reaches it."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+
+from disco_magic.notebook.output.arrange import ARRANGEMENTS, Item
+from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.sink import Sink
+from tests.clocks import Clock
+
+
+class FrontEnd(DisplayPublisher):
+    """Shows rich data, as a kernel's publisher does; keeps what it was sent."""
+
+    def __init__(self, shell):
+        super().__init__(parent=shell)
+        self.shown = []
+
+    def publish(self, data, metadata=None, **kwargs):
+        self.shown.append((data, metadata, kwargs))
+
+    def clear_output(self, wait=False):
+        self.shown.append(("clear", wait))
+
+
+@pytest.fixture
+def front(four):
+    """The recording front end; cells find it as `pub`."""
+    front = FrontEnd(four.ip)
+    four.ip.display_pub = front
+    builtins.pub = front  # the fixture `bare` removes what is new there
+    four.run("%%disco\nimport builtins\ndef show(data, **k):\n    builtins.pub.publish(data, **k)")
+    front.shown.clear()
+    return front
+
+
+HTML = "{'text/plain': 'p', 'text/html': f'<b>{worker_id}</b>'}"
+
+
+def test_rich_data_is_labelled_and_says_which_worker_it_is_from(four, front):
+    four.run(f"%%disco -w 2\nshow({HTML})")
+    assert four.lines == ["[2]"]
+    assert front.shown == [({"text/plain": "p", "text/html": "<b>2</b>"}, {"disco": {"workers": [2]}}, {})]
+
+
+def test_metadata_of_the_caller_is_kept(four, front):
+    four.run(f"%%disco -w 1\nshow({HTML}, metadata={{'a': 1}})")
+    assert front.shown[0][1] == {"a": 1, "disco": {"workers": [1]}}
+
+
+def test_an_unfinished_line_comes_before_the_display(four, front):
+    four.run(f"%%disco -w 0\nprint('half', end='')\nshow({HTML})\nprint('after')")
+    assert four.lines == ["[0] half", "[0]", "[0] after"]
+
+
+def test_updates_have_no_label_and_plain_text_with_an_id_stays_a_display(four, front):
+    four.run("%%disco -w 0\nshow({'text/plain': 'p'}, transient={'display_id': '1'})")
+    assert four.lines == ["[0]"]
+    four.run("%%disco -w 0\nshow({'text/plain': 'q'}, transient={'display_id': '1'}, update=True)")
+    assert four.out == ""
+    assert [data["text/plain"] for data, _, _ in front.shown] == ["p", "q"]
+
+
+def test_plain_text_becomes_lines(four, front):
+    four.run("%%disco -w 3\nshow({'text/plain': 'a\\nb'})")
+    assert four.lines == ["[3] a", "[3] b"]
+    assert front.shown == []
+
+
+def test_the_notebook_s_own_displays_go_through_untouched(four, front):
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    four.run("%%disco --nowait -o h\nbuiltins.gate.wait(20)")
+    assert "publish" in vars(front)
+    four.run("builtins.pub.publish({'text/plain': 'mine'})\nbuiltins.pub.clear_output(wait=True)")
+    four.run("builtins.gate.set()\nh.wait()")
+    assert ({"text/plain": "mine"}, None, {}) in front.shown
+    assert ("clear", True) in front.shown
+
+
+def test_kept_displays_come_in_order_and_equal_ones_once(four, front):
+    four.run(f"%%disco --output ordered\nshow({HTML})")
+    assert [data["text/html"] for data, _, _ in front.shown] == [f"<b>{worker}</b>" for worker in range(4)]
+    assert four.lines == [f"[{worker}]" for worker in range(4)]
+    front.shown.clear()
+    four.run("%%disco --output grouped\nshow({'text/plain': '', 'text/html': str(worker_id // 2)})")
+    assert four.lines == ["[0-1]", "[2-3]"]
+    assert [metadata for _, metadata, _ in front.shown] == [
+        {"disco": {"workers": w}} for w in ([0, 1], [2, 3])
+    ]
+
+
+def test_displays_of_workers_that_are_not_shown_are_not_shown(four, front):
+    four.run(f"%%disco --show 1\nshow({HTML})")
+    assert [data["text/html"] for data, _, _ in front.shown] == ["<b>1</b>"]
+    front.shown.clear()
+    four.run(f"%%disco --output none\nshow({HTML})")
+    assert front.shown == []
+
+
+def test_clearing_is_for_a_worker_that_is_shown_alone(four, front):
+    four.run("%%disco\nbuiltins.pub.clear_output()")
+    assert front.shown == []
+    four.run("%%disco --show 2\nbuiltins.pub.clear_output(wait=True)")
+    assert front.shown == [("clear", True)]
+
+
+def test_the_publisher_is_left_as_it_was(four, front):
+    before = dict(vars(front))
+    four.run(f"%%disco\nshow({HTML})")
+    assert vars(front) == before
+    vars(front)["publish"] = own = lambda *_, **__: None
+    four.run(f"%%disco\nshow({HTML})")
+    assert vars(front)["publish"] is own
+
+
+@pytest.mark.parametrize("name", ["publish", "clear_output"])
+def test_what_a_cell_puts_over_the_publisher_stays(four, front, name):
+    # Recorders of displays replace a publisher's methods, and may do so while ours are there.
+    other = {"publish": "clear_output", "clear_output": "publish"}[name]
+    four.run(f"%%disco -w 0\nbuiltins.pub.{name} = builtins.print")
+    assert vars(front)[name] is print
+    assert other not in vars(front)
+    four.run(f"%%disco -w 0\ndel builtins.pub.{name}")
+    assert name not in vars(front)
+
+
+def test_in_a_terminal_rich_data_is_its_text(four):
+    builtins.pub = four.ip.display_pub
+    four.run(f"%%disco -w 1\nimport builtins\nbuiltins.pub.publish({HTML})")
+    assert four.lines == ["[1] p"]
+
+
+def test_what_a_cell_did_to_the_streams_is_undone(four):
+    before = sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook
+    try:
+        four.ip.run_cell("import builtins\nbuiltins.shell_under_test = get_ipython()")
+        four.ip.run_cell(
+            "%%disco\nimport builtins, io, sys\nip = builtins.shell_under_test\nsys.stdout = io.StringIO()\n"
+            "sys.displayhook = print\nip.display_pub = type(ip.display_pub)(shell=ip)\n"
+            "ip.displayhook = type(ip.displayhook)(shell=ip)"
+        )
+        assert (sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook) == before
+    finally:
+        del builtins.shell_under_test
+
+
+# --- images of several workers ---------------------------------------------------------------------
+
+
+class Stream(io.StringIO):
+    """A stream as kernels have them; what is written goes to the log of the notebook it belongs to."""
+
+    def __init__(self, log, name):
+        super().__init__()
+        self._log, self._name = log, name
+
+    def write(self, text):
+        self._log.append((self._name, text))
+        return len(text)
+
+    def set_parent(self, parent):
+        raise NotImplementedError
+
+
+class Notebook:
+    """A kernel's streams and publisher; `log` has everything in the order in which it came."""
+
+    def __init__(self):
+        self.log = []
+        self.streams = Stream(self.log, "out"), Stream(self.log, "err")
+
+    def publish(self, data, metadata=None, **kwargs):
+        workers = metadata["disco"]["workers"]
+        self.log.append(("html" if "text/html" in data else "image", workers))
+
+    def set_parent(self, parent):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def notebook(monkeypatch, onto):
+    """``notebook(mode)`` gives a page of two workers in a notebook that somebody watches, and their sinks."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    clock, kernel = Clock(), Notebook()
+
+    def begin(mode="live", shown=(0, 1)):
+        with onto(*kernel.streams):
+            if mode == "live":
+                page = Page(range(2), shown, kernel, clock)
+                page.area.wait()
+            else:
+                page = KeptPage(range(2), shown, ARRANGEMENTS[mode], kernel)
+        return page, [Sink(worker, page) for worker in range(2)]
+
+    begin.clock, begin.log, begin.kernel = clock, kernel.log, kernel
+    return begin
+
+
+def show_image(notebook, sink, **kwargs):
+    data = {"text/plain": "<Figure>", "image/png": "iVBOR"}
+    sink.display(notebook.kernel.publish, data, {"metadata": None, **kwargs})
+
+
+def test_images_that_workers_show_last_are_one_display_side_by_side(notebook):
+    _, (first, second) = notebook()
+    for sink in (second, first):
+        show_image(notebook, sink)
+        sink.finish()
+    assert notebook.log == [("html", [0, 1])]
+
+
+def test_an_image_comes_before_what_its_worker_writes_or_shows_next(notebook):
+    _, (first, second) = notebook()
+    show_image(notebook, first)
+    first.writer("stdout")("line\n")
+    show_image(notebook, second)
+    second.display(notebook.kernel.publish, {"text/html": "x"}, {"metadata": None})
+    first.finish()
+    second.finish()
+    label = [("out", "[1]\n"), ("image", [1]), ("out", "[1]\n"), ("html", [1])]
+    assert notebook.log == [("out", "[0]\n"), ("image", [0]), ("out", "[0] line\n"), *label]
+
+
+def test_an_image_waits_no_longer_than_two_seconds_for_those_of_the_others(notebook):
+    page, (first, second) = notebook()
+    show_image(notebook, first)
+    notebook.clock.now = 1.9
+    page.look()
+    assert notebook.log == []
+    notebook.clock.now = 2.0
+    page.look()
+    assert notebook.log == [("out", "[0]\n"), ("image", [0])]
+    show_image(notebook, second)
+    first.finish()
+    second.finish()
+    assert notebook.log[2:] == [("out", "[1]\n"), ("image", [1])]
+
+
+def test_figures_of_the_cell_s_end_wait_as_long_as_the_cell_takes(notebook):
+    page, (first, second) = notebook()
+    first.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    first.finish()
+    notebook.clock.now = 60.0
+    page.look()
+    assert notebook.log == []
+    second.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    second.finish()
+    assert notebook.log == [("html", [0, 1])]
+
+
+@pytest.mark.parametrize(
+    "kwargs", [{"update": True, "transient": {"display_id": "1"}}, {"transient": {"display_id": "1"}}]
+)
+def test_an_image_that_is_to_change_in_its_place_gets_it_at_once(notebook, kwargs):
+    _, (first, _) = notebook()
+    show_image(notebook, first, **kwargs)
+    assert notebook.log[-1] == ("image", [0])
+
+
+def test_an_image_waits_for_nobody_where_nobody_else_is_shown_or_nobody_watches(notebook):
+    _, (first, _) = notebook(shown=[0])
+    show_image(notebook, first)
+    assert len(notebook.log) == 2
+    page, (first, _) = notebook()
+    page.area.end_wait()
+    show_image(notebook, first)
+    assert len(notebook.log) == 4
+    show_image(notebook, first)
+    first.abandon()
+    show_image(notebook, first)
+    assert len(notebook.log) == 6
+
+
+def test_a_worker_that_clears_its_output_takes_back_its_image(notebook):
+    _, (first, second) = notebook()
+    show_image(notebook, first)
+    first.clear(lambda **_: None, wait=True)
+    first.finish()
+    second.finish()
+    assert notebook.log == []
+
+
+def test_images_that_are_kept_are_beside_each_other_only_if_nothing_is_behind_them(notebook):
+    _, sinks = notebook("ordered")
+    for sink in sinks:
+        show_image(notebook, sink)
+        sink.writer("stdout")("line\n")
+        show_image(notebook, sink)
+        sink.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    for sink in sinks:
+        sink.finish()
+    first = [("out", "[0]\n"), ("image", [0]), ("out", "[0] line\n[1]\n")]
+    assert notebook.log == [*first, ("image", [1]), ("out", "[1] line\n"), ("html", [0, 1])]
+
+
+def test_of_figures_that_nobody_sees_nothing_is_kept(notebook):
+    _, (first, second) = notebook(shown=[1])
+    first.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    assert not first.is_shown
+    assert second.is_shown
+    second.abandon()
+    assert not second.is_shown
+    second.pictures([Item("picture", data={"image/png": "iVBOR"})])
+    first.finish()
+    assert notebook.log == []

@@ -1,0 +1,86 @@
+"""The objects that stand in for sys.stdout and sys.stderr, and what is kept of a worker's text."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from disco_magic.notebook.output.streams import WorkerStream, current_sink, install_streams, remove_streams
+from disco_magic.notebook.output.transcript import Transcript
+
+# --- transcript ------------------------------------------------------------------------------------
+
+
+def test_a_transcript_keeps_everything_up_to_its_limit():
+    transcript = Transcript(10)
+    for piece in ("abc", "def", "ghij"):
+        transcript.add(piece)
+    assert transcript.text == "abcdefghij"
+
+
+def test_a_longer_transcript_keeps_both_ends_and_says_how_much_is_missing():
+    transcript = Transcript(10)
+    transcript.add("abcdefgh" + "x" * 40)
+    for piece in "0123456789":
+        transcript.add(piece)
+    text = transcript.text
+    assert text.startswith("abcde\n... ")
+    assert text.endswith("56789")
+    assert "characters left out" in text
+    assert len(text) < 60
+
+
+# --- streams ---------------------------------------------------------------------------------------
+
+
+def test_other_threads_write_to_the_base_and_a_tee_over_it_is_respected(texts):
+    base = io.StringIO()
+    stream = WorkerStream(base, "stdout")
+    seen = []
+    original = stream.write
+    stream.write = lambda text: (seen.append(text), original(text))[1]
+    stream.write("a")
+    stream.writelines(["b", "c"])
+    stream.write = original
+    stream.write("d")
+    assert (base.getvalue(), seen) == ("abcd", ["a", "b", "c"])
+
+
+def test_a_worker_s_text_goes_to_its_sink_even_while_write_is_assigned(texts, live):
+    _, (first, _) = live(texts)
+    stream = WorkerStream(io.StringIO(), "stdout")
+    stream.write = lambda text: pytest.fail("the notebook's own")
+    token = current_sink.set(first)
+    try:
+        stream.write("mine\n")
+        stream.flush()
+    finally:
+        current_sink.reset(token)
+    assert texts[0].getvalue() == "[0] mine\n"
+
+
+def test_attributes_are_the_base_s_own_in_both_directions():
+    assert not hasattr(WorkerStream(io.StringIO(), "stdout"), "set_parent")
+    base = type("Routing", (io.StringIO,), {"set_parent": lambda self, parent: parent})()
+    stream = WorkerStream(base, "stdout")
+    assert stream.set_parent(3) == 3
+    stream.parent_header = {"id": 1}
+    assert base.parent_header == {"id": 1}
+    del stream.parent_header
+    assert not hasattr(base, "parent_header")
+    stream.write = len
+    del stream.write
+    assert stream.write("text") == 4
+    assert base.getvalue() == "text"
+
+
+def test_installing_twice_wraps_once_and_removing_gives_the_same_objects_back(texts, onto):
+    with onto(*texts):
+        install_streams()
+        wrapped = sys.stdout
+        install_streams()
+        assert sys.stdout is wrapped
+        remove_streams()
+        assert (sys.stdout, sys.stderr) == texts

@@ -1,0 +1,288 @@
+"""``%disco who``, ``whos`` and ``log``: what workers hold and what they did, in short."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from IPython.core.error import UsageError
+
+from disco_magic.core.history import Entry, History
+from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+from disco_magic.errors import CellError, UsageMistake
+from disco_magic.notebook.tables.history import history_bundle
+from disco_magic.notebook.tables.whos import SHOWN, listing_of
+from disco_magic.session.current import session
+
+CELL = """%%disco
+W = np.ones((2, 3), dtype="float32")
+lr = 0.1
+x = worker_id
+_private = 1
+if worker_id != 1:
+    shard = np.zeros(2)
+del_me = [1, 2]"""
+
+
+def html_of(bundle):
+    """The HTML as a tree; it has to be well formed."""
+    return ET.fromstring(f"<page>{bundle['text/html']}</page>")  # noqa: S314 - our own
+
+
+def cells_of(page):
+    return [["".join(cell.itertext()) for cell in row] for row in page.findall(".//tbody/tr")]
+
+
+# --- who -----------------------------------------------------------------------------------------------
+
+
+def test_who_lists_names_and_marks_those_that_differ(four):
+    four.run(CELL)
+    four.run("%disco who")
+    assert four.lines == [
+        "[0-3]    W  del_me  lr  x≠",
+        "[0,2-3]  shard≠",
+        "≠ differs between workers",
+    ]
+
+
+def test_who_returns_nothing_as_ipython_s_own(four):
+    assert four.run(f"{CELL}") is None
+    assert four.run("%disco who") is None
+    assert four.run("%disco whos") is None
+
+
+def test_of_some_workers_only_their_differences_count(four):
+    four.run(CELL)
+    four.run("%disco who -w 0,2")
+    assert four.lines == ["[0,2]  W  del_me  lr  shard  x≠", "≠ differs between workers"]
+    four.run("%disco who -w 1")
+    assert four.lines == ["[1]  W  del_me  lr  x"]
+    assert "there is no worker 9" in str(four.fail("%disco who -w 9", UsageMistake))
+
+
+@pytest.mark.parametrize(
+    ("types", "names"),
+    [("int", "x≠"), ("float ndarray", "W  lr"), ("float32", "W"), ("list int", "del_me  x≠")],
+)
+def test_types_and_dtypes_choose(four, types, names):
+    four.run(CELL)
+    four.run(f"%disco who {types}")
+    assert four.lines[0] == f"[0-3]  {names}" or four.lines[0] == f"[0-3]    {names}"
+
+
+def test_who_says_when_there_is_nothing(four):
+    four.run("%disco who")
+    assert four.lines == [f"Disco session {session().id}: 0 registers"]
+    four.run(CELL)
+    four.run("%disco who zebra int8")
+    assert four.lines == [f"Disco session {session().id}: no register is of type zebra or int8"]
+
+
+def test_many_names_are_wrapped_under_each_other(four):
+    four.run("%%disco\nglobals().update({f'name_{number:03}': 1 for number in range(30)})")
+    four.run("%disco who")
+    assert len(four.lines) > 3
+    assert all(len(line) <= 80 for line in four.lines)
+    assert all(line.startswith("       name_") for line in four.lines[1:])
+
+
+@pytest.mark.parametrize("command", ["who", "whos", "log"])
+def test_without_a_session_there_is_nothing_to_list(shell, command):
+    assert "no session is running" in str(shell.fail(f"%disco {command}", UsageMistake))
+
+
+# --- whos ----------------------------------------------------------------------------------------------
+
+
+def test_whos_shows_equal_workers_once(four):
+    four.run(CELL)
+    four.run("%disco whos")
+    assert [line.split("  ")[0] for line in four.lines[2:]] == [
+        "W",
+        "del_me",
+        "lr",
+        "shard≠",
+        "x≠",
+        "",
+        "",
+        "",
+    ]
+    assert four.lines[0].endswith("5 registers, 2 differ between workers (≠), 1 compared by type only")
+    assert "[0-3]    float32 2\u00d73  min 1 mean 1 max 1  24 B" in four.lines[2]
+    assert "[0,2-3]  float64 2" in four.lines[5]
+    assert [line.split()[-2:] for line in four.lines[-3:]] == [["int", "1"], ["int", "2"], ["int", "3"]]
+
+
+def snapshot(*cells, name="x", more=()):
+    return SessionSnapshot(3, len(cells), (Row(name, cells), *more))
+
+
+def number(value, **more):
+    return RegisterInfo("int", text=str(value), fingerprint=str(value).encode(), **more)
+
+
+def test_of_many_values_the_first_ones_are_shown_and_the_rest_counted():
+    listing = listing_of(snapshot(*map(number, range(16))), range(16))
+    rows = listing.registers[0].rows()
+    assert len(rows) == SHOWN
+    assert rows[-1] == ("[3-15]", "int", "13 other values", "")
+    assert rows[0] == ("[0]", "int", "0", "")
+
+
+def test_of_many_values_of_several_types_the_rest_says_how_many_types():
+    cells = [number(1), number(2), number(3), number(4), RegisterInfo("str", text="'a'", fingerprint=b"a")]
+    assert listing_of(snapshot(*cells), range(5)).registers[0].rows()[-1] == (
+        "[3-4]",
+        "2 types",
+        "2 other values",
+        "",
+    )
+
+
+def test_values_that_were_not_compared_are_told_apart_by_what_is_said_of_them():
+    lists = [RegisterInfo("list", text="2 items"), RegisterInfo("list", text="2 items")]
+    assert len(listing_of(snapshot(*lists), (0, 1)).registers[0].holdings) == 1
+    lists[1] = RegisterInfo("list", text="3 items")
+    assert len(listing_of(snapshot(*lists), (0, 1)).registers[0].holdings) == 2
+
+
+def test_arrays_on_gpus_say_where_they_are():
+    cells = [
+        RegisterInfo("ndarray", (3,), "float32", f"cuda:{index}", 12, fingerprint=b"a") for index in (0, 1)
+    ]
+    ((workers, kind, _, size),) = listing_of(snapshot(*cells), (0, 1)).registers[0].rows()
+    assert (workers, kind, size) == ("[0-1]", "float32 3 · cuda:[0-1]", "12 B")
+
+
+def test_whos_in_a_notebook_is_a_table_with_a_name_over_its_rows():
+    equal = Row("a<b", (number(5), number(5)))
+    listing = listing_of(snapshot(number(1), number(2), more=(equal,)), (0, 1))
+    page = html_of(listing._repr_mimebundle_())
+    assert cells_of(page) == [
+        ["a<b", "[0-1]", "int", "5", ""],
+        ["x ≠", "[0]", "int", "1", ""],
+        ["[1]", "int", "2", ""],
+    ]
+    assert page.findall(".//tbody/tr/th")[1].get("rowspan") == "2"
+    assert "".join(page.find(".//caption").itertext()).startswith("Disco session 3: 2 registers")
+
+
+def test_an_empty_list_is_its_title():
+    listing = listing_of(SessionSnapshot(3, 2, ()), (0, 1))
+    assert repr(listing) == "Disco session 3: 0 registers"
+    assert cells_of(html_of(listing._repr_mimebundle_())) == []
+
+
+def test_a_kernel_shows_whos_as_html_beside_a_busy_worker(fresh):
+    fresh.ok("import builtins, threading\nbuiltins.gate = threading.Event()")
+    fresh.ok("%%disco --nowait -o handle\nimport builtins\nx = worker_id\nbuiltins.gate.wait(20)")
+    ran = fresh.ok(
+        "while 'x' not in str(__import__('disco_magic').session().registers(sample=0)): pass\n%disco whos"
+    )
+    (shown,) = [each["data"] for each in ran.displays]
+    assert "disco-whos" in shown["text/html"]
+    fresh.ok("builtins.gate.set()\nhandle.wait()")
+
+
+# --- log -----------------------------------------------------------------------------------------------
+
+
+def test_the_log_says_how_cells_ended(four):
+    four.run("%%disco\nx = 1")
+    four.fail("%%disco\nif worker_id == 2:\n    raise ValueError('boom')", CellError)
+    four.run("%disco log")
+    assert four.lines[0] == f"Disco session {session().id}: the workers' last commands"
+    assert [line.split()[0] for line in four.lines[2:]] == ["[0-3]", "[0-1,3]", "[2]"]
+    assert [line.rpartition(" ago  ")[2] for line in four.lines[2:]] == [
+        "ok",
+        "ok",
+        "failed: ValueError: boom",
+    ]
+    assert "  Cell In[3]  " in four.lines[2]
+
+
+def test_the_last_ten_commands_are_shown_or_as_many_as_are_asked_for(four):
+    for _ in range(12):
+        four.run("%%disco\npass")
+    for options, count in (("", 10), ("-n 3", 3), ("--all", 12), ("-n 2 -w 1", 2)):
+        four.run(f"%disco log {options}")
+        assert len(four.lines) == count + 2
+    assert four.lines[-1].startswith("[1] ")
+
+
+@pytest.mark.parametrize("line", ["-n 0", "-n x", "-n -1"])
+def test_no_number_of_commands_is_one_line(four, line):
+    four.fail(f"%disco log {line}", UsageError)
+    assert "is no number; write 1 or more" in four.err or "expected one argument" in four.err
+    assert len(four.err.splitlines()) == 1
+
+
+def test_all_and_a_number_exclude_each_other(four):
+    assert "both say how much is shown" in str(four.fail("%disco log --all -n 3", UsageMistake))
+
+
+def test_what_runs_and_what_waits_behind_it_is_in_the_log(four, gate):
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    four.run("%%disco --nowait -o first\nif worker_id == 3:\n    gate()")
+    gate.arrived()
+    four.run("%%disco --nowait -o second\npass")
+    session().call_packed(int)
+    while not {0, 1, 2} <= second_of(four).finished:
+        pass
+    four.run("%disco log -n 2")
+    assert [(line.split()[0], line.split()[-1]) for line in four.lines[2:]] == [
+        ("[0-2]", "ok"),
+        ("[3]", "running"),
+        ("[0-2]", "ok"),
+        ("[3]", "queued"),
+        ("[3]", "queued"),
+    ]
+    assert "Cell In[5]" in four.lines[-2]
+    assert "1 other command" in four.lines[-1]
+    four.run("%disco log -w 0,1")
+    assert "queued" not in four.out
+    gate.open()
+    four.run("second.wait()")
+
+
+def second_of(shell):
+    return shell.ip.user_ns["second"]
+
+
+def test_commands_without_a_handle_are_queued_by_number(crew, gate):
+    kept = [session().call_packed(gate) for _ in range(3)]
+    gate.arrived(crew.n)
+    crew.run("%disco log")
+    assert crew.lines[-1].split() == [crew.lines[-1].split()[0], "2", "commands", "queued"]
+    gate.open()
+    session().sync_all()
+    del kept
+
+
+def test_after_a_restart_the_log_begins_anew(four):
+    four.run("%%disco\nx = 1")
+    four.run("%disco restart")
+    four.run("%disco log")
+    assert four.lines == [f"Disco session {session().id}: the workers have done nothing yet"]
+
+
+def test_a_notebook_shows_the_log_as_a_table():
+    entries = (
+        Entry((0,), "call <lambda>", "failed", "ValueError: boom", 3.0, (0.5, 0.5)),
+        Entry((1,), "Cell In[2]", "ok", "", 2.0, (0.5, 1.5)),
+    )
+    page = html_of(history_bundle(History(3, entries, "7 older ones were dropped")))
+    assert cells_of(page) == [
+        ["[0]", "call <lambda>", "500.0 ms", "3.00 s ago", "failed: ValueError: boom"],
+        ["[1]", "Cell In[2]", "500.0 ms - 1.50 s", "2.00 s ago", "ok"],
+    ]
+    assert [row.get("class") for row in page.findall(".//tbody/tr")] == ["failed", "ok"]
+    assert "".join(page.find(".//tfoot").itertext()) == "7 older ones were dropped"
+    assert cells_of(html_of(history_bundle(History(3, ())))) == []
+
+
+def test_a_shell_knows_how_a_log_looks(four):
+    data, _ = four.ip.display_formatter.format(History(3, ()))
+    assert "disco-log" in data["text/html"]

@@ -1,0 +1,259 @@
+"""What Out[n] and %disco registers show."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+from disco_magic.core.words import human_bytes
+from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.results import result_bundle, show_only
+from disco_magic.session.current import session
+
+
+class Cells(HTMLParser):
+    """Text of the cells of a table, and which of them are marked."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.odd, self._style = [], [], False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            if ("class", "odd") in attrs:
+                self.odd.append((len(self.rows) - 1, len(self.rows[-1]) - 1))
+        if tag == "br":
+            self.rows[-1][-1] += " | "
+        self._style = tag == "style"
+
+    def handle_endtag(self, tag):
+        self._style = False
+
+    def handle_data(self, data):
+        if self.rows and not self._style:
+            self.rows[-1][-1] += data
+
+
+def array(mark=b"a", **changes):
+    given = {
+        "shape": (2, 3),
+        "dtype": "float32",
+        "device": "cpu",
+        "nbytes": 24,
+        "minimum": 0.0,
+        "mean": 1.5,
+        "maximum": 3.0,
+    }
+    return RegisterInfo("ndarray", fingerprint=mark, **{**given, **changes})
+
+
+def test_the_table_has_a_row_per_register_and_a_column_per_worker():
+    snapshot = SessionSnapshot(
+        7, 2, (Row("x", (array(), array())), Row("n", (RegisterInfo("int", text="1"),) * 2))
+    )
+    cells = Cells(snapshot_bundle(snapshot)["text/html"])
+    assert cells.rows == [
+        ["register", "worker 0", "worker 1"],
+        ["x", *["float32 2\u00d73 | cpu \u00b7 24 B | min 0 mean 1.5 max 3"] * 2],
+        ["n", "int | 1", "int | 1"],
+        ["total", "24 B", "24 B"],
+    ]
+    assert cells.odd == []
+
+
+def test_cells_that_differ_are_marked_by_a_sign_and_a_border():
+    row = Row("x", (array(), array(b"b"), array(), None))
+    bundle = snapshot_bundle(SessionSnapshot(1, 4, (row,)))
+    cells = Cells(bundle["text/html"])
+    assert cells.odd == [(1, 2), (1, 4)]
+    assert [text.startswith("\u2260") for text in cells.rows[1][1:]] == [False, True, False, True]
+    marked = [line for line in bundle["text/plain"].splitlines() if line.startswith("\u2260")]
+    assert [line.split("[")[1][0] for line in marked] == ["1", "3"]
+    assert "no value" in marked[1]
+
+
+def test_names_and_values_are_escaped():
+    info = RegisterInfo("str", text="'<script>'")
+    html = snapshot_bundle(SessionSnapshot(1, 1, (Row("x", (info,)),)))["text/html"]
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_a_session_without_registers_has_a_table_too():
+    bundle = snapshot_bundle(SessionSnapshot(1, 2, ()))
+    assert "0 registers" in bundle["text/plain"]
+    assert Cells(bundle["text/html"]).rows[-1] == ["total", "0 B", "0 B"]
+
+
+def test_statistics_of_a_sample_say_so_and_a_single_element_shows_its_value():
+    text = row_bundle(Row("x", (array(sampled=True), array(b"b", shape=(), text="5.0"))))["text/plain"]
+    assert "max 3 (sample)" in text.splitlines()[0]
+    assert text.splitlines()[1].endswith("5.0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "content"),
+    [
+        ({"nans": 0, "infs": 0}, "min 0 mean 1.5 max 3"),
+        ({"nans": 3, "infs": 0}, "min 0 mean 1.5 max 3 \u00b7 3 NaN"),
+        (
+            {"nans": 3, "infs": 1200, "sampled": True},
+            "min 0 mean 1.5 max 3 (sample) \u00b7 3 NaN \u00b7 1,200 Inf",
+        ),
+        ({"minimum": None, "mean": None, "maximum": None, "nans": 6, "infs": 0}, "6 NaN"),
+        (
+            {"minimum": None, "mean": None, "maximum": None, "nans": 1, "infs": 1, "text": "[nan inf]"},
+            "[nan inf] \u00b7 1 NaN \u00b7 1 Inf",
+        ),
+        ({"minimum": None, "mean": None, "maximum": None, "nans": 1, "shape": (), "text": "nan"}, "nan"),
+    ],
+)
+def test_what_is_not_finite_is_counted(changes, content):
+    bundle = row_bundle(Row("x", (array(**changes),)))
+    assert bundle["text/plain"].endswith(f" \u00b7 {content}")
+    assert Cells(bundle["text/html"]).rows[1][1].endswith(f" | {content}")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (64 << 20, "64 MiB"), (1 << 50, "1,024 TiB")],
+)
+def test_bytes_read_like_sizes(count, text):
+    assert human_bytes(count) == text
+
+
+def test_equal_values_are_shown_once_under_their_workers(four):
+    four.run("%%disco\nworker_id // 2")
+    assert four.lines[-2:] == ["[0-1] 0", "[2-3] 1"]
+
+
+def test_a_number_of_numpy_is_shown_as_numpy_prints_it(crew):
+    crew.run("%%disco\nnp.float32(1.5)")
+    assert crew.lines[-1].endswith("] 1.5")
+    crew.run("%%disco\nnp.bool_(True)")
+    assert crew.lines[-1].endswith("] True")
+
+
+def test_none_everywhere_gives_no_out(crew):
+    assert crew.run("%%disco\nNone") is None
+    assert crew.run("%%disco\nx = 1") is None
+    assert crew.run("%%disco\n1;") is None
+    assert crew.out == ""
+
+
+def test_none_on_some_workers_is_shown(four):
+    assert four.run("%%disco\n1 if worker_id else None") is not None
+    assert four.lines[-2:] == ["[0] None", "[1-3] 1"]
+
+
+def test_rows_of_an_array_stay_under_each_other(four):
+    four.run("%%disco -w 1\nnp.eye(2)")
+    assert four.lines[-2:] == ["[1] array([[1., 0.],", "           [0., 1.]])"]
+
+
+def test_out_holds_the_values_of_all_workers(crew):
+    result = crew.run("%%disco\nworker_id * 10")
+    assert (result.values, result[0], len(result)) == ([10 * worker for worker in range(crew.n)], 0, crew.n)
+    assert crew.ip.user_ns["_"] is result
+
+
+def test_richer_values_get_a_section_per_group(four):
+    result = four.run(
+        "%%disco\nclass Rich:\n    def __repr__(self): return 'rich'\n"
+        "    def _repr_html_(self): return f'<b>{worker_id}</b>'\n"
+        "    def __reduce__(self): return (int, (worker_id // 2,))\n"
+        "Rich() if worker_id < 3 else 5"
+    )
+    html = result_bundle(result)["text/html"]
+    assert html.count("<b>") == len([1 for workers, data in result.groups() if "text/html" in data])
+    assert "<pre>5</pre>" in html
+
+
+@pytest.mark.parametrize(
+    ("bundle", "expected"),
+    [
+        ({"text/plain": "t", "image/svg+xml": "<svg/>"}, "<svg/>"),
+        ({"text/plain": "t", "image/png": b"\x89PNG"}, "data:image/png;base64,iVBORw=="),
+        ({"text/plain": "t", "image/jpeg": "YWJj\n"}, "data:image/jpeg;base64,YWJj"),
+        ({"text/plain": "t", "text/latex": "$a<b$"}, "<div>$a&lt;b$</div>"),
+        ({"text/plain": "<t>", "text/markdown": "*t*"}, "<pre>&lt;t&gt;</pre>"),
+    ],
+)
+def test_every_form_of_a_value_fits_into_the_section(four, bundle, expected):
+    result = four.run("%%disco -w 0\n1")
+    result.shown[0] = bundle
+    assert expected in result_bundle(result)["text/html"]
+
+
+def test_figures_of_several_workers_stand_side_by_side_and_so_do_other_values(four):
+    result = four.run("%%disco\nworker_id // 2")
+    result.shown.update({worker: {"text/plain": "t", "image/png": b"\x89PNG"} for worker in range(4)})
+    figures = result_bundle(result)["text/html"]
+    assert figures.startswith('<div class="disco-figures"')
+    assert (figures.count("<img"), figures.count("[0-1]"), figures.count("[2-3]")) == (2, 1, 1)
+    result.shown[2] = {"text/plain": "t", "text/html": "<b>t</b>"}
+    assert "display:flex;flex-wrap:wrap" in result_bundle(result)["text/html"]
+
+
+def test_with_output_worker0_the_value_of_the_first_worker_that_ran_is_shown_and_all_are_kept(four):
+    result = four.run("%%disco -w 1:4 --output worker0\nworker_id")
+    assert result_bundle(result) == {"text/plain": "[1] 1"}
+    assert result.values == [1, 2, 3]
+
+
+def test_a_filter_goes_before_the_configured_output_of_one_worker(four):
+    four.run("%config DiscoMagics.output = 'worker0'")
+    result = four.run("%%disco --show 2\nprint(worker_id)\nworker_id")
+    assert (four.lines, result_bundle(result)) == (["[2] 2", "[2] 2"], {"text/plain": "[2] 2"})
+
+
+def test_plain_values_get_no_html(four):
+    assert list(result_bundle(four.run("%%disco\n1"))) == ["text/plain"]
+
+
+def test_a_filter_hides_values_but_keeps_them(four):
+    result = four.run("%%disco --show 0,2\nprint(worker_id)\nworker_id")
+    assert sorted(four.lines[:2]) == ["[0] 0", "[2] 2"]
+    assert four.lines[-2:] == ["[0] 0", "[2] 2"]
+    assert result.values == [0, 1, 2, 3]
+    show_only(result, (3,))
+    assert result_bundle(result)["text/plain"] == "[3] 3"
+
+
+def test_a_value_that_displays_itself_does_so_and_gives_no_out(four):
+    source = "class Own:\n    def _ipython_display_(self): print('own', worker_id)\nOwn()"
+    assert four.run(f"%%disco -w 1\n{source}") is None
+    assert four.lines == ["[1] own 1"]
+
+
+def test_the_result_of_a_failed_cell_names_the_errors(four):
+    four.fail("%%disco -o r\nif worker_id == 2:\n    raise ValueError('bad')\n7")
+    assert result_bundle(four.ip.user_ns["r"])["text/plain"] == "[0-1,3] 7\n[2] ValueError: bad"
+
+
+def test_a_reference_shows_itself_without_asking_the_workers(four):
+    four.run("%%disco\nx = np.ones(3)")
+    four.ip.user_ns["d"] = session()["x"]
+    session().sync_all()
+    four.run("d")
+    assert "on 4 workers of session" in four.out
+    four.run("d.info()")
+    assert "float64 3" in four.out
+
+
+def test_a_result_prints_as_it_shows_and_can_be_asked_for_some_workers(four):
+    result = four.run("%%disco\nworker_id // 2")
+    assert repr(result) == result_bundle(result)["text/plain"] == "[0-1] 0\n[2-3] 1"
+    assert result.text((1, 2)) == "[1] 0\n[2] 1"
+
+
+def test_the_table_says_how_many_registers_were_compared_by_type_only(four):
+    four.run("%%disco\nx = np.ones(2)\nl = [worker_id]")
+    text = snapshot_bundle(four.run("%disco registers"))["text/plain"]
+    assert "2 registers, 1 compared by type only" in text

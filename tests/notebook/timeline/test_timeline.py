@@ -1,0 +1,365 @@
+"""A timeline as people see it in a notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from disco_magic.core.timeline import Span, Timeline
+from disco_magic.errors import UsageMistake
+from disco_magic.notebook.timeline.bars import merged
+from disco_magic.notebook.timeline.picture import MOST_BARS, timeline_bundle, timeline_html
+from disco_magic.session.current import session
+from tests.timelines import BOTH, met, timeline, waiting
+
+SVG = "{http://www.w3.org/2000/svg}"
+MANY = timeline(
+    Span(0, "cell", "Cell In[2]", 0.0, 8.0),
+    Span(0, "call", "call f", 8.0, 9.0),
+    Span(1, "copy", "get register #3", 1.0, 3.0),
+    met(0, 1.0, 6.0),
+    waiting(0, 1.0, 5.0),
+    met(1, 5.0, 6.0),
+    Span(1, "error", "ValueError: boom", 6.0, 6.0),
+)
+
+
+def page(html):
+    """The HTML as a tree; it has to be well formed."""
+    return ET.fromstring(f"<page>{html}</page>")  # noqa: S314 - our own
+
+
+def picture(made, **options):
+    return page(timeline_html(made, **options)).find(f".//{SVG}svg")
+
+
+def bars(svg):
+    """(what fills it, x, width, tooltip) of every bar."""
+    return [
+        (rect.get("fill"), float(rect.get("x")), float(rect.get("width")), rect.findtext(f"{SVG}title"))
+        for rect in svg.iter(f"{SVG}rect")
+        if rect.find(f"{SVG}title") is not None
+    ]
+
+
+def test_there_is_a_lane_per_worker_and_an_axis():
+    texts = [text.text for text in picture(MANY).iter(f"{SVG}text")]
+    assert [text for text in texts if text.startswith("worker")] == ["worker 0", "worker 1"]
+    assert [text for text in texts if text.endswith(" s")][:3] == ["0 s", "2 s", "4 s"]
+
+
+def test_kinds_are_told_apart_without_colours():
+    html = timeline_html(MANY)
+    grey = re.sub(r"#[0-9a-f]{6}", "#888888", html)
+    svg = page(grey).find(f".//{SVG}svg")
+    fills = {
+        (rect.get("fill").rpartition("-")[2].strip(")"), rect.get("fill-opacity"))
+        for rect in svg.iter(f"{SVG}rect")
+        if rect.find(f"{SVG}title") is not None
+    }
+    assert len(fills) == 5  # cell, call, copy, collective, waiting
+    assert [path.findtext(f"{SVG}title") for path in svg.iter(f"{SVG}path") if len(path)] == [
+        "ValueError: boom (at 6.0000 s)"
+    ]
+
+
+def test_what_fills_a_bar_is_defined_in_the_same_picture():
+    svg = picture(MANY)
+    defined = {pattern.get("id") for pattern in svg.iter(f"{SVG}pattern")}
+    used = {fill[5:-1] for fill, *_ in bars(svg) if fill.startswith("url(#")}
+    assert used <= defined
+
+
+def test_two_pictures_of_a_page_share_no_names():
+    ids = [
+        {pattern.get("id") for pattern in picture(made).iter(f"{SVG}pattern")}
+        for made in (MANY, MANY.last(3.0))
+    ]
+    assert not ids[0] & ids[1]
+
+
+def test_waiting_is_drawn_apart_from_working():
+    found = {tip.partition(":")[0]: (x, width) for _, x, width, tip in bars(picture(MANY.of([0])))}
+    waits, works = found["waiting for others"], found["collective, working"]
+    assert waits[0] + waits[1] == pytest.approx(works[0], abs=0.1)
+    assert waits[1] == pytest.approx(4 * works[1], rel=0.01)
+
+
+def test_what_waits_until_now_has_worked_before():
+    made = timeline(met(0, 2.0, 10.0, unfinished=True), waiting(0, 4.0, 10.0, unfinished=True))
+    found = {tip.partition(":")[0]: x for _, x, _, tip in bars(picture(made))}
+    assert found["collective, working"] < found["waiting for others"]
+
+
+def test_a_collective_that_was_all_waiting_has_no_working_part():
+    tips = [tip for *_, tip in bars(picture(timeline(met(0, 1.0, 4.0), waiting(0, 1.0, 4.0))))]
+    assert [tip.partition(":")[0] for tip in tips] == ["waiting for others"]
+
+
+def test_a_tooltip_says_what_where_and_how_long():
+    (tip,) = [tip for *_, tip in bars(picture(MANY.of([0]))) if tip.startswith("waiting")]
+    assert tip == "waiting for others: barrier(), Cell In[2], line 1, for others\n4.00 s from 1.0000 s"
+
+
+def test_wide_bars_have_their_text_in_them_cut_where_it_does_not_fit():
+    made = timeline(Span(0, "cell", "Cell In[2]", 0.0, 8.0), Span(1, "cell", "a very long label", 0.0, 0.8))
+    texts = [text.text for text in picture(made).iter(f"{SVG}text")]
+    assert "Cell In[2]" in texts
+    assert any(text.startswith("a very") and text.endswith("\u2026") for text in texts)
+
+
+def test_labels_cannot_break_out_of_the_picture():
+    evil = "</title><script>alert('x')</script>&\"<b>"
+    made = timeline(
+        Span(0, "cell", evil, 0.0, 8.0, evil, evil),
+        Span(0, "error", evil, 8.0, 8.0),
+        Span(1, "calls", evil, 0.0, 9.0),
+    )
+    html = timeline_html(made)
+    assert "<script" not in html
+    assert evil in [text.text for text in picture(made).iter(f"{SVG}text")]
+
+
+def test_what_is_narrower_than_a_pixel_is_drawn_as_one():
+    spans = [Span(0, "collective", "barrier()", n / 1000, n / 1000 + 0.0005) for n in range(1000)]
+    (bar,) = merged(spans, 0.002)
+    assert (bar.count, bar.start_s) == (1000, 0.0)
+    assert bar.sum_s == pytest.approx(0.5)
+    assert "1,000 \u00d7 collective, working, 500.0 ms in 999.5 ms from 0.0000 s" in bar.title
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [Span(0, "cell", "a", 0.0, 5.0), Span(0, "cell", "b", 5.0, 5.1)],  # the first is wide enough
+        [Span(0, "cell", "a", 0.0, 0.1), Span(0, "cell", "b", 0.1, 5.0)],
+        [Span(0, "cell", "a", 0.0, 0.1), Span(0, "cell", "b", 3.0, 3.1)],  # far apart
+        [Span(0, "cell", "a", 0.0, 0.1), Span(0, "call", "b", 0.1, 0.2)],
+    ],
+)
+def test_what_can_be_told_apart_is_not_drawn_as_one(spans):
+    assert [bar.count for bar in merged(spans, 1.0)] == [1, 1]
+
+
+def test_merged_waiting_and_working_lie_above_each_other_by_their_shares():
+    spans = []
+    for n in range(4000):
+        spans += [met(0, n / 4000, n / 4000 + 0.0002), waiting(0, n / 4000, n / 4000 + 0.0001)]
+    svg = picture(timeline(*spans, workers=1))
+    heights = {
+        rect.findtext(f"{SVG}title").split("\n")[0].split(", ")[0]: (
+            float(rect.get("y")),
+            float(rect.get("height")),
+        )
+        for rect in svg.iter(f"{SVG}rect")
+        if rect.find(f"{SVG}title") is not None
+    }
+    (works, waits) = (
+        next(heights[key] for key in heights if word in key) for word in ("collective", "waiting")
+    )
+    assert works[0] + works[1] < waits[0] + 0.01
+
+
+@pytest.mark.parametrize("workers", [1, 16])
+def test_a_picture_of_everything_that_is_kept_stays_small(workers):
+    spans = []
+    for worker in range(workers):
+        for n in range(2048):
+            start = n / 200 + (n % 7) / 2000
+            spans += [met(worker, start, start + 0.004), waiting(worker, start, start + 0.002)]
+            spans.append(Span(worker, "cell", f"Cell {n}", start, start + 0.0045))
+            spans += [Span(worker, "error", "E", start, start)] * (n % 3 == 0)
+    html = timeline_html(timeline(*spans, workers=workers, end_s=11.0))
+    assert len(html) < 200_000
+    svg = page(html).find(f".//{SVG}svg")
+    assert len(list(svg.iter())) < 2_000
+    assert len(bars(svg)) <= MOST_BARS
+
+
+def test_what_was_dropped_is_dashed_and_said():
+    made = timeline(Span(0, "cell", "c", 5.0, 6.0), whole_from_s=(4.0, 0.0), dropped=(7, 0))
+    html = timeline_html(made)
+    assert "older spans were dropped</title>" in html
+    assert "7 older spans of workers [0] were dropped" in html
+
+
+def test_the_numbers_and_the_straggler_are_below_the_picture():
+    html = timeline_html(MANY)
+    cells = [[cell.text for cell in row] for row in page(html).iter("tr")]
+    assert cells[0] == ["worker", "running", "waiting", "idle", "errors", "came last", "others waited"]
+    assert cells[2][-2:] == ["1 of 1", "4.00 s"]
+    assert "worker 1 came last to 1 of 1 collective; the others waited 4.00 s for it" in html
+
+
+def test_a_timeline_of_nothing_can_be_shown():
+    assert picture(timeline(end_s=0.0)) is not None
+    assert bars(picture(timeline())) == []
+
+
+def test_a_wider_picture_is_scrolled():
+    html = timeline_html(MANY, width=4000)
+    assert picture(MANY, width=4000).get("width") == "4000"
+    assert "overflow-x:auto" in html
+
+
+def test_the_bundle_has_the_text_picture_too():
+    bundle = timeline_bundle(MANY)
+    assert bundle["text/plain"] == repr(MANY)
+    assert set(bundle) == {"text/plain", "text/html"}
+
+
+# --- the magic ---------------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_the_text_picture(four):
+    four.run("%%disco\nbarrier()")
+    shown = four.run("%disco timeline")
+    assert isinstance(shown, Timeline)
+    assert "worker 3 " in four.out
+    assert "waiting for others" in four.out
+
+
+def test_a_notebook_shows_a_timeline_as_a_picture(four):
+    four.run("%%disco\nbarrier()")
+    data, _ = four.ip.display_formatter.format(session().timeline())
+    assert "<svg" in data["text/html"]
+
+
+def test_the_last_seconds_can_be_asked_for(four):
+    four.run("%%disco\nbarrier()")
+    shown = four.run("%disco timeline --last 0.001")
+    assert shown.end_s - shown.start_s == pytest.approx(0.001)
+
+
+def test_a_trace_is_saved_and_nothing_else_is_shown(four, tmp_path):
+    four.run("%%disco\nbarrier()")
+    assert four.run(f"%disco timeline --save {tmp_path}/trace.json") is None
+    assert "ui.perfetto.dev opens it" in four.out
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_a_trace_is_not_saved_over_a_directory(four, tmp_path):
+    assert "is a directory" in str(four.fail(f"%disco timeline --save {tmp_path}", UsageMistake))
+
+
+def test_without_a_session_there_is_no_timeline(shell):
+    assert "no session is running" in str(shell.fail("%disco timeline", UsageMistake))
+
+
+# --- the view ----------------------------------------------------------------------------------------
+
+
+class Takes:
+    """Gives one timeline after the other."""
+
+    def __init__(self, *made):
+        self.made = list(made)
+
+    def __call__(self):
+        return self.made.pop(0)
+
+
+@pytest.fixture
+def view():
+    pytest.importorskip("ipywidgets")
+    from disco_magic.notebook.timeline.view import TimelineView
+
+    made = []
+
+    def open_view(*timelines, last=None):
+        made.append(TimelineView(Takes(*timelines), last))
+        return made[-1]
+
+    yield open_view
+    for each in made:
+        each.box.close_all()
+
+
+def test_a_view_shows_all_of_it_at_first(view):
+    shown = view(MANY)
+    assert (shown.window.value, shown.workers.value) == ((0.0, 10.0), (0, 1))
+    assert shown.picture.value == timeline_html(MANY)
+
+
+def test_a_view_can_begin_with_the_last_seconds(view):
+    assert view(MANY, last=4.0).shown.start_s == 6.0
+
+
+def test_a_chosen_window_and_worker_are_shown(view):
+    shown = view(MANY)
+    shown.window.value = (2.0, 5.0)
+    shown.workers.value = (1,)
+    assert (shown.shown.start_s, shown.shown.end_s, shown.shown.workers) == (2.0, 5.0, (1,))
+    assert shown.picture.value == timeline_html(MANY.of([1]).between(2.0, 5.0))
+
+
+def test_no_chosen_worker_means_all_of_them(view):
+    shown = view(MANY)
+    shown.workers.value = ()
+    assert shown.shown.workers == BOTH
+
+
+def test_a_window_of_no_time_is_explained_and_the_picture_stays(view):
+    shown = view(MANY)
+    before = shown.picture.value
+    shown.window.value = (3.0, 3.0)
+    assert "is no time" in shown.said.value
+    assert shown.picture.value == before
+    shown.window.value = (3.0, 4.0)
+    assert shown.said.value == ""
+
+
+def test_refresh_looks_again_and_goes_on_to_show_all(view):
+    later = timeline(end_s=30.0)
+    shown = view(MANY, later)
+    shown.refresh.click()
+    assert (shown.timeline, shown.window.value) == (later, (0.0, 30.0))
+
+
+def test_refresh_goes_on_to_show_as_many_last_seconds(view):
+    shown = view(MANY, timeline(end_s=30.0))
+    shown.window.value = (6.0, 10.0)
+    shown.refresh.click()
+    assert shown.window.value == (26.0, 30.0)
+
+
+def test_what_is_shown_is_saved(view, tmp_path):
+    shown = view(MANY)
+    shown.workers.value = (1,)
+    shown.path.value = str(tmp_path / "trace.json")
+    shown.save.click()
+    assert json.loads((tmp_path / "trace.json").read_text()) == MANY.of([1]).to_chrome()
+    assert "saved in" in shown.said.value
+
+
+def test_what_cannot_be_saved_is_explained(view, tmp_path):
+    shown = view(MANY)
+    shown.path.value = str(tmp_path)
+    shown.save.click()
+    assert "is a directory" in shown.said.value
+
+
+def test_a_view_is_a_still_and_widgets_until_it_is_closed(view):
+    shown = view(MANY)
+    still, live = shown.bundles()
+    assert still["text/plain"] == repr(MANY)
+    assert timeline_html(MANY, place="still") in still["text/html"]
+    patterns = re.compile(r'<pattern id="([^"]+)"')
+    names = set(patterns.findall(still["text/html"]))
+    assert names
+    assert not names & set(patterns.findall(shown.picture.value))  # the first one of a name may be hidden
+    assert "application/vnd.jupyter.widget-view+json" in live
+    shown.close()
+    shown.close()
+    assert len(shown.bundles()) == 1
+    assert shown.window.comm is None
+
+
+def test_a_kernel_gets_the_view(fresh):
+    fresh.ok("%%disco\nbarrier()")
+    still, live = [display["data"] for display in fresh.ok("%disco timeline").displays]
+    assert "<svg" in still["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in live

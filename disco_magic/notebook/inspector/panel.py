@@ -161,9 +161,7 @@ class Inspector:
 
     def _look(self) -> None:
         session = self._front.sessions.find()
-        if session is None:
-            self.snapshot = SessionSnapshot(0, 0, ())
-        else:
+        if session is not None:  # else what was there at the last look stays: somebody may still read it
             self._diagnosis = session.doctor()  # before anything is sent to the workers: that would show
             self._held = holders(session, self._front.shell.user_ns)
             known = max(len(session.names()) + len(session.drops), len(self.snapshot.rows))
@@ -175,21 +173,20 @@ class Inspector:
             self.snapshot = replace(snapshot, rows=tuple(rows))
 
     def _draw(self, *, asked: bool) -> None:
-        session = self._front.sessions.find()
-        if session is None:
-            self._head.value = "<i>no session is running; %disco start makes one</i>"
-            self._doctor.value = self._table.value = ""
-            self._detail.offer((), 0)
-            self._detail.clear()
-            return
-        snapshot = self.snapshot
+        session, snapshot = self._front.sessions.find(), self.snapshot
         rows = self._toolbar.view(frozenset(self._actions.pinned)).rows(snapshot)
         self._toolbar.offer(dtypes(snapshot.rows))
-        self._detail.offer(snapshot.rows, snapshot.num_workers)
-        self._actions.offer(self._detail.name, snapshot.num_workers)
-        self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)
-        self._doctor.value = _doctor(self._diagnosis)
-        self._table.value = table_html(
+        if session is None:
+            self._head.value = f"<i>{_ended(snapshot)}</i>"
+            self._doctor.value = ""
+            self._detail.offer((), 0)
+            self._detail.clear()
+        else:
+            self._detail.offer(snapshot.rows, snapshot.num_workers)
+            self._actions.offer(self._detail.name, snapshot.num_workers)
+            self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)
+            self._doctor.value = _doctor(self._diagnosis)
+        table = table_html(
             rows,
             snapshot.num_workers,
             snapshot.nbytes,
@@ -197,7 +194,9 @@ class Inspector:
             pinned=frozenset(self._actions.pinned),
             held=self._held,
         )
-        self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
+        self._table.value = table if snapshot.num_workers else ""
+        if session is not None:
+            self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
 
     def _redraw(self, *, asked: bool) -> None:
         """The user has changed a control: draw again, of what was looked at last."""
@@ -250,6 +249,12 @@ def _held(session: Session, name: str) -> list[RegisterInfo | None]:
         return session.examine(name, describe)
     except UnknownName:
         return [None] * session.num_workers
+
+
+def _ended(snapshot: SessionSnapshot) -> str:
+    if not snapshot.num_workers:
+        return "no session is running; %disco start makes one"
+    return f"session {snapshot.session_id} has ended; these were its registers. %disco start makes a new one"
 
 
 def _head(session: Session, snapshot: SessionSnapshot, shown: int, sentence: str) -> str:

@@ -78,13 +78,29 @@ def test_references_are_shown_with_who_keeps_them(inspector, session, front):
     assert "kept" not in table(inspector)
 
 
-def test_without_a_session_it_says_how_to_start_one_and_follows_the_next(
-    front, inspector, session, refresher
-):
+def test_without_a_session_it_says_how_to_start_one_and_follows_the_first(front, session, refresher):
     front.sessions.session = None
-    inspector.refresh()
+    inspector = Inspector(front, refresher)
     assert "no session is running; %disco start makes one" in inspector._head.value
     assert table(inspector) == detail(inspector) == ""
+    front.sessions.session = session
+    session["x"] = session.store(5)
+    session.sync_all()
+    inspector.refresh()
+    assert " x " in table(inspector)
+    inspector.close()
+
+
+def test_what_a_session_had_at_its_end_stays_until_there_is_another_one(front, inspector, session):
+    look_at(inspector, "x")
+    front.sessions.session = None
+    inspector.refresh()
+    assert f"session {session.id} has ended; these were its registers" in inspector._head.value
+    assert " x " in table(inspector)
+    assert detail(inspector) == ""
+    inspector._toolbar._search.value = "nothing like it"
+    assert " x " not in table(inspector)
+    inspector._toolbar._search.value = ""
     front.sessions.session = session
     inspector.refresh()
     assert " x " in table(inspector)

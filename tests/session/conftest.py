@@ -9,8 +9,10 @@ import threading
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError
-from disco_magic.session import pump
+from disco_magic.errors import CellError, Failure, WorkerInterrupt
+from disco_magic.functions.cells import compile_cell
+from disco_magic.session import pending, pump
+from disco_magic.testing.doubles import JumpingClock, scripted_session
 
 MAIN = threading.main_thread().ident
 
@@ -77,8 +79,26 @@ def cancelled(pending, gate, workers=1):
     return stopped(pending)
 
 
+def interrupted(worker=0, seq=1):
+    return Failure(worker, seq, "Cell In[7]", WorkerInterrupt("stopped"), "")
+
+
 def stopped(pending):
     """The failures of a cell that was stopped."""
     with pytest.raises(CellError) as caught:
         pending.wait()
     return caught.value.failures
+
+
+@pytest.fixture
+def stage():
+    """A session of two scripted workers with one cell on its way."""
+    session, launcher = scripted_session(2)
+    yield session, launcher, session.run_nowait(compile_cell("x", label="Cell In[7]"))
+    session.shutdown()
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """No pause between the steps of stopping takes any time."""
+    monkeypatch.setattr(pending, "time", JumpingClock(1000.0))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from contextlib import contextmanager
-
 import pytest
 
 from disco_magic.errors import (
@@ -13,33 +10,14 @@ from disco_magic.errors import (
     SessionClosed,
     SyncTimeout,
     WorkerError,
-    WorkerInterrupt,
     WorkerLost,
 )
 from disco_magic.functions.cells import compile_cell
 from disco_magic.session import pending as module
-from disco_magic.session.pump import INTERRUPT
 from disco_magic.testing.doubles import JumpingClock, scripted_session
+from tests.session.conftest import interrupted
 
 CELL = compile_cell("x", label="Cell In[7]")
-
-
-@pytest.fixture
-def stage():
-    """A session of two scripted workers with one cell on its way."""
-    session, launcher = scripted_session(2)
-    yield session, launcher, session.run_nowait(CELL)
-    session.shutdown()
-
-
-@pytest.fixture
-def fast(monkeypatch):
-    """No pause between the steps of stopping takes any time."""
-    monkeypatch.setattr(module, "time", JumpingClock(1000.0))
-
-
-def interrupted(worker=0, seq=1):
-    return Failure(worker, seq, "Cell In[7]", WorkerInterrupt("stopped"), "")
 
 
 def test_a_cell_is_done_when_every_worker_has_ended_it(stage):
@@ -138,41 +116,6 @@ def test_a_worker_that_ends_meanwhile_saves_the_others_from_nothing(stage, fast)
     assert len(launcher.interrupts) == 2
 
 
-def test_the_third_ctrl_c_gives_up_at_once(stage):
-    _, launcher, pending = stage
-
-    def impatient(through, workers):
-        pending._inbox.put(INTERRUPT)
-        pending._inbox.put(INTERRUPT)
-
-    def replace(workers):
-        pending._inbox.put(INTERRUPT)
-        launcher.cell_done(interrupted())
-        return [0, 1]
-
-    launcher.on_interrupt, launcher.on_replace = impatient, replace
-    pending._inbox.put(INTERRUPT)
-    with pytest.raises(KeyboardInterrupt, match=r"The thread of \[0-1\] was stuck") as caught:
-        pending.wait()
-    assert len(launcher.interrupts) == 1
-    assert sorted(caught.value.result.errors) == [0, 1]
-
-
-def test_whoever_goes_on_pressing_ctrl_c_gets_out_and_the_failures_are_the_sessions(stage):
-    session, launcher, pending = stage
-    launcher.on_replace = lambda workers: [pending._inbox.put(INTERRUPT) for _ in range(3)] and []
-    launcher.on_interrupt = lambda through, workers: [pending._inbox.put(INTERRUPT) for _ in range(2)]
-    pending._inbox.put(INTERRUPT)
-    with pytest.raises(
-        KeyboardInterrupt, match=r"Cell In\[7\] was stopped and does not end; workers \[0-1\]"
-    ):
-        pending.wait()
-    assert pending.done()
-    launcher.cell_done(interrupted())
-    with pytest.raises(WorkerError):
-        session.raise_failures()
-
-
 @pytest.mark.parametrize("way", ["cancel", "timeout"])
 def test_a_cell_that_nothing_ends_is_given_up(stage, fast, monkeypatch, way):
     # Something holds its worker up that is no command: a finalizer of an operand, say.
@@ -186,57 +129,6 @@ def test_a_cell_that_nothing_ends_is_given_up(stage, fast, monkeypatch, way):
     launcher.cell_done(interrupted())
     with pytest.raises(WorkerError):
         session.raise_failures()
-
-
-def test_ctrl_c_is_raised_although_the_cell_ends_well(stage, fast):
-    _, launcher, pending = stage
-    launcher.on_interrupt = lambda through, workers: launcher.cell_done()
-    pending._inbox.put(INTERRUPT)
-    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was stopped on workers \[0-1\]") as caught:
-        pending.wait()
-    assert caught.value.result.errors == {}
-
-
-def test_ctrl_c_that_comes_right_after_the_answer_is_raised_and_the_result_kept(stage):
-    # It went to the whole process group: a child process ended by it, and the cell with the child.
-    _, launcher, pending = stage
-    launcher.cell_done()
-    pending._inbox.put(INTERRUPT)
-    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
-        pending.wait()
-    assert caught.value.result.errors == {}
-    assert launcher.interrupts == []
-
-
-def test_ctrl_c_while_somebody_asks_whether_it_is_done_loses_no_answer(stage, monkeypatch):
-    _, launcher, pending = stage
-    accept = pending._accept
-
-    def struck(item):
-        signal.raise_signal(signal.SIGINT)
-        accept(item)
-
-    monkeypatch.setattr(pending, "_accept", struck)
-    launcher.cell_done()
-    with pytest.raises(KeyboardInterrupt):
-        pending.done()
-    assert pending.done()
-    assert pending.wait().errors == {}
-
-
-def test_ctrl_c_that_comes_when_the_answer_has_been_read_is_not_lost(stage, monkeypatch):
-    _, launcher, pending = stage
-
-    @contextmanager
-    def struck_at_its_end(inbox):
-        yield
-        inbox.put(INTERRUPT)
-
-    monkeypatch.setattr(module, "sigint_into", struck_at_its_end)
-    launcher.cell_done()
-    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
-        pending.wait()
-    assert caught.value.result.errors == {}
 
 
 def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):

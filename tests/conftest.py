@@ -53,7 +53,9 @@ def stacks(threads):
 def nobody_collects_what_was_there_before():
     """A collection looks at what a file's tests made, not at all that their process has imported.
 
-    Every IPython shell that ends collects; without this, half of the time of their tests.
+    Every IPython shell that ends collects; without this, half of the time of their tests. What is alive when
+    a file begins is never collected: a fixture of the whole run that a test looks at by a weak reference must
+    not be part of a cycle.
     """
     gc.collect()
     gc.freeze()

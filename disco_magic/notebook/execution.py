@@ -21,7 +21,7 @@ from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.notebook.variables import fetched, stored
 from disco_magic.session.checking import check_cell
-from disco_magic.session.pump import attentive
+from disco_magic.session.pump import attentive, take_sigint
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -102,6 +102,13 @@ class _Sending(NamedTuple):
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
             scope.handle = handle = CellHandle(front.shell, pending, scope)
             yield handle
+        if not take_sigint(inbox):  # after the last look of the wait, or where nobody waited
+            return
+        if self.options.nowait:
+            pending.cancel()
+        raise KeyboardInterrupt(
+            f"{pending.label} was interrupted as it {'was sent' if self.options.nowait else 'ended'}"
+        )
 
     @property
     def look(self) -> Callable[[], None] | None:

@@ -154,6 +154,8 @@ def _tell(shell: Any, line: str) -> None:
         return
 
     def tell_again(*_: object) -> None:
+        if not shell.get_parent():  # the kernel starts with cells of its own: `exec_lines`, startup files
+            return
         shell.events.unregister("pre_run_cell", tell_again)
         print(line, file=sys.stderr)
 

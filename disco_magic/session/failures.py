@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import weakref
 from typing import TYPE_CHECKING
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError
 from disco_magic.session.dispatch import Dispatch
+from disco_magic.session.pump import attentive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,13 +39,16 @@ class Failures(Dispatch):
 
     def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
         """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
+        if not self._orphans.empty():
+            with attentive() as inbox:  # a Ctrl-C half-way would forget what failed
+                self._turn(self._adopt_all)
+            if not inbox.empty():
+                signal.raise_signal(signal.SIGINT)  # for whoever hears it now
+        return self._turn(lambda: self.ledger.take_failures(further))
 
-        def act() -> dict[int, Failure]:
-            while not self._orphans.empty():
-                self._adopt(self._orphans.get_nowait())
-            return self.ledger.take_failures(further)
-
-        return self._turn(act)
+    def _adopt_all(self) -> None:
+        while not self._orphans.empty():
+            self._adopt(self._orphans.get_nowait())
 
     def _adopt(self, orphan: Unheard) -> None:
         """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""

@@ -161,7 +161,7 @@ class PendingCell:
             limit = self.session.patience(timeout)
             with sigint_into(self._inbox):
                 self._wait(limit, on_look, stop=stop)
-            self._note_late_sigint()
+            self.note_late_sigint()
         outcome = self._outcome
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
@@ -192,9 +192,9 @@ class PendingCell:
             self._accept(item)
         self._settle()
 
-    def _note_late_sigint(self) -> None:
-        # The cell ended by itself. Another thread that waits took the SIGINT; or that ended a child process,
-        # and so the cell; or it came after the last answer: hence this is called when it is heard no more.
+    def note_late_sigint(self) -> None:
+        """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more."""
+        # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
         if (self._struck or take_sigint(self._inbox)) and isinstance(self._outcome, CellResult | WorkerError):
             self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
 

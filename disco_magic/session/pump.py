@@ -111,13 +111,14 @@ def take(
 def take_sigint(inbox: Inbox) -> bool:
     """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
     items = []
-    with suppress(Empty):
-        while True:
-            items.append(inbox.get_nowait())
-    for item in items:
-        if item is not INTERRUPT:
-            inbox.put(item)
-    return INTERRUPT in items
+    with attentive() as later:  # one that strikes half-way would lose the answers
+        with suppress(Empty):
+            while True:
+                items.append(inbox.get_nowait())
+        for item in items:
+            if item is not INTERRUPT:
+                inbox.put(item)
+    return INTERRUPT in items or not later.empty()
 
 
 @contextmanager
@@ -177,6 +178,8 @@ class _Handler:
         self._give_way(below)
         if callable(below):
             below(number, frame)
+        elif below is signal.SIG_DFL:
+            signal.raise_signal(number)  # it is in force again: let it end the process
 
     @property
     def is_closed(self) -> bool:
@@ -186,7 +189,9 @@ class _Handler:
     def below(self) -> Any:
         """The handler that counts without this one and without those below that are closed."""
         found = self._previous
-        return found.below() if isinstance(found, _Handler) and found.is_closed else found
+        if isinstance(found, _Handler) and found.is_closed:
+            found = self._previous = found.below()  # else waits that overlap for ever leave a chain behind
+        return found
 
     def close(self) -> None:
         """Hear it no more."""

@@ -1,29 +1,26 @@
-"""The session: what a user holds. Here its life and cells; its other parts are the mixins imported here."""
+"""The session: what a user holds. Here its life; its other parts are the mixins imported here."""
 
 from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self
 
-from disco_magic.core.messages import Run, Stop
+from disco_magic.core.messages import Stop
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake
-from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
+from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
 from disco_magic.session.dispatch import MAX_OUTSTANDING
-from disco_magic.session.dref import DRef
 from disco_magic.session.exchange import Exchange
 from disco_magic.session.looks import Looks
 from disco_magic.session.modules import Modules
 from disco_magic.session.names import NamedRegisters
 from disco_magic.session.parameters import Parameters
-from disco_magic.session.pending import PendingCell
 from disco_magic.session.placement import Placement
-from disco_magic.session.pump import attentive, take_sigint
+from disco_magic.session.pump import attentive
 from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs
@@ -33,11 +30,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Launcher
     from disco_magic.functions.context import Topology
-    from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Life
     from disco_magic.session.config import Preset
-    from disco_magic.session.pump import Inbox
-    from disco_magic.session.results import CellResult
 
 
 # fmt: off
@@ -52,7 +46,9 @@ _BETWEEN_PARTS: Final = frozenset({
 # fmt: on
 
 
-class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Placement, Modules, Parameters):
+class Session(
+    Cells, ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Placement, Modules, Parameters
+):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
     Attributes:
@@ -95,88 +91,6 @@ class Session(ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Pl
         if not inbox.empty():
             self.shutdown(timeout=0.0)
             raise KeyboardInterrupt("interrupted while the workers were started")
-
-    def run(
-        self,
-        code: str | Cell,
-        *,
-        workers: Sequence[int] | None = None,
-        timeout: float | None = None,
-        scope: CellScope | None = None,
-    ) -> CellResult:
-        """Execute a cell on the workers and wait for it; what ``%%disco`` does.
-
-        Args:
-            code: Python source, or a compiled `Cell`.
-            workers: ids of the workers that run it; None: all.
-            timeout: seconds after which it is stopped; None: `self.timeout`.
-            scope: where a front end wants the output; None: to `sys.stdout`.
-
-        Returns:
-            CellResult: the last expression's value per worker.
-
-        Raises:
-            SyntaxError: nothing was sent.
-            CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
-
-        Example:
-            >>> session.run("x = np.arange(3) + worker_id; int(x.sum())").values
-            [3, 6, 9, 12]
-        """
-        refuse_in_worker(self.id, "run")
-        limit = self.patience(timeout)
-        self.keep_pace(limit)  # here, where Ctrl-C still ends the wait
-        with attentive() as inbox:
-            pending = self.run_nowait(code, workers=workers, scope=scope, inbox=inbox)
-            result = pending.wait(limit)
-        if take_sigint(inbox):  # between the end of the wait and that of attention
-            raise KeyboardInterrupt(f"{result.label} was interrupted as it ended")
-        return result
-
-    def run_nowait(
-        self,
-        code: str | Cell,
-        *,
-        workers: Sequence[int] | None = None,
-        scope: CellScope | None = None,
-        inbox: Inbox | None = None,
-    ) -> PendingCell:
-        """Send a cell and return at once; see `run`.
-
-        Waits only if a worker is `max_outstanding` commands behind, until it has caught up. `inbox` is what
-        `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the cell then.
-        """
-        if not isinstance(code, str | Cell):
-            raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
-        cell = compile_cell(code) if isinstance(code, str) else code
-        chosen = self._everybody if workers is None else self.check_workers(workers)
-        present = None if workers is None else chosen
-        contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
-        self.keep_pace()
-
-        def act(inbox: Inbox) -> PendingCell:
-            seq, kills = self._ordinal(chosen)
-            values = DRef(self, self.ledger.new_register())
-            self._pump.expect(seq, chosen, inbox)
-            for worker, context in contexts.items():
-                self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
-            self._send(Run(seq, values.register, cell, kills, present), chosen)
-            return PendingCell(self, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
-
-        if inbox is not None:
-            attended = inbox
-            return self._turn(lambda: act(attended))
-        sent: list[PendingCell] = []
-        try:
-            with attentive() as attended:
-                sent.append(self._turn(lambda: act(attended)))
-            if not take_sigint(attended):
-                return sent[0]
-        except KeyboardInterrupt:  # between the handler's end and the caller's hands
-            pass
-        for pending in sent:  # nobody gets a handle of it
-            pending.cancel()
-        raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
         """Stop what the workers execute and skip what was sent to them; returns at once.

@@ -229,7 +229,8 @@ def test_options_of_the_kernel_are_those_of_its_sessions(place):
 
 
 def test_an_option_that_is_impossible_is_told_with_the_first_cell_and_costs_only_itself(place):
-    kernel = Kernel("disco", ["--workers=0", "--groups=2"])
+    # The kernel starts with a cell of its own, before anybody can see what that says.
+    kernel = Kernel("disco", ["--workers=0", "--groups=2", "--IPKernelApp.exec_lines=early = 1"])
     try:
         first = kernel.ok("worker.group")
         assert first.value == "[0-1] 0\n[2-3] 1"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import subprocess
+import sys
+import weakref
+from queue import SimpleQueue
 
 import pytest
 
+import disco_magic as disco
+from disco_magic.errors import CellError
 from disco_magic.session import pump
-from disco_magic.session.pump import INTERRUPT, attentive, sigint_to
+from disco_magic.session.failures import Failures
+from disco_magic.session.pending import PendingCell
+from disco_magic.session.pump import INTERRUPT, attentive, sigint_to, take_sigint
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +87,114 @@ def test_what_is_no_function_is_put_back_too(handler, below):
     assert not inbox.empty()
     assert signal.getsignal(signal.SIGINT) is below
     signal.signal(signal.SIGINT, handler)
+
+
+def test_waits_that_overlap_for_ever_leave_no_chain_behind():
+    last = sigint_to(lambda: None)
+    last.__enter__()
+    for _ in range(3 * sys.getrecursionlimit()):
+        following = sigint_to(lambda: None)
+        following.__enter__()
+        last.__exit__(None, None, None)
+        last = following
+    last.__exit__(None, None, None)
+
+
+def test_a_process_that_a_sigint_ends_is_ended_by_one_that_strikes_while_attention_ends():
+    program = (
+        "import signal\n"
+        "from disco_magic.session import pump\n"
+        "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "context = pump.sigint_to(print)\n"
+        "context.__enter__()\n"
+        "below = pump._Handler.below\n"
+        "def struck(handler):\n"
+        "    pump._Handler.below = below\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return below(handler)\n"
+        "pump._Handler.below = struck\n"
+        "context.__exit__(None, None, None)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)  # noqa: S603 - ours
+    assert ended.returncode == -signal.SIGINT
+
+
+# --- what is taken out of an inbox, and what is heard after the last look -----------------------------
+
+
+class StruckInbox:
+    """An inbox; a SIGINT comes when the first item has been taken out of it."""
+
+    def __init__(self, *items):
+        self._queue = SimpleQueue()
+        self._armed = True
+        for item in items:
+            self._queue.put(item)
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+    def get_nowait(self):
+        item = self._queue.get_nowait()
+        if self._armed:
+            self._armed = False
+            strike()
+        return item
+
+
+def test_a_look_for_a_sigint_leaves_the_answers_whenever_one_comes():
+    inbox = StruckInbox("an answer", "another one")
+    assert take_sigint(inbox)
+    assert [inbox.get_nowait(), inbox.get_nowait()] == ["an answer", "another one"]
+    assert not take_sigint(inbox)
+
+
+@pytest.mark.parametrize("source", ["1", "1 / 0"])
+def test_run_raises_a_sigint_that_comes_after_the_last_look_with_the_result(session, monkeypatch, source):
+    s = session(2)
+    look = PendingCell.note_late_sigint
+
+    def late(pending):
+        monkeypatch.undo()
+        look(pending)
+        strike()
+
+    monkeypatch.setattr(PendingCell, "note_late_sigint", late)
+    with pytest.raises(KeyboardInterrupt, match="was interrupted as it ended") as caught:
+        s.run(source)
+    assert caught.value.result.workers == (0, 1)
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_an_error_that_nobody_holds_takes_its_frames_along_at_once(session):
+    s = session(1)
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(CellError) as caught:
+            s.run("1 / 0")
+        error = weakref.ref(caught.value)
+        del caught
+        assert error() is None
+    finally:
+        gc.enable()
+
+
+def test_what_failed_in_a_dropped_cell_is_told_although_a_sigint_comes_as_it_is_looked_for(
+    session, monkeypatch
+):
+    s = session(1)
+    s.run_nowait("1 / 0")
+    adopt = Failures._adopt
+
+    def struck(self, orphan):
+        monkeypatch.undo()
+        strike()
+        adopt(self, orphan)
+
+    monkeypatch.setattr(Failures, "_adopt", struck)
+    with pytest.raises(KeyboardInterrupt):
+        s.sync_all()
+    with pytest.raises(disco.errors.WorkerError, match="division by zero"):
+        s.sync_all()
+    assert s.unheard == {}

@@ -138,6 +138,22 @@ def test_shutdown_leaves_nobody_waiting_for_a_stuck_worker(gated, gate):
         pending.wait()
 
 
+def test_the_end_waits_for_two_interrupts_of_a_stuck_worker_and_no_longer(gated, gate, monkeypatch):
+    s = gated(2)
+    s.run_nowait("if worker_id == 1: gate()")
+    gate.arrived()
+    interrupt, told = s._launcher.interrupt, []
+
+    def noted(through, workers):
+        told.append(list(workers))
+        interrupt(through, workers)
+
+    monkeypatch.setattr(s._launcher, "interrupt", noted)
+    s.shutdown(timeout=0)
+    assert len(told) == 2
+    assert told[-1] == [1]
+
+
 def test_two_threads_may_shut_down_at_once(session, background):
     s = session(3)
     for result in [background(s.shutdown) for _ in range(3)]:

@@ -1,0 +1,114 @@
+"""Cells: source text that all workers execute, each in its own namespace."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from disco_magic.core.messages import Run
+from disco_magic.errors import UsageMistake, WorkerError
+from disco_magic.functions.cells import Cell, compile_cell
+from disco_magic.functions.context import refuse_in_worker
+from disco_magic.session.dref import DRef
+from disco_magic.session.failures import Failures
+from disco_magic.session.pending import PendingCell
+from disco_magic.session.pump import attentive, take_sigint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.functions.running import CellScope
+    from disco_magic.session.pump import Inbox
+    from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
+
+
+class Cells(Failures):
+    """Mixed into `Session`."""
+
+    def run(
+        self,
+        code: str | Cell,
+        *,
+        workers: Sequence[int] | None = None,
+        timeout: float | None = None,
+        scope: CellScope | None = None,
+    ) -> CellResult:
+        """Execute a cell on the workers and wait for it; what ``%%disco`` does.
+
+        Args:
+            code: Python source, or a compiled `Cell`.
+            workers: ids of the workers that run it; None: all.
+            timeout: seconds after which it is stopped; None: `self.timeout`.
+            scope: where a front end wants the output; None: to `sys.stdout`.
+
+        Returns:
+            CellResult: the last expression's value per worker.
+
+        Raises:
+            SyntaxError: nothing was sent.
+            CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+
+        Example:
+            >>> session.run("x = np.arange(3) + worker_id; int(x.sum())").values
+            [3, 6, 9, 12]
+        """
+        refuse_in_worker(self.id, "run")
+        limit = self.patience(timeout)
+        self.keep_pace(limit)  # here, where Ctrl-C still ends the wait
+        pending = None
+        try:
+            with attentive() as inbox:
+                pending = self.run_nowait(code, workers=workers, scope=scope, inbox=inbox)
+                with suppress(WorkerError):  # raised below, if nothing struck before attention ends
+                    pending.wait(limit)
+            pending.note_late_sigint()
+            return pending.wait()
+        finally:
+            del pending  # error -> traceback -> this frame -> pending -> error would keep the cell's arrays
+
+    def run_nowait(
+        self,
+        code: str | Cell,
+        *,
+        workers: Sequence[int] | None = None,
+        scope: CellScope | None = None,
+        inbox: Inbox | None = None,
+    ) -> PendingCell:
+        """Send a cell and return at once; see `run`.
+
+        Waits only if a worker is `max_outstanding` commands behind, until it has caught up. `inbox` is what
+        `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the cell then.
+        """
+        if not isinstance(code, str | Cell):
+            raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
+        cell = compile_cell(code) if isinstance(code, str) else code
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        present = None if workers is None else chosen
+        contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
+        self.keep_pace()
+
+        def act(inbox: Inbox) -> PendingCell:
+            me = cast("Session", self)
+            seq, kills = self._ordinal(chosen)
+            values = DRef(me, self.ledger.new_register())
+            self._pump.expect(seq, chosen, inbox)
+            for worker, context in contexts.items():
+                self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
+            self._send(Run(seq, values.register, cell, kills, present), chosen)
+            return PendingCell(me, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
+
+        if inbox is not None:
+            attended = inbox
+            return self._turn(lambda: act(attended))
+        sent: list[PendingCell] = []
+        try:
+            with attentive() as attended:
+                sent.append(self._turn(lambda: act(attended)))
+            if not take_sigint(attended):
+                return sent[0]
+        except KeyboardInterrupt:  # between the handler's end and the caller's hands
+            pass
+        for pending in sent:  # nobody gets a handle of it
+            pending.cancel()
+        raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")

@@ -29,7 +29,7 @@ _set_async_exc.restype = ctypes.c_int
 
 # How long to wait after the first, the second and the third injection, before the thread is given up. Not
 # shorter: at 50 ms a second exception kills the user's own ``except KeyboardInterrupt`` clean-up.
-PAUSES_S: Final = (0.35, 0.35, 0.30)
+PAUSES_S: Final = (0.35, 0.35, 0.20)
 # When a session ends, somebody waits for that: a kernel's front end kills what takes long. What still cleans
 # up goes on by itself as long as the process lives.
 LAST_PAUSES_S: Final = (0.35, 0.15)

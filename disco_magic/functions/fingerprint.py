@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import marshal
 import pickle
 import re
 from functools import lru_cache
@@ -17,6 +18,8 @@ from disco_magic.functions.kinds import is_gpu_array
 
 # Values that their type and their repr say everything about.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
+# Those that can refer to nothing; many of them are taken at once. Floats are not: NaNs of any bits are alike.
+_FLAT = {bool, int, str, bytes, type(None)}
 _DEPTH = 16
 # Bytes that hashlib takes without letting go of the lock.
 _KEPT = 2047
@@ -44,6 +47,10 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
         if id(value) not in known:
             # Until it is known, for one that contains itself: how far out it is.
             known[id(value)] = digest(str(depth).encode(), b"itself")
+            flat = _of_flat(value) if kind in (list, tuple) else None
+            if flat is not None:
+                known[id(value)] = digest(flat, f"{kind.__name__} flat".encode())
+                return known[id(value)]
             items = [part for pair in value.items() for part in pair] if kind is dict else value
             parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
             if kind in (set, frozenset):
@@ -57,6 +64,15 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     if is_gpu_array(kind):
         return of_array(value, "cupy.ndarray")
     return _of_object(value)
+
+
+def _of_flat(value: Any) -> bytes | None:
+    """What says everything about a list or tuple of values that refer to nothing; None of any other."""
+    elements = tuple(value)  # another thread may be at work on the list
+    kinds = set(map(type, elements))
+    if kinds <= _FLAT:
+        return marshal.dumps(elements, 2)  # later versions also say which strings are shared or interned
+    return repr(elements).encode() if kinds == {float} else None
 
 
 def of_array(array: Any, kind: str) -> bytes:

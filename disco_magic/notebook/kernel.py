@@ -67,7 +67,9 @@ class DiscoKernel(IPythonKernel):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        load(self.shell).plain.on = True
+        shell: Any = self.shell
+        shell.extension_manager.load_extension("disco_magic")  # so that %unload_ext finds it
+        load(shell).plain.on = True
         self._answered = threading.Event()
         self._answered.set()
 

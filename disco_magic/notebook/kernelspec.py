@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
+from disco_magic.functions.context import Topology
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import add_session_options
 
@@ -113,6 +114,8 @@ def main(arguments: Sequence[str]) -> int | str:
     """Carry out ``install ...`` or ``uninstall ...``; the process's exit status, or what went wrong."""
     asked = _parser().parse_args(arguments)
     try:
+        if asked.command == "install" and asked.workers and asked.groups:
+            Topology(asked.workers, asked.groups)  # refuses what no session could have
         if asked.command == "uninstall":
             print(f"removed {uninstall(asked.name)}")
             return 0

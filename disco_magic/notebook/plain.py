@@ -31,6 +31,7 @@ _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
 _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
 # Those that execute Python code say nothing of workers if they run it here.
 _MAGIC: Final = re.compile(r"%(?!time\b|timeit\b|prun\b|memit\b|mprun\b|lprun\b)\w[^\\]*$")
+_HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
@@ -88,6 +89,8 @@ class PlainCells:
         """The cell as IPython is to execute it; `lines` end in newlines."""
         if _decided.get():
             return lines
+        if lines and _HELP_ASKED.match(lines[0]) and not "".join(lines[1:]).strip():
+            return [*lines, "#\n"]  # IPython refuses a cell magic without a cell
         top = _top.get()
         awaited = top is not None and top[0]
         if top is not None:

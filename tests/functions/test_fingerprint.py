@@ -26,8 +26,15 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
         (np.zeros(2), np.array([0.0, -0.0])),
         (np.zeros((2, 3)), np.zeros((3, 2))),
         ({1, 2}, frozenset({1, 2})),
+        ([1, 2], (1, 2)),
+        ([1, True], [1, 1]),
+        ([1.0], [1]),
+        ([0.0], [-0.0]),
+        (["1"], [b"1"]),
+        (["a", "b"], ["ab"]),
+        ([1, 2], [1, 2, None]),
     ],
-    ids=range(7),
+    ids=range(14),
 )
 def test_values_that_differ_are_told_apart(one, other):
     assert fingerprint(one) != fingerprint(other)
@@ -50,6 +57,13 @@ def padded(value, noise):
 )
 def test_equal_values_count_as_equal(one, other):
     assert fingerprint(one) == fingerprint(other)
+
+
+def test_long_lists_are_equal_whoever_shares_their_strings():
+    words = ["word", "wordy"[:4], "\udcff"]
+    assert fingerprint(words) == fingerprint(["word", "word", "\udcff"])
+    assert fingerprint([float("nan"), 1e300]) == fingerprint([-float("nan"), 1e300])
+    assert fingerprint([10**5000, None]) == fingerprint([10**5000, None])
 
 
 def test_instances_of_a_class_that_every_worker_defined_count_as_equal(session):

@@ -241,6 +241,15 @@ def test_an_option_that_is_impossible_is_told_with_the_first_cell_and_costs_only
         kernel.close()
 
 
+def test_it_can_be_unloaded_from_the_start(place):
+    kernel = Kernel("disco")
+    try:
+        kernel.ok("%unload_ext disco_magic")
+        assert kernel.ok("x = 20\nx + 1").value == "21"
+    finally:
+        kernel.close()
+
+
 def test_its_options_are_in_its_help(place):
     import subprocess
     import sys

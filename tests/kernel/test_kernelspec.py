@@ -77,6 +77,12 @@ def test_options_that_no_session_takes_install_nothing(prefix, capsys, option, r
     assert not (prefix / "share").exists()
 
 
+def test_workers_that_cannot_be_split_into_the_groups_install_nothing(prefix, capsys):
+    status, _ = run(capsys, "install", "--prefix", str(prefix), "--workers", "4", "--groups", "3")
+    assert status == "4 workers cannot be split into 3 equal groups; num_groups can be one of [1, 2, 4]"
+    assert not (prefix / "share").exists()
+
+
 def test_installing_again_replaces_the_options(prefix, capsys):
     run(capsys, "install", "--prefix", str(prefix), "--workers", "8")
     run(capsys, "install", "--prefix", str(prefix))

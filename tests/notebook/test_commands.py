@@ -174,6 +174,9 @@ def test_help_of_a_subcommand_and_of_cells(shell):
     shell.run("%disco scatter -h")
     assert "--axis" in shell.out
     shell.run("%%disco -h\npass")
+    with_a_cell = shell.out
+    shell.run("%%disco -h")
+    assert shell.out == with_a_cell
     assert "--group-outputs" in shell.out
     assert "--targets" in shell.ip.magics_manager.magics["cell"]["disco"].__doc__
 

@@ -83,8 +83,11 @@ def asked(lab: OpenNotebook) -> Locator:
 def answer(lab: OpenNotebook, text: str) -> None:
     box = asked(lab).last
     box.wait_for(timeout=CELL_LIMIT_MS)
+    this = box.element_handle()
     box.fill(text)
     box.press("Enter")
+    # JupyterLab takes it away when it has been answered; what is typed into it until then is lost.
+    lab.page.wait_for_function("box => !box.isConnected", arg=this, timeout=CELL_LIMIT_MS)
 
 
 def until_prompt(lab: OpenNotebook, index: int) -> None:

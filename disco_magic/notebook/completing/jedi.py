@@ -9,11 +9,12 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import pickle
 import re
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 _UNSAFE: Final = "allow_unsafe_interpreter_executions"
 TYPES_FOR_S: Final = 0.04
 """Seconds in which it may be found out what the offers are, together; IPython gives Jedi ten times that."""
+
+# Jedi keeps what it has parsed in files that all processes share, and fails on one that another is writing.
+_HALF_WRITTEN: Final = (EOFError, pickle.UnpicklingError)
+_ATTEMPTS: Final = 50  # of some milliseconds each; what is still broken then stays so
 
 # A name, or that of an argument; no file and no key, which IPython knows better.
 _TYPED: Final = re.compile(r"[\w.]+=?")
@@ -54,8 +59,10 @@ def _jedi() -> Any:
 
 def jedi_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
     """What Jedi would type: names and attributes, no keys and files."""
-    with _Seen(bound, behind, request) as cell:
-        return cell.offers()
+    for _ in range(_ATTEMPTS):
+        with _Seen(bound, dict(behind), request) as cell, suppress(*_HALF_WRITTEN):
+            return cell.offers()
+    return []
 
 
 class _Seen:
@@ -102,6 +109,8 @@ class _Seen:
             with _cautious(jedi.settings):
                 self._interpreter = jedi.Interpreter(text, self._names)
             return list(self._interpreter.complete())
+        except _HALF_WRITTEN:
+            raise
         except Exception:  # noqa: BLE001 - Jedi fails on some code; IPython then does without it, too
             return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import sys
 import weakref
 
@@ -207,6 +208,26 @@ def test_without_jedi_everything_but_what_it_knows_completes(four, offered, monk
     finally:
         monkeypatch.undo()
         jedi_file.is_there.cache_clear()
+
+
+def test_a_file_of_jedi_s_that_another_process_is_writing_is_read_again(four, offered, monkeypatch):
+    import jedi
+
+    four.ip.Completer.use_jedi = True
+    cell, complete = "%%disco\nearly = 'text'\nearly.uppe", jedi.Interpreter.complete
+    failures = [EOFError("Ran out of input"), pickle.UnpicklingError("pickle data was truncated")]
+
+    def complete_at_last(interpreter):
+        if failures:
+            raise failures.pop()
+        return complete(interpreter)
+
+    monkeypatch.setattr(jedi.Interpreter, "complete", complete_at_last)
+    assert offered(cell).keys() == {"early.upper"}
+    monkeypatch.setattr(jedi_file, "_ATTEMPTS", 2)
+    failures.extend([EOFError()] * 5)
+    assert offered(cell) == {}
+    assert len(failures) == 3
 
 
 def test_a_jedi_that_fails_does_no_harm(four, offered, monkeypatch):

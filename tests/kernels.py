@@ -10,6 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 30
+QUIET = {
+    "PYTHONPATH": str(ROOT),
+    "NO_COLOR": "1",
+    "PYTHONWARNINGS": "ignore",
+    "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+}
+"""Further environment of processes with a kernel of this checkout."""
 
 
 @dataclass
@@ -53,20 +60,20 @@ class Kernel:
 
     def __init__(self, name="python3", arguments=()):
         """Start the kernel `name`, with further `arguments` on its command line."""
-        from jupyter_client.manager import start_new_kernel
+        from jupyter_client.manager import KernelManager
 
-        env = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "NO_COLOR": "1",
-            "PYTHONWARNINGS": "ignore",
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jupyter_client warns about its own defaults
-            self.manager, self.client = start_new_kernel(
-                kernel_name=name, env=env, extra_arguments=list(arguments)
-            )
+            # No ports: another process could take one between its choice and the kernel's start.
+            self.manager = KernelManager(kernel_name=name, transport="ipc")
+            self.manager.start_kernel(env={**os.environ, **QUIET}, extra_arguments=list(arguments))
+            self.client = self.manager.client()
+            self.client.start_channels()
+            try:
+                self.client.wait_for_ready(timeout=PATIENCE_S)
+            except RuntimeError:
+                self.close()
+                raise
 
     def send(self, code):
         return self.client.execute(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ FAILED: Final = "{} tr.failed th{border-left:4px solid #d0452c}"
 def head_cells(names: Iterable[str]) -> str:
     """The cells of a table's head; `names` are no text of the user's."""
     return "".join(f'<th scope="col">{name}</th>' for name in names)
+
+
+def row_head(name: str, rows: int, *, differs: bool) -> str:
+    """The cell that heads so many rows: a register's `name`, marked where workers differ."""
+    return f'<th scope="row" rowspan="{rows}"><code>{escape(name)}</code>{MARKED if differs else ""}</th>'
 
 
 def table_style(name: str, *rules: str) -> str:

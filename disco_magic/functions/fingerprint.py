@@ -47,15 +47,7 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
         if id(value) not in known:
             # Until it is known, for one that contains itself: how far out it is.
             known[id(value)] = digest(str(depth).encode(), b"itself")
-            flat = _of_flat(value) if kind in (list, tuple) else None
-            if flat is not None:
-                known[id(value)] = digest(flat, f"{kind.__name__} flat".encode())
-                return known[id(value)]
-            items = [part for pair in value.items() for part in pair] if kind is dict else value
-            parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
-            if kind in (set, frozenset):
-                parts.sort()
-            known[id(value)] = digest(b"".join(parts), kind.__name__.encode())
+            known[id(value)] = _of_container(value, depth, known)
         return known[id(value)]
     if kind is np.ndarray or issubclass(kind, np.generic):
         array = np.asarray(value)
@@ -64,6 +56,18 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     if is_gpu_array(kind):
         return of_array(value, "cupy.ndarray")
     return _of_object(value)
+
+
+def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
+    kind = type(value)
+    flat = _of_flat(value) if kind in (list, tuple) else None
+    if flat is not None:
+        return digest(flat, f"{kind.__name__} flat".encode())
+    items = [part for pair in value.items() for part in pair] if kind is dict else value
+    parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
+    if kind in (set, frozenset):
+        parts.sort()
+    return digest(b"".join(parts), kind.__name__.encode())
 
 
 def _of_flat(value: Any) -> bytes | None:

@@ -102,13 +102,12 @@ class _Sending(NamedTuple):
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
             scope.handle = handle = CellHandle(front.shell, pending, scope)
             yield handle
-        if not take_sigint(inbox):  # after the last look of the wait, or where nobody waited
-            return
-        if self.options.nowait:
+        if not self.options.nowait:
+            pending.note_late_sigint()  # after the last look of the wait
+            pending.wait()
+        elif take_sigint(inbox):
             pending.cancel()
-        raise KeyboardInterrupt(
-            f"{pending.label} was interrupted as it {'was sent' if self.options.nowait else 'ended'}"
-        )
+            raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")
 
     @property
     def look(self) -> Callable[[], None] | None:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.inputtransformer2 import cell_magic
 
+from disco_magic.notebook.shell import request_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -135,8 +137,7 @@ class PlainCells:
 
     def _hidden(self) -> bool:
         """Whether a front end executes this for itself: silently, or without a number."""
-        asked: Any = getattr(self._front.shell, "get_parent", dict)()
-        content = asked.get("content", {})
+        content = request_of(self._front.shell).get("content", {})
         return bool(content.get("silent")) or not content.get("store_history", True)
 
     def _asks_for_register(self, line: str) -> bool:

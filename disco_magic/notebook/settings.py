@@ -13,6 +13,7 @@ from traitlets.config.loader import DeferredConfigString
 
 from disco_magic.errors import words
 from disco_magic.notebook.option_types import KINDS, MODES, PLANES
+from disco_magic.notebook.shell import request_of
 
 if TYPE_CHECKING:
     from traitlets import Bunch
@@ -150,11 +151,11 @@ def _tell(shell: Any, line: str) -> None:
     No front end shows what a kernel prints while it starts: that goes to the server's log.
     """
     print(line, file=sys.stderr)
-    if not hasattr(shell, "get_parent") or shell.get_parent():
+    if not hasattr(shell, "kernel") or request_of(shell):
         return
 
     def tell_again(*_: object) -> None:
-        if not shell.get_parent():  # the kernel starts with cells of its own: `exec_lines`, startup files
+        if not request_of(shell):  # the kernel starts with cells of its own: `exec_lines`, startup files
             return
         shell.events.unregister("pre_run_cell", tell_again)
         print(line, file=sys.stderr)

@@ -10,3 +10,8 @@ Shell = Any
 Any for the type checker: which of its attributes are annotated, and as what, changes with every IPython
 release; the tests run against a real shell and a real kernel instead.
 """
+
+
+def request_of(shell: Shell) -> dict[str, Any]:
+    """The front end's message that is being answered; empty in a terminal, and before the first one."""
+    return shell.get_parent() if hasattr(shell, "get_parent") else {}

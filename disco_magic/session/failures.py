@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import weakref
 from typing import TYPE_CHECKING
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError
 from disco_magic.session.dispatch import Dispatch
-from disco_magic.session.pump import attentive
+from disco_magic.session.pump import sigint_held_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,10 +39,8 @@ class Failures(Dispatch):
     def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
         """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
         if not self._orphans.empty():
-            with attentive() as inbox:  # a Ctrl-C half-way would forget what failed
+            with sigint_held_back():  # it would forget what failed
                 self._turn(self._adopt_all)
-            if not inbox.empty():
-                signal.raise_signal(signal.SIGINT)  # for whoever hears it now
         return self._turn(lambda: self.ledger.take_failures(further))
 
     def _adopt_all(self) -> None:

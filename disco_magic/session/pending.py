@@ -13,7 +13,6 @@ Stopping works in steps, because CPython cannot end a thread that sits in C code
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from queue import Empty
@@ -25,7 +24,7 @@ from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, 
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, attentive, sigint_into, take, take_sigint
+from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, sigint_held_back, sigint_into, take, take_sigint
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -90,11 +89,8 @@ class PendingCell:
         """Whether every worker has ended the cell, well or not."""
         if self._outcome is not None or self._inbox.empty():
             return self._outcome is not None
-        with attentive() as inbox:  # a Ctrl-C between taking an answer and noting it would lose that
-            ended = self._take()
-        if not inbox.empty():
-            signal.raise_signal(signal.SIGINT)  # for whoever hears it now
-        return ended
+        with sigint_held_back():  # between taking an answer and noting it, it would lose that
+            return self._take()
 
     @property
     def outcome(self) -> CellResult | BaseException | None:

@@ -133,6 +133,15 @@ def attentive() -> Iterator[Inbox]:
         yield inbox
 
 
+@contextmanager
+def sigint_held_back() -> Iterator[None]:
+    """Let a step end that a Ctrl-C half-way would lose something of; after it whoever listens hears it."""
+    with attentive() as inbox:
+        yield
+    if not inbox.empty():
+        signal.raise_signal(signal.SIGINT)
+
+
 def sigint_into(inbox: Inbox) -> AbstractContextManager[None]:
     """Turn Ctrl-C and the stop button into a message while the main thread waits.
 

@@ -6,12 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.kernels import QUIET
+
 pytest.importorskip("nbformat")
-ROOT = str(Path(__file__).parents[2])
 LIMIT_S = 100
 
 
@@ -19,13 +19,7 @@ LIMIT_S = 100
 def call(place, tmp_path, monkeypatch):
     """Runs ``python -m MODULE ...`` in an empty folder; what it wrote to stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-    quiet = {"PYTHONPATH": ROOT, "NO_COLOR": "1", "PYTHONWARNINGS": "ignore", "DISCO_OUTPUT": "ordered"}
-    env = {
-        **os.environ,
-        **quiet,
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "IPYTHONDIR": str(tmp_path / "ipython"),
-    }
+    env = {**os.environ, **QUIET, "DISCO_OUTPUT": "ordered", "IPYTHONDIR": str(tmp_path / "ipython")}
 
     def run(*arguments, typed=""):
         done = subprocess.run(  # noqa: S603 - this interpreter's modules

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from disco_magic.notebook.shell import request_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,5 +58,4 @@ def can_show(shell: Any) -> bool:
 
 def _cell_id(shell: Any) -> str:
     """What the front end calls the cell that runs; empty if it does not say."""
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    return str(parent.get("metadata", {}).get("cellId", ""))
+    return str(request_of(shell).get("metadata", {}).get("cellId", ""))

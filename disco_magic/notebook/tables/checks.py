@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARKED, head_cells, table_style
+from disco_magic.core.markup import head_cells, row_head, table_style
 
 if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow
@@ -29,8 +29,7 @@ def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
 
 def _row_html(row: CheckRow) -> str:
     lines = row.lines()
-    mark = MARKED if row.differs else ""
-    name = f'<th scope="row" rowspan="{len(lines)}"><code>{escape(row.name)}</code>{mark}</th>'
+    name = row_head(row.name, len(lines), differs=row.differs)
     return "".join(
         f"<tr>{'' if number else name}{_cells(line, differs=row.differs)}</tr>"
         for number, line in enumerate(lines)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.markup import MARK, MARKED, NUMBERS, head_cells, table_style
+from disco_magic.core.markup import MARK, NUMBERS, head_cells, row_head, table_style
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.errors import ranges
@@ -135,8 +135,7 @@ def _register(row: Row, workers: Sequence[int]) -> Register:
 
 def _register_html(register: Register) -> str:
     rows = register.rows()
-    mark = MARKED if register.differs else ""
-    head = f'<th scope="row" rowspan="{len(rows)}"><code>{escape(register.name)}</code>{mark}</th>'
+    head = row_head(register.name, len(rows), differs=register.differs)
     return "".join(
         f"<tr>{head if not place else ''}<td>{row[0]}</td><td>{escape(row[1])}</td>"
         f'<td class="value">{escape(row[2])}</td><td class="number">{row[3]}</td></tr>'

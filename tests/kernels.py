@@ -7,6 +7,7 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 30
@@ -65,7 +66,9 @@ class Kernel:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jupyter_client warns about its own defaults
             # No ports: another process could take one between its choice and the kernel's start.
-            self.manager = KernelManager(kernel_name=name, transport="ipc")
+            self._sockets = TemporaryDirectory()
+            place = f"{self._sockets.name}/kernel"  # beside other tests' kernels
+            self.manager = KernelManager(kernel_name=name, transport="ipc", ip=place)
             self.manager.start_kernel(env={**os.environ, **QUIET}, extra_arguments=list(arguments))
             self.client = self.manager.client()
             self.client.start_channels()
@@ -137,6 +140,7 @@ class Kernel:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
+        self._sockets.cleanup()
 
 
 def _parent(message):

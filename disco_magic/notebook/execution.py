@@ -11,6 +11,7 @@ from IPython.display import display
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
+from disco_magic.notebook.completing.inspection import asked_alone, tell
 from disco_magic.notebook.debugging.breakpoints import debuggable
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
@@ -43,6 +44,8 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         Divergence: with ``--check``, the cell left different registers.
     """
     options = cell_parser().read(line)
+    if not line.strip() and _answer(front, body):
+        return None
     _check(options)
     sending = _prepare(front, options, line, body)
     with sending.cell() as handle:
@@ -70,6 +73,8 @@ async def execute_awaited(front: Front, body: str) -> CellResult | None:
 
     from disco_magic.session.awaiting import in_thread
 
+    if _answer(front, body):
+        return None
     options = cell_parser().read("")
     sending = _prepare(front, options, None, body)
     with sending.cell() as handle:
@@ -119,6 +124,14 @@ class _Sending(NamedTuple):
         after = self.front.settings.progress_after if after is None else after
         after_s = float("inf") if after is None else after
         return Progress(self.scope.page, area, self.scope.workers, self.session.doctor, after_s=after_s).look
+
+
+def _answer(front: Front, body: str) -> bool:
+    """Show what a cell of questions alone asks about; whether it is one."""
+    asked = asked_alone(front.shell, body)
+    for inquiry in dict.fromkeys(asked):
+        tell(front, inquiry)
+    return bool(asked)
 
 
 def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _Sending:

@@ -27,6 +27,7 @@ from traitlets import Dict, Type
 
 from disco_magic import __version__
 from disco_magic.notebook import option_types as of
+from disco_magic.notebook.answering import AnsweringKernel
 from disco_magic.notebook.extension import front_of, load
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.session.pump import sigint_to
@@ -58,7 +59,7 @@ class DiscoShell(ZMQInteractiveShell):
         return await front.settings.run_plain(body)
 
 
-class DiscoKernel(IPythonKernel):
+class DiscoKernel(AnsweringKernel):
     """ipykernel's kernel whose plain cells run on the workers."""
 
     implementation = "disco"

@@ -173,6 +173,38 @@ def test_tab_and_shift_tab_show_what_the_workers_have(
     page.keyboard.press("Escape")
 
 
+def test_a_running_cell_keeps_neither_tab_nor_shift_tab_nor_a_page_that_is_loaded_anew(
+    tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path, tmp_path: Path
+) -> None:
+    tour.run(next(iter(places.values())))
+    gate = tmp_path / "open"
+    tour.run(add(tour, f"import os\ngate = {str(gate)!r}\nweights = np.ones((2 + worker_id, 4))"))
+    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
+    page.keyboard.press("Escape")
+    index = add(tour, "while not os.path.exists(gate):\n    pass\nprint('at', 'last')")
+    tour.begin(index)
+    busy = page.locator('.jp-Notebook-ExecutionIndicator[data-status="busy"]')
+    busy.wait_for(state="attached", timeout=CELL_LIMIT_MS)
+
+    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
+    page.screenshot(path=pictures / "kernel_busy_completion.png")
+    page.keyboard.press("Escape")
+    assert "float64 5\N{MULTIPLICATION SIGN}4" in told_by(tour, "weights", "Shift+Tab", ".jp-Tooltip")
+    page.keyboard.press("Escape")
+    assert busy.count() == 1
+    assert tour.is_running(index)
+
+    page.evaluate(COMMAND, "docmanager:save")
+    page.reload()
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
+    page.evaluate(RESTORED)
+    page.evaluate(READY)
+    assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
+    page.keyboard.press("Escape")
+    gate.touch()
+    assert tour.run(add(tour, "worker_id < 4")) == "[0-3] True"
+
+
 def test_the_stop_button_ends_a_cell_and_the_registers_stay(
     tour: OpenNotebook, places: dict[str, int], page: Page, pictures: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, Any
 
 from IPython.core import page
@@ -9,13 +10,15 @@ from IPython.utils.tokenutil import token_at_cursor
 
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.completing.completion import body_at
-from disco_magic.notebook.completing.inquiries import INQUIRIES
+from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
+from disco_magic.notebook.plain import transformed
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
     from disco_magic.functions.members import NameInfo
     from disco_magic.notebook.front import Front
+    from disco_magic.notebook.shell import Shell
 
 
 class Inspection:
@@ -59,14 +62,47 @@ class Inspection:
     def answer(self, *_: object) -> None:
         """A cell has ended: show what its workers have asked for, as IPython does at the end of a cell."""
         session = self._front.sessions.find()
-        for (name, detail), workers in (INQUIRIES.take(session.id) if session is not None else {}).items():
-            data = inspected(self._front, name, detail, first=workers)
-            if not data:
-                print(f"Object `{name}` not found.")
-                continue
-            if not self._front.shell.enable_html_pager:
-                del data["text/html"]
-            page.page(data)
+        for inquiry, workers in (INQUIRIES.take(session.id) if session is not None else {}).items():
+            tell(self._front, inquiry, workers)
+
+
+def tell(front: Front, inquiry: Inquiry, workers: Sequence[int] = ()) -> None:
+    """Show what there is to say about a name, of these `workers` first, where IPython shows help."""
+    data = inspected(front, inquiry.name, inquiry.detail, first=workers)
+    if not data:
+        print(f"Object `{inquiry.name}` not found.")
+        return
+    if not front.shell.enable_html_pager:
+        del data["text/html"]
+    page.page(data)
+
+
+def asked_alone(shell: Shell, body: str) -> list[Inquiry]:
+    """What a cell asks that is nothing but questions, ``x?``; empty if it is anything else.
+
+    Such a cell needs no worker, and need not wait for one.
+    """
+    if "?" not in body and "pinfo" not in body:
+        return []
+    try:
+        statements = ast.parse(transformed(shell, body)).body
+    except SyntaxError:
+        return []
+    found = [each for each in map(_inquiry, statements) if each is not None]
+    return found if len(found) == len(statements) else []
+
+
+def _inquiry(statement: ast.stmt) -> Inquiry | None:
+    """What IPython makes of a question, read again."""
+    match statement:
+        case ast.Expr(
+            ast.Call(
+                ast.Attribute(ast.Call(ast.Name("get_ipython"), []), "run_line_magic"),
+                [ast.Constant(str(magic)), ast.Constant(str(name))],
+            )
+        ) if magic in DETAILS:
+            return Inquiry(name.strip(), DETAILS[magic])
+    return None
 
 
 def inspected(

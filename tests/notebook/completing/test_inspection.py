@@ -8,36 +8,10 @@ import types
 
 import pytest
 
-from disco_magic.errors import CellError
-from disco_magic.notebook.completing.inquiries import Inquiries, Inquiry
 from disco_magic.notebook.completing.inspection import inspected
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
-
-MODEL = """%%disco
-class Model:
-    '''A model.
-
-    Attributes:
-        weight: what it has learnt.
-    '''
-    def __init__(self):
-        self.weight = np.full((2, 2), worker_id)
-    @property
-    def costly(self):
-        raise AssertionError
-    def forward(self, inputs, scale=2):
-        '''Run it.'''
-        return inputs
-def double(value, times=2):
-    '''Do it twice.'''
-    return value * times
-model, same = Model(), np.ones(3)
-"""
-
-
-def front(shell):
-    return shell.ip.__dict__["_disco_magic_extension"].front
+from tests.notebook.completing.inspecting import MODEL, front
 
 
 def text(shell, name, detail=0, **options):
@@ -168,78 +142,6 @@ def test_busy_workers_are_not_waited_for(four):
     finally:
         gate.open()
         four.run("cell.wait()")
-
-
-# --- name? in cells ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("line", ["same?", "?same", "%pinfo same"])
-def test_a_question_in_a_cell_is_answered_once(four, line):
-    four.run(MODEL)
-    four.run(f"%%disco\n{line}")
-    assert four.out.count("Register:") == 1
-    assert "[0-3] float64 3" in four.out
-
-
-def test_the_answer_comes_when_all_have_come(four):
-    four.run("%%disco\nlate?\nlate = worker_id // 4")
-    assert "[0-3] int \u00b7 0" in four.out
-
-
-def test_two_questions_ask_for_the_source(four):
-    four.run(MODEL)
-    four.run("%%disco\ndouble??\nmodel.weight?\ndouble?")
-    assert four.out.count("return value * times") == 1
-    assert (
-        four.out.index("return value * times") < four.out.index("Value:") < four.out.index("Docstring: Do it")
-    )
-
-
-def test_the_object_told_is_that_of_a_worker_that_asks(four):
-    four.run("%%disco\ndef f():\n    '''Low.'''\nif worker_id > 1:\n    def f():\n        '''High.'''")
-    four.run("%%disco -w 3\nf?")
-    assert "High." in four.out
-    four.run("%%disco\nif worker_id:\n    f?")
-    assert "Low." in four.out
-
-
-def test_what_nobody_has_is_said(four):
-    four.run("%%disco\nnobody?\n1 + 1")
-    assert "Object `nobody` not found." in four.out
-    assert "[0-3] 2" in four.out
-
-
-def test_other_magics_are_refused_as_ever(four):
-    assert "%pdoc cannot run on workers" in str(four.fail("%%disco\n%pdoc same", CellError))
-    assert "%psearch cannot run on workers" in str(four.fail("%%disco\nsam*?", CellError))
-
-
-def test_a_cell_that_fails_answers_what_it_asked_before(four):
-    four.run(MODEL)
-    four.fail("%%disco\nsame?\n1 / 0", CellError)
-    assert four.out.count("Register:") == 1
-
-
-def test_questions_of_one_session_are_not_another_s():
-    asked = Inquiries()
-    asked.ask(1, 2, Inquiry("x", 0))
-    asked.ask(2, 0, Inquiry("x", 0))
-    asked.ask(1, 0, Inquiry("y", 0))
-    asked.ask(1, 0, Inquiry("x", 0))
-    assert asked.take(1) == {Inquiry("x", 0): [0, 2], Inquiry("y", 0): [0]}
-    assert asked.take(1) == {}
-    assert asked.take(2) == {Inquiry("x", 0): [0]}
-
-
-def test_html_reaches_the_pager_only_where_the_user_wants_it(four, monkeypatch):
-    shown = []
-    monkeypatch.setattr("disco_magic.notebook.completing.inspection.page.page", shown.append)
-    four.run(MODEL)
-    four.run("%%disco\nsame?")
-    with pytest.warns(Warning, match="provisional"):
-        four.ip.enable_html_pager = True
-    four.run("%%disco\nsame?")
-    assert [sorted(each) for each in shown] == [["text/plain"], ["text/html", "text/plain"]]
 
 
 # --- in and out -------------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""Questions of the front end while a cell runs in the Disco kernel: answered before the cell has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels import PATIENCE_S
+
+# The cell of each state, which ends when there is a file GATE; how often it says that it has started.
+UNTIL = "print('started')\nwhile not os.path.exists(GATE): {}\nprint('ended')"
+CELLS = {
+    "computing": (f"{UNTIL.format('pass')}\nworker_id", 4),
+    "sleeping": (f"{UNTIL.format('time.sleep(0.05)')}\nworker_id", 4),
+    "awaiting": (f"{UNTIL.format('await asyncio.sleep(0.01)')}\nworker_id", 4),
+    "waiting in a collective": (
+        f"if worker_id == 0:\n  {UNTIL.format('pass').replace(chr(10), chr(10) + '  ')}\nallgather(1)",
+        1,
+    ),
+    "awaiting right here": (f"%%local\n{UNTIL.format('await asyncio.sleep(0.01)')}\n1", 1),
+}
+
+
+@pytest.fixture
+def ask(fresh):
+    """Sends a question; the content of its answer, which has to be the next on the shell channel."""
+
+    def answer(kind, *arguments):
+        asked = getattr(fresh.client, kind)(*arguments)
+        reply = fresh.client.get_shell_msg(timeout=PATIENCE_S)
+        assert reply["parent_header"]["msg_id"] == asked, reply["msg_type"]
+        return reply["content"]
+
+    return answer
+
+
+@pytest.mark.parametrize("state", CELLS)
+def test_questions_are_answered_while_a_cell_is(state, fresh, ask, tmp_path):
+    gate, (code, times) = tmp_path / "open", CELLS[state]
+    setting = f"import asyncio, os, time\nGATE = {str(gate)!r}"
+    fresh.ok(f"%%local\n{setting}")
+    fresh.ok(f"{setting}\nweights = np.ones(3)")
+    cell = fresh.send(code)
+    before = fresh.until_text(cell, "started", times=times)
+    later = fresh.send("'later'")
+    assert ask("complete", "weig")["matches"] == ["weights"]
+    assert "float64" in ask("inspect", "weights", 3)["data"]["text/plain"]
+    assert ask("is_complete", "for each in range(3):")["status"] == "incomplete"
+    assert ask("kernel_info")["implementation"] == "disco"
+    assert ask("comm_info")["status"] == "ok"
+    assert any("weights = np.ones(3)" in code for *_, code in ask("history")["history"])
+    gate.touch()
+    ran = fresh.finish(cell, before)
+    assert ran.status == "ok"
+    assert ran.text().count("ended") == times
+    assert ran.value
+    assert fresh.finish(later).value == "[0-3] 'later'"
+
+
+def test_whoever_asks_hears_the_question_end_and_then_that_a_cell_still_runs(fresh):
+    cell = fresh.send("print('started')\nwhile True: pass")
+    before = fresh.until_text(cell, "started", times=4)
+    asked = fresh.client.complete("wor")
+    fresh.client.get_shell_msg(timeout=PATIENCE_S)
+    before += fresh.until(lambda message: _state_of(message, asked) == "idle")
+    before += fresh.until(lambda message: message["msg_type"] == "status")
+    assert [_state_of(each, asked) for each in before if _state_of(each, asked)] == ["busy", "idle"]
+    assert _state_of(before[-1], cell) == "busy"
+    fresh.interrupt()
+    assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+
+
+def test_nonsense_is_left_to_ipykernel_and_a_question_that_fails_costs_only_itself(fresh, ask):
+    cell = fresh.send("print('started')\nwhile True: pass")
+    before = fresh.until_text(cell, "started", times=4)
+    session, channel = fresh.client.session, fresh.client.shell_channel
+    channel.send(session.msg("complete_request", {"nothing": "of that"}))
+    channel.socket.send_multipart([b"<IDS|MSG>", b"not signed", b"{}", b"{}", b"{}", b"{}"])
+    channel.socket.send_multipart([b"no message"])
+    assert "worker_id" in ask("complete", "worker_")["matches"]
+    fresh.interrupt()
+    assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+    assert fresh.ok("worker_id").value
+
+
+def test_questions_after_the_cell_are_answered_as_ever(fresh, ask):
+    fresh.ok("fresh_name = 1")
+    assert ask("complete", "fresh_na")["matches"] == ["fresh_name"]
+
+
+def _state_of(message, asked):
+    """The status that `message` gives of the request `asked`; None if it gives none."""
+    if message["msg_type"] != "status" or message["parent_header"].get("msg_id") != asked:
+        return None
+    return message["content"]["execution_state"]

@@ -218,11 +218,11 @@ def class_name(value: object) -> str:
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
-def near_misses(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+def near_misses(name: str, known: Iterable[str]) -> str:
     """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
     import difflib  # 2 ms that only who mistypes has to spend
 
-    near = difflib.get_close_matches(name, known, n=3, cutoff=cutoff)
+    near = difflib.get_close_matches(name, known, n=3)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -7,7 +7,9 @@ import io
 import marshal
 import pickle
 import re
+from contextlib import suppress
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,8 @@ from disco_magic.functions.kinds import is_gpu_array
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
 # Those that can refer to nothing; many of them are taken at once. Floats are not: NaNs of any bits are alike.
 _FLAT = {bool, int, str, bytes, type(None)}
+# Of a set they come in an order that does not depend on how it was made.
+_ORDERED = {int, str, bytes}
 _DEPTH = 16
 # Bytes that hashlib takes without letting go of the lock.
 _KEPT = 2047
@@ -60,7 +64,7 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
 
 def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
     kind = type(value)
-    flat = _of_flat(value) if kind in (list, tuple) else None
+    flat = _of_flat(value)
     if flat is not None:
         return digest(flat, f"{kind.__name__} flat".encode())
     items = [part for pair in value.items() for part in pair] if kind is dict else value
@@ -71,12 +75,21 @@ def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
 
 
 def _of_flat(value: Any) -> bytes | None:
-    """What says everything about a list or tuple of values that refer to nothing; None of any other."""
-    elements = tuple(value)  # another thread may be at work on the list
+    """What says everything about a container of values that refer to nothing; None of any other."""
+    elements = tuple(value.items() if type(value) is dict else value)  # another thread may be at work on it
+    if type(value) is dict:
+        elements = tuple(chain.from_iterable(elements))
     kinds = set(map(type, elements))
+    if type(value) in (set, frozenset):
+        if len(kinds) != 1 or not kinds <= _ORDERED:
+            return None
+        elements = tuple(sorted(elements))
     if kinds <= _FLAT:
         return marshal.dumps(elements, 2)  # later versions also say which strings are shared or interned
-    return repr(elements).encode() if kinds == {float} else None
+    if kinds <= _FLAT | {float}:
+        with suppress(ValueError):  # an int of which Python does not write so many digits
+            return repr(elements).encode()
+    return None
 
 
 def of_array(array: Any, kind: str) -> bytes:

@@ -58,6 +58,8 @@ class WorkerShell:
         if name in DETAILS:
             INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[name]))
             return
+        if name.startswith("%"):
+            raise UsageMistake(f"%{name} has to stand in the first line of its cell, with nothing above it")
         raise UsageMistake(
             f"%{name} cannot run on workers: magics belong to the notebook; put "
             + f"%{name} {line}".rstrip()

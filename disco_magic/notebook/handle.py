@@ -128,7 +128,7 @@ class CellHandle:
             running = getattr(task.get_coro(), "cr_code", None) if task is not None else None
             if running is type(self._shell).run_cell_async.__code__:
                 raise
-            raise asyncio.CancelledError(str(stopped)) from None
+            raise dress(self._shell, asyncio.CancelledError(str(stopped))) from None
         finally:
             del self, page  # as in `_waited`
 

@@ -78,4 +78,4 @@ class DiscoMagics(DiscoSettings):
         return run_here(self.shell, cell)
 
 
-DiscoMagics.disco.__doc__ = f"{cell_parser().format_help()}\n{overview()}\n"
+DiscoMagics.disco.__doc__ = f"{overview()}\n\n{cell_parser().format_help()}"

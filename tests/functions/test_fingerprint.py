@@ -33,8 +33,18 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
         (["1"], [b"1"]),
         (["a", "b"], ["ab"]),
         ([1, 2], [1, 2, None]),
+        ({1: 2, 3: 4}, {1: 2, 3: 5}),
+        ({1: 2}, [1, 2]),
+        ({1: 2, 3: 4}, {3: 4, 1: 2}),
+        ({"a": 1.0}, {"a": 1}),
+        ({1, 2}, {1, 3}),
+        ({"a", "bc"}, {"ab", "c"}),
+        ({1, 2}, {True, 2}),
+        ({0.0, 1}, {-0.0, 1}),
+        ([0.5, 1], [0.5, True]),
+        ([0.5, 10**5000], [0.5, 10**5000 + 1]),
     ],
-    ids=range(14),
+    ids=range(24),
 )
 def test_values_that_differ_are_told_apart(one, other):
     assert fingerprint(one) != fingerprint(other)
@@ -51,9 +61,14 @@ def padded(value, noise):
     [
         (padded(1.5, 0), padded(1.5, 255)),
         ({8, 0}, {0, 8}),
+        ({"8", "0"}, {"0", "8"}),
+        ({8, "a", 0.5, None}, {None, 0.5, "a", 8}),
+        ({float("nan"): 1}, {-float("nan"): 1}),
+        ({0.5: 10**5000}, {0.5: 10**5000}),
+        (set(), set()),
         (np.array([np.nan]), np.array([np.nan])),
     ],
-    ids=["longdouble", "sets", "nan"],
+    ids=["longdouble", "sets", "sets of text", "sets of anything", "dict", "huge", "empty", "nan"],
 )
 def test_equal_values_count_as_equal(one, other):
     assert fingerprint(one) == fingerprint(other)

@@ -153,6 +153,12 @@ def test_a_magic_line_that_would_run_python_in_the_notebook_is_refused(auto):
     assert names(auto) == []
 
 
+def test_a_cell_magic_that_does_not_come_first_says_where_it_has_to_stand(auto):
+    error = auto.fail("# why\n%%local\nhere = 1", CellError)
+    assert "%%local has to stand in the first line of its cell" in str(error)
+    assert names(auto) == []
+
+
 def test_exit_ends_the_notebook_and_not_the_workers(auto):
     plain = auto.ip.__dict__["_disco_magic_extension"].front.plain
     for cell in ("exit", "quit()", " exit ", "quit"):

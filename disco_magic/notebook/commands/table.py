@@ -46,7 +46,7 @@ def perform(front: Front, line: str) -> Any:
         print(overview())
         return None
     if name not in COMMANDS:
-        hint = near_misses(name, COMMANDS, cutoff=0.5) or f"there are: {', '.join(COMMANDS)}"
+        hint = near_misses(name, COMMANDS) or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
     return command.run(front, command.parser.read(rest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from disco_magic.core.register_text import snapshot_text, table_text
 from disco_magic.core.words import shape_text
 
 
@@ -52,7 +53,7 @@ class RegisterInfo:
         return text if self.type in ("ndarray", self.dtype) else f"{self.type} {text}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One register across workers; None where a worker has not got it.
 
@@ -62,6 +63,9 @@ class Row:
 
     name: str
     cells: tuple[RegisterInfo | None, ...]
+
+    def __repr__(self) -> str:
+        return table_text([self], len(self.cells))
 
     @property
     def differs(self) -> bool:
@@ -111,13 +115,19 @@ def _kind(cell: RegisterInfo | None) -> tuple[object, ...] | None:
     return cell.type, cell.shape, cell.dtype, device
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SessionSnapshot:
-    """All registers of a session at one moment per worker (not one moment for all of them)."""
+    """All registers of a session at one moment per worker (not one moment for all of them).
+
+    Shows itself as a table.
+    """
 
     session_id: int
     num_workers: int
     rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        return snapshot_text(self)
 
     @property
     def nbytes(self) -> tuple[int, ...]:

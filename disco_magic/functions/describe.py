@@ -16,6 +16,7 @@ import numpy as np
 
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.core.words import plural
 from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_sample
 from disco_magic.functions.kinds import home_of, is_gpu_array, module_of, name_of, qualname_of
 from disco_magic.functions.located import device_of
@@ -208,7 +209,7 @@ def _words(value: Any) -> str:
     if kind is Poison:
         return str(value.failure.summary)
     if kind in (list, tuple, dict, set, frozenset):
-        return f"{len(value)} items"
+        return plural(len(value), "item")
     if kind in (types.FunctionType, types.BuiltinFunctionType, type):
         return str(value.__qualname__)
     if kind is types.ModuleType:

@@ -128,3 +128,18 @@ def test_a_kind_is_what_an_array_is_made_of_or_the_type():
     assert replace(A, shape=(64, 2)).kind == "float32 64\u00d72"
     assert RegisterInfo("Tensor", (), "half").kind == "Tensor half 0-d"
     assert RegisterInfo("list").kind == "list"
+
+
+def test_a_snapshot_shows_itself_as_a_table_and_a_row_as_its_lines():
+    other = replace(B, text="it")
+    row = Row("x", (A, A, other))
+    assert repr(row).splitlines() == [
+        "  x  [0] float32 2 \u00b7 cpu \u00b7 8 B",
+        "     [1] float32 2 \u00b7 cpu \u00b7 8 B",
+        "\u2260    [2] float32 2 \u00b7 cpu \u00b7 8 B \u00b7 it",
+    ]
+    shown = repr(merge(3, [[("x", A), ("y", None)], [("x", A)], [("x", other)]])).splitlines()
+    assert shown[0] == "Disco session 3: 2 registers, 1 differs between workers (\u2260)"
+    assert shown[1:4] == repr(row).splitlines()
+    assert shown[4:] == ["  y  [0-2] no value", "total [0] 8 B, [1] 8 B, [2] 8 B"]
+    assert repr(merge(3, [[], []])) == "Disco session 3: 0 registers\ntotal [0] 0 B, [1] 0 B"

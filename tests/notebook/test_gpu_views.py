@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from disco_magic.core.register_text import snapshot_text
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.stats import DeviceStats, SessionStats, WorkerStats
 from disco_magic.devices import find
@@ -14,7 +15,6 @@ from disco_magic.errors import NoPicture
 from disco_magic.functions import gathering
 from disco_magic.notebook.inspector.acts import copied
 from disco_magic.notebook.tables.accounts import stats_bundle
-from disco_magic.notebook.tables.registers import snapshot_text
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
 

@@ -7,10 +7,10 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, NUMBERS, head_cells, row_head, table_style
+from disco_magic.core.register_text import caption, content, together
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
 from disco_magic.errors import ranges
-from disco_magic.notebook.tables.registers import caption, content, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,88 @@
+"""Registers as text: what the repr of a snapshot shows, and the words that HTML tables share with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.device import span
+from disco_magic.core.markup import MARK
+from disco_magic.core.words import human_bytes, plural
+
+if TYPE_CHECKING:
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+
+ABSENT: Final = "no value"
+"""A name that is not bound there, or a reference whose command has not been executed yet."""
+
+
+def snapshot_text(snapshot: SessionSnapshot) -> str:
+    """All registers of a session: a line each where workers agree, the odd ones marked where they do not."""
+    totals = ", ".join(f"[{worker}] {human_bytes(total)}" for worker, total in enumerate(snapshot.nbytes))
+    table = table_text(list(snapshot.rows), snapshot.num_workers)
+    return "\n".join(part for part in (caption(snapshot), table, f"total {totals}") if part)
+
+
+def table_text(rows: list[Row], num_workers: int) -> str:
+    """A line per register where all workers agree, else a line per worker, the odd ones marked."""
+    width = max((len(row.name) for row in rows), default=0)
+    lines = []
+    for row in rows:
+        if row.alike:
+            everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
+            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row))}")
+            continue
+        marks = row.odd() if row.differs else (False,) * len(row.cells)
+        for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
+            name = row.name if worker == 0 else ""
+            lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info)}")
+    return "\n".join(lines)
+
+
+def together(row: Row) -> RegisterInfo | None:
+    """The cell that tells of all, with the devices of all: ``cuda:[0-3]``."""
+    first = row.cells[0]
+    names = sorted({cell.device or "" for cell in row.cells if cell is not None})
+    if first is None or len(names) == 1:
+        return first
+    numbers = [name.rpartition(":")[2] for name in names]
+    if not all(map(str.isdigit, numbers)):
+        return replace(first, device=", ".join(names))
+    return replace(first, device=span(names[0].partition(":")[0], map(int, numbers)))
+
+
+def line_of(info: RegisterInfo | None) -> str:
+    """One worker's value in a line."""
+    if info is None:
+        return ABSENT
+    return " \u00b7 ".join(part for part in (info.kind, where(info), content(info)) if part)
+
+
+def caption(snapshot: SessionSnapshot) -> str:
+    """How many registers, and how many of them differ."""
+    count = len(snapshot.rows)
+    differing = sum(row.differs for row in snapshot.rows)
+    text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
+    if differing:
+        text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"
+    unknown = sum(not row.compared and not row.differs for row in snapshot.rows)
+    # Lists, objects, functions: looking into them would run code of theirs.
+    return text + (f", {unknown} compared by type only" if unknown and snapshot.num_workers > 1 else "")
+
+
+def where(info: RegisterInfo) -> str:
+    """Device and size, as far as there is anything to say."""
+    parts = [info.device or "", human_bytes(info.nbytes) if info.nbytes else ""]
+    return " \u00b7 ".join(part for part in parts if part)
+
+
+def content(info: RegisterInfo) -> str:
+    """Statistics of an array (on a sample where it is large), else the value or what it is."""
+    if info.text and info.shape in ((), (1,)):
+        return info.text
+    odd = [f"{count:,} {name}" for count, name in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
+    told = info.text
+    if info.minimum is not None and info.mean is not None and info.maximum is not None:
+        about = " (sample)" if info.sampled else ""
+        told = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
+    return " \u00b7 ".join(part for part in (told, *odd) if part)

@@ -7,6 +7,8 @@ import os
 import sys
 import threading
 import traceback
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,15 @@ def pytest_configure(config):
         "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
     )
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
+    with suppress(ImportError):
+        _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def _keep_jedi_s_cache_apart(process):
+    """Another process may be writing the file that Jedi reads; IPython then offers nothing."""
+    import jedi
+
+    jedi.settings.cache_directory = str(Path(jedi.settings.cache_directory) / f"disco-tests-{process}")
 
 
 def _disco_threads():

@@ -68,13 +68,13 @@ class Kernel:
             # No ports: another process could take one between its choice and the kernel's start.
             self._sockets = TemporaryDirectory()
             place = f"{self._sockets.name}/kernel"  # beside other tests' kernels
-            self.manager = KernelManager(kernel_name=name, transport="ipc", ip=place)
-            self.manager.start_kernel(env={**os.environ, **QUIET}, extra_arguments=list(arguments))
-            self.client = self.manager.client()
-            self.client.start_channels()
+            self.manager, self.client = KernelManager(kernel_name=name, transport="ipc", ip=place), None
             try:
+                self.manager.start_kernel(env={**os.environ, **QUIET}, extra_arguments=list(arguments))
+                self.client = self.manager.client()
+                self.client.start_channels()
                 self.client.wait_for_ready(timeout=PATIENCE_S)
-            except RuntimeError:
+            except BaseException:
                 self.close()
                 raise
 
@@ -137,8 +137,10 @@ class Kernel:
         self.client.input(reply)
 
     def close(self):
-        self.client.stop_channels()
-        self.manager.shutdown_kernel(now=True)
+        if self.client is not None:
+            self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=True)
         self.manager.cleanup_resources()
         self._sockets.cleanup()
 

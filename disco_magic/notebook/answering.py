@@ -1,17 +1,19 @@
 """A kernel that answers questions of the front end while a cell awaits the workers.
 
 ipykernel takes one request after the other. So Tab, Shift-Tab, a console that asks whether a cell is
-complete, and a page that was loaded anew and asks what kernel this is would all wait for the end of the cell.
-The event loop is free meanwhile, and these questions change nothing::
+complete, and a page that was loaded anew and asks what kernel this is would all wait for the end of the cell,
+and of all that are queued behind it. The event loop is free meanwhile::
 
-    shell channel --> shell_main --+-- no cell runs, or another request --> ipykernel's queue
+    shell channel --> shell_main --+-- nothing at work, or another request --> ipykernel's queue
                                    `-- a question --> its handler --> reply; then "busy" for the cell again
+
+These questions change nothing of ours. What a user's ``__dir__`` prints meanwhile goes to the cell that runs.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ipykernel.ipkernel import IPythonKernel
 
@@ -23,62 +25,64 @@ QUESTIONS: Final = {
     "is_complete_request",
     "kernel_info_request",
 }
-"""Requests that are answered at once; ipykernel (7.4) does so for messages of widgets only."""
-
-
-class Running(NamedTuple):
-    """A cell of the front end that runs.
-
-    Attributes:
-        stream: where its reply goes, and answers meanwhile.
-        parent: its request.
-    """
-
-    stream: Any
-    parent: dict[str, Any]
+"""Requests that are answered at once; ipykernel does so for messages of widgets at most (7.4)."""
 
 
 class AnsweringKernel(IPythonKernel):
     """ipykernel's kernel, which answers questions between two steps of a cell that awaits."""
 
-    _running: Running | None = None
+    _running: dict[str, Any] | None = None  # the request of the cell that runs
+    _taken = 0  # requests that ipykernel has: one is at work, the others queue behind it
+    _stream: Any = None  # where it sends replies
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """As ipykernel's, from the message to the reply."""
         if parent["header"].get("subshell_id") is not None:  # in a thread of its own
             await super().execute_request(stream, ident, parent)
             return
-        self._running = Running(stream, parent)
+        self._running, self._stream = parent, stream
         try:
             await super().execute_request(stream, ident, parent)
         finally:
             self._running = None
 
     async def shell_main(self, subshell_id: str | None, msg: Any) -> None:
-        """As ipykernel's, for every message on the shell channel; questions do not queue behind a cell."""
-        running = self._running
-        if running is None or subshell_id is not None or not self._is_question(msg):
+        """As ipykernel's, for every message on the shell channel; questions do not queue behind cells."""
+        if subshell_id is not None:
             await super().shell_main(subshell_id, msg)
             return
+        # Not by whether a cell runs: between two that are queued none does, and one question in that moment
+        # would be answered after all of them.
+        if self._taken and self._stream is not None and self._is_question(msg):
+            await self._answer(msg)
+            return
+        self._taken += 1
+        try:
+            await super().shell_main(subshell_id, msg)
+        finally:
+            self._taken -= 1
+
+    async def _answer(self, msg: Any) -> None:
+        """Handle a question; not by `dispatch_shell`, which makes it the request that outputs belong to."""
         ident, request = self._read(msg, content=True)
-        # Not by `dispatch_shell`, which makes it the request that what the cell shows belongs to.
+        running = self._running
         self._publish_status("busy", "shell", parent=request)
         try:
-            answered = self.shell_handlers[request["msg_type"]](running.stream, ident, request)
+            answered = self.shell_handlers[request["msg_type"]](self._stream, ident, request)
             if inspect.isawaitable(answered):
                 await answered
         except Exception:
             self.log.exception("a question could not be answered while a cell runs")
         finally:
             self._publish_status("idle", "shell", parent=request)
-            if self._running is running:
+            if running is not None and self._running is running:
                 # Front ends take the last status they hear for the kernel's.
-                self._publish_status("busy", "shell", parent=running.parent)
+                self._publish_status("busy", "shell", parent=running)
 
     def _is_question(self, msg: Any) -> bool:
         try:
             _, request = self._read(msg, content=False)
-        except (ValueError, TypeError):  # none of the protocol's, or not signed: ipykernel says so
+        except ValueError:  # ipykernel's own "stop aborting", which is no message
             return False
         return request["msg_type"] in QUESTIONS
 

@@ -61,7 +61,7 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
 
 
 async def execute_awaited(front: Front, body: str) -> CellResult | None:
-    """Run a plain cell on all workers; meanwhile the event loop goes on, and with it clicks on widgets.
+    """Run a plain cell on all workers; meanwhile the event loop serves widgets and questions.
 
     Ctrl-C does not wait for the loop: it is a message to the thread that waits for the cell.
 
@@ -109,7 +109,7 @@ class _Sending(NamedTuple):
             yield handle
         if not self.options.nowait:
             pending.note_late_sigint()  # after the last look of the wait
-            pending.wait()
+            pending.wait()  # raises it, with the result; it waits for nothing more
         elif take_sigint(inbox):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")

@@ -5,7 +5,7 @@ that is awaited::
 
     front end -- execute_request --> do_execute --> PlainCells: await get_ipython().run_on_workers(...)
                                                       |
-    the event loop goes on: clicks on widgets         `--> execute_awaited --> a thread waits for the workers
+    the event loop goes on: widgets, questions        `--> execute_awaited --> a thread waits for the workers
 
 so history, ``In``, counters, events and errors stay IPython's.
 

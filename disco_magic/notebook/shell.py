@@ -13,5 +13,8 @@ release; the tests run against a real shell and a real kernel instead.
 
 
 def request_of(shell: Shell) -> dict[str, Any]:
-    """The front end's message that is being answered; empty in a terminal, and before the first one."""
+    """The front end's request that outputs belong to; empty in a terminal, and before the first one.
+
+    That is the cell's, also while a question is answered beside it.
+    """
     return shell.get_parent() if hasattr(shell, "get_parent") else {}

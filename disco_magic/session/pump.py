@@ -136,10 +136,13 @@ def attentive() -> Iterator[Inbox]:
 @contextmanager
 def sigint_held_back() -> Iterator[None]:
     """Let a step end that a Ctrl-C half-way would lose something of; after it whoever listens hears it."""
-    with attentive() as inbox:
-        yield
-    if not inbox.empty():
-        signal.raise_signal(signal.SIGINT)
+    inbox: Inbox = SimpleQueue()
+    try:
+        with sigint_into(inbox):
+            yield
+    finally:
+        if not inbox.empty():
+            signal.raise_signal(signal.SIGINT)
 
 
 def sigint_into(inbox: Inbox) -> AbstractContextManager[None]:

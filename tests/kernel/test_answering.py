@@ -69,22 +69,70 @@ def test_whoever_asks_hears_the_question_end_and_then_that_a_cell_still_runs(fre
     assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
 
 
-def test_nonsense_is_left_to_ipykernel_and_a_question_that_fails_costs_only_itself(fresh, ask):
+def test_a_question_that_fails_costs_only_itself(fresh, ask):
     cell = fresh.send("print('started')\nwhile True: pass")
     before = fresh.until_text(cell, "started", times=4)
-    session, channel = fresh.client.session, fresh.client.shell_channel
-    channel.send(session.msg("complete_request", {"nothing": "of that"}))
-    channel.socket.send_multipart([b"<IDS|MSG>", b"not signed", b"{}", b"{}", b"{}", b"{}"])
-    channel.socket.send_multipart([b"no message"])
+    fresh.client.shell_channel.send(fresh.client.session.msg("complete_request", {"nothing": "of that"}))
     assert "worker_id" in ask("complete", "worker_")["matches"]
     fresh.interrupt()
     assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
     assert fresh.ok("worker_id").value
 
 
-def test_questions_after_the_cell_are_answered_as_ever(fresh, ask):
+def test_a_question_does_not_come_after_all_the_cells_that_are_queued(fresh):
+    cells = {fresh.send("time.sleep(0.002)" if number else "import time") for number in range(40)}
+    asked, ended, waits = fresh.client.complete("worker_"), 0, [0]
+    while cells:
+        reply = fresh.client.get_shell_msg(timeout=PATIENCE_S)
+        cells.discard(reply["parent_header"]["msg_id"])
+        ended += reply["msg_type"] == "execute_reply"
+        waits[-1] += reply["msg_type"] == "execute_reply"
+        if reply["parent_header"]["msg_id"] == asked:
+            asked = fresh.client.complete("worker_")
+            waits.append(0)
+    assert ended == 40
+    assert max(waits) < 20, waits
+
+
+def test_a_cell_that_fails_takes_those_behind_it_along_and_no_question(fresh, ask):
+    cells = [fresh.send(code) for code in ("1 / 0", "2", "3")]
+    asked = fresh.client.complete("worker_")
+    replies = [fresh.client.get_shell_msg(timeout=PATIENCE_S) for _ in range(4)]
+    answers = {reply["parent_header"]["msg_id"]: reply["content"] for reply in replies}
+    assert "worker_id" in answers[asked]["matches"]
+    assert [answers[cell]["status"] for cell in cells] == ["error", "aborted", "aborted"]
+    assert fresh.ok("worker_id // 4").value == "[0-3] 0"
+
+
+def test_a_question_after_a_cell_leaves_the_kernel_idle(fresh, ask):
     fresh.ok("fresh_name = 1")
     assert ask("complete", "fresh_na")["matches"] == ["fresh_name"]
+    later = fresh.send("1")
+    seen = fresh.until(lambda message: _state_of(message, later) == "busy")
+    states = [each["content"]["execution_state"] for each in seen if each["msg_type"] == "status"]
+    assert states == ["busy", "idle", "busy"]
+    fresh.finish(later)
+
+
+def test_a_cell_of_a_subshell_is_none_that_questions_are_answered_beside(fresh, ask):
+    session, client = fresh.client.session, fresh.client
+    client.control_channel.send(session.msg("create_subshell_request", {}))
+    subshell = client.get_control_msg(timeout=PATIENCE_S)["content"]["subshell_id"]
+    cell = fresh.send("print('started')\nwhile True: pass")
+    before = fresh.until_text(cell, "started", times=4)
+    beside = session.msg("execute_request", {"code": "%%local\n1", "silent": False, "store_history": False})
+    beside["header"]["subshell_id"] = subshell
+    client.shell_channel.send(beside)
+    reply = client.get_shell_msg(timeout=PATIENCE_S)
+    assert reply["parent_header"]["msg_id"] == beside["header"]["msg_id"]
+    asked = client.complete("worker_")
+    assert "worker_id" in client.get_shell_msg(timeout=PATIENCE_S)["content"]["matches"]
+    before += fresh.until(lambda message: _state_of(message, asked) == "idle")
+    before += fresh.until(lambda message: _state_of(message, cell) == "busy")
+    fresh.interrupt()
+    assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+    client.control_channel.send(session.msg("delete_subshell_request", {"subshell_id": subshell}))
+    assert client.get_control_msg(timeout=PATIENCE_S)["content"]["status"] == "ok"
 
 
 def _state_of(message, asked):

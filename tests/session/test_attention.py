@@ -16,7 +16,7 @@ from disco_magic.errors import CellError
 from disco_magic.session import pump
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
-from disco_magic.session.pump import INTERRUPT, attentive, sigint_to, take_sigint
+from disco_magic.session.pump import INTERRUPT, attentive, sigint_held_back, sigint_to, take_sigint
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,23 @@ def test_within_it_a_sigint_is_a_message_and_afterwards_an_exception():
         assert inbox.get_nowait() is INTERRUPT
     with pytest.raises(KeyboardInterrupt):
         strike()
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("why")])
+def test_one_that_is_held_back_is_heard_at_the_end_whatever_happened(failure):
+    done = []
+
+    def step():
+        with sigint_held_back():
+            strike()
+            done.append(True)
+            if failure is not None:
+                raise failure
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        step()
+    assert done
+    assert caught.value.__context__ is failure
 
 
 def test_the_one_that_began_last_hears_it():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core import page
 from IPython.utils.tokenutil import token_at_cursor
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from disco_magic.functions.members import NameInfo
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
+
+_QUESTION: Final = re.compile(r"\s*(?:#.*|\?{1,2}[\s\w.]*|%pinfo2?\s[\s\w.]*|[\w.]+\?{1,2}\s*;?\s*)?$")
 
 
 class Inspection:
@@ -82,7 +85,8 @@ def asked_alone(shell: Shell, body: str) -> list[Inquiry]:
 
     Such a cell needs no worker, and need not wait for one.
     """
-    if "?" not in body and "pinfo" not in body:
+    # What else a line says is left alone: to parse it twice would repeat its warnings.
+    if not all(map(_QUESTION.match, body.split("\n"))):
         return []
     try:
         statements = ast.parse(transformed(shell, body)).body

@@ -32,7 +32,7 @@ TYPES_FOR_S: Final = 0.04
 
 # Jedi keeps what it has parsed in files that all processes share, and fails on one that another is writing.
 _HALF_WRITTEN: Final = (EOFError, pickle.UnpicklingError)
-_ATTEMPTS: Final = 50  # of some milliseconds each; what is still broken then stays so
+_READ_AGAIN_S: Final = 0.5  # what is still broken then stays so, as where a process was killed while it wrote
 
 # A name, or that of an argument; no file and no key, which IPython knows better.
 _TYPED: Final = re.compile(r"[\w.]+=?")
@@ -59,10 +59,12 @@ def _jedi() -> Any:
 
 def jedi_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
     """What Jedi would type: names and attributes, no keys and files."""
-    for _ in range(_ATTEMPTS):
-        with _Seen(bound, dict(behind), request) as cell, suppress(*_HALF_WRITTEN):
+    until = time.monotonic() + _READ_AGAIN_S
+    while True:
+        with _Seen(bound, dict(behind), request) as cell, suppress(*_HALF_WRITTEN):  # it empties what it gets
             return cell.offers()
-    return []
+        if time.monotonic() > until:
+            return []
 
 
 class _Seen:

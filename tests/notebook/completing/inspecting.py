@@ -1,4 +1,4 @@
-"""What is inspected."""
+"""What is inspected, and the notebook's side of a shell."""
 
 from __future__ import annotations
 

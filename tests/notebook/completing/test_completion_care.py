@@ -224,10 +224,10 @@ def test_a_file_of_jedi_s_that_another_process_is_writing_is_read_again(four, of
 
     monkeypatch.setattr(jedi.Interpreter, "complete", complete_at_last)
     assert offered(cell).keys() == {"early.upper"}
-    monkeypatch.setattr(jedi_file, "_ATTEMPTS", 2)
+    monkeypatch.setattr(jedi_file, "_READ_AGAIN_S", -1)
     failures.extend([EOFError()] * 5)
     assert offered(cell) == {}
-    assert len(failures) == 3
+    assert len(failures) == 4
 
 
 def test_a_jedi_that_fails_does_no_harm(four, offered, monkeypatch):

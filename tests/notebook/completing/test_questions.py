@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from disco_magic.errors import CellError
@@ -76,9 +78,29 @@ def test_a_question_alone_starts_no_session(shell):
     assert front(shell).sessions.find() is None
 
 
-@pytest.mark.parametrize("cell", ["1 + 1\nsame?", "same?\n%pdoc same", "if 1:\n    same?", "'?'"])
-def test_a_cell_that_is_more_than_questions_runs_on_the_workers(four, cell):
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "1 + 1\nsame?",
+        "same?\n%pdoc same",
+        "if 1:\n    same?",
+        "'?'",
+        "f(same) # what?",
+        "same ?",
+        "sam*?",
+        "3?",
+    ],
+)
+def test_a_cell_that_is_more_than_questions_is_not_answered_here(four, cell):
     assert asked_alone(four.ip, cell) == []
+
+
+def test_a_cell_that_is_no_question_is_read_once(four):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        four.run("%%disco\nwhy = '\\d?' # why?")
+    assert [str(each.message) for each in warned if "invalid escape" in str(each.message)] != []
+    assert len(warned) == 1
 
 
 def test_other_magics_are_refused_as_ever(four):

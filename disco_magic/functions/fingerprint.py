@@ -64,31 +64,29 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
 
 def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
     kind = type(value)
-    flat = _of_flat(value)
+    # A copy: another thread may be at work on it.
+    items = tuple(chain.from_iterable(tuple(value.items())) if kind is dict else value)
+    flat = _of_flat(kind, items)
     if flat is not None:
         return digest(flat, f"{kind.__name__} flat".encode())
-    items = [part for pair in value.items() for part in pair] if kind is dict else value
     parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
     if kind in (set, frozenset):
         parts.sort()
     return digest(b"".join(parts), kind.__name__.encode())
 
 
-def _of_flat(value: Any) -> bytes | None:
+def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
     """What says everything about a container of values that refer to nothing; None of any other."""
-    elements = tuple(value.items() if type(value) is dict else value)  # another thread may be at work on it
-    if type(value) is dict:
-        elements = tuple(chain.from_iterable(elements))
-    kinds = set(map(type, elements))
-    if type(value) in (set, frozenset):
+    kinds = set(map(type, items))
+    if container in (set, frozenset):
         if len(kinds) != 1 or not kinds <= _ORDERED:
             return None
-        elements = tuple(sorted(elements))
-    if kinds <= _FLAT:
-        return marshal.dumps(elements, 2)  # later versions also say which strings are shared or interned
-    if kinds <= _FLAT | {float}:
-        with suppress(ValueError):  # an int of which Python does not write so many digits
-            return repr(elements).encode()
+        items = tuple(sorted(items))
+    with suppress(ValueError):  # two gigabytes in one piece, or an int of more digits than Python writes
+        if kinds <= _FLAT:
+            return marshal.dumps(items, 2)  # later versions also say which strings are shared or interned
+        if kinds <= _FLAT | {float}:
+            return repr(items).encode()
     return None
 
 

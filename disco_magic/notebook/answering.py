@@ -13,9 +13,16 @@ These questions change nothing of ours. What a user's ``__dir__`` prints meanwhi
 from __future__ import annotations
 
 import inspect
-from typing import Any, Final
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from ipykernel.ipkernel import IPythonKernel
+
+from disco_magic.session.pump import sigint_to
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 QUESTIONS: Final = {
     "comm_info_request",
@@ -26,6 +33,20 @@ QUESTIONS: Final = {
     "kernel_info_request",
 }
 """Requests that are answered at once; ipykernel does so for messages of widgets at most (7.4)."""
+
+
+@contextmanager
+def _ended_by_sigint() -> Iterator[None]:
+    """Let Ctrl-C end the question, too: a user's code in it may go on for ever, and keep the event loop."""
+    of_cell = signal.getsignal(signal.SIGINT)
+
+    def hear() -> None:
+        if callable(of_cell):
+            of_cell(signal.SIGINT, None)
+        raise KeyboardInterrupt
+
+    with sigint_to(hear):
+        yield
 
 
 class AnsweringKernel(IPythonKernel):
@@ -68,10 +89,11 @@ class AnsweringKernel(IPythonKernel):
         running = self._running
         self._publish_status("busy", "shell", parent=request)
         try:
-            answered = self.shell_handlers[request["msg_type"]](self._stream, ident, request)
-            if inspect.isawaitable(answered):
-                await answered
-        except Exception:
+            with _ended_by_sigint():
+                answered = self.shell_handlers[request["msg_type"]](self._stream, ident, request)
+                if inspect.isawaitable(answered):
+                    await answered
+        except (Exception, KeyboardInterrupt):
             self.log.exception("a question could not be answered while a cell runs")
         finally:
             self._publish_status("idle", "shell", parent=request)

@@ -81,6 +81,16 @@ def test_long_lists_are_equal_whoever_shares_their_strings():
     assert fingerprint([10**5000, None]) == fingerprint([10**5000, None])
 
 
+def test_what_is_too_long_to_be_taken_at_once_is_taken_one_by_one(monkeypatch):
+    def refuse(*_):
+        raise ValueError("unmarshallable object")  # as of two gigabytes in one piece
+
+    monkeypatch.setattr("marshal.dumps", refuse)
+    for make in (lambda each: [each], lambda each: {each}, lambda each: {1: each}):
+        assert fingerprint(make(b"text")) == fingerprint(make(b"text"))
+        assert fingerprint(make(b"text")) != fingerprint(make(b"test"))
+
+
 def test_instances_of_a_class_that_every_worker_defined_count_as_equal(session):
     s = session(3)
     s.run("from dataclasses import dataclass\n@dataclass\nclass Point:\n    x: int")

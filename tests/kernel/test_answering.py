@@ -79,6 +79,31 @@ def test_a_question_that_fails_costs_only_itself(fresh, ask):
     assert fresh.ok("worker_id").value
 
 
+ENDLESS = """
+class Endless(dict):
+    def _ipython_key_completions_(self):
+        print("asked")
+        while True: pass
+endless = Endless(a=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "times"),
+    [("print('started')\nwhile True: pass", 4), ("%%local\nprint('started')\nawait asyncio.sleep(1000)", 1)],
+)
+def test_the_stop_button_ends_a_cell_also_beside_a_question_that_does_not_end(fresh, code, times):
+    fresh.ok("%%local\nimport asyncio")
+    fresh.ok(ENDLESS)
+    cell = fresh.send(code)
+    before = fresh.until_text(cell, "started", times=times)
+    fresh.client.complete("endless['")
+    before += fresh.until_text(cell, "asked")
+    fresh.interrupt()
+    assert fresh.finish(cell, before).status == "error"
+    assert fresh.ok("worker_id // 4").value == "[0-3] 0"
+
+
 def test_a_question_does_not_come_after_all_the_cells_that_are_queued(fresh):
     cells = {fresh.send("time.sleep(0.002)" if number else "import time") for number in range(40)}
     asked, ended, waits = fresh.client.complete("worker_"), 0, [0]

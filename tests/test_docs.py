@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import pytest
 
 import disco_magic as disco
+from disco_magic.functions.context import BEHIND, VERBS
 from tests.notebook.conftest import bare  # noqa: F401 - the fixture
 
 ROOT = Path(__file__).parents[1]
@@ -269,3 +270,8 @@ def test_every_method_that_users_call_is_in_the_reference(owner):
     methods = {each for each in public if not each.startswith("_") and callable(getattr(owner, each, None))}
     called_by_its_driver = {"keep_bound"}
     assert methods - named - called_by_its_driver == set()
+
+
+def test_linters_are_told_every_name_that_cells_have_without_an_import():
+    told = re.search(r"PYFLAKES_BUILTINS=(\S+)", text_of(DOCS / "kernel.md"))
+    assert set(told[1].split(",")) == {*VERBS, *BEHIND}

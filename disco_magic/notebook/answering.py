@@ -1,4 +1,4 @@
-"""A kernel that answers questions of the front end while a cell awaits the workers.
+"""A kernel that answers questions of the front end while a cell awaits something, such as the workers.
 
 ipykernel takes one request after the other. So Tab, Shift-Tab, a console that asks whether a cell is
 complete, and a page that was loaded anew and asks what kernel this is would all wait for the end of the cell,

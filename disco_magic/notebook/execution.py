@@ -43,46 +43,45 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
         Divergence: with ``--check``, the cell left different registers.
     """
-    options = cell_parser().read(line)
-    if not line.strip() and _answer(front, body):
+    sending = _prepare(front, line, body)
+    if sending is None:
         return None
-    _check(options)
-    sending = _prepare(front, options, line, body)
     with sending.cell() as handle:
-        if options.nowait:
-            if options.out:
-                front.bind({options.out: handle})
-            return handle
-        result = _ended(handle, sending)
-    # Out here Ctrl-C ends a wait; up there it is a message to the cell.
-    if options.check:
-        print(_checked(sending.session, result, options.check, sending.limit))
+        if sending.options.nowait:
+            return _handed_over(handle, sending)
+        with _binding_what_failed(sending):
+            result = handle.wait(sending.limit, on_look=sending.look)
+        _bind_result(sending, result)
     return _finished(handle, result, sending)
 
 
-async def execute_awaited(front: Front, body: str) -> CellResult | None:
-    """Run a plain cell on all workers; meanwhile the event loop serves widgets and questions.
+async def execute_awaited(front: Front, line: str | None, body: str) -> CellResult | CellHandle | None:
+    """As `execute`; meanwhile the event loop serves widgets and questions.
 
     Ctrl-C does not wait for the loop: it is a message to the thread that waits for the cell.
 
-    Raises:
-        CellSyntaxError: nothing was sent.
-        CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
+    Args:
+        front: the notebook's side.
+        line: what stands behind ``%%disco``; None: it is a plain cell.
+        body: the cell without that line.
     """
     import asyncio  # 30 ms that only who awaits has to spend
 
     from disco_magic.session.awaiting import in_thread
 
-    if _answer(front, body):
+    sending = _prepare(front, line, body)
+    if sending is None:
         return None
-    options = cell_parser().read("")
-    sending = _prepare(front, options, None, body)
     with sending.cell() as handle:
-        try:
-            result = await in_thread(lambda: handle.wait(sending.limit, on_look=sending.look))
-        except asyncio.CancelledError:
-            handle.pending.stop_soon()  # somebody has cancelled all tasks
-            raise
+        if sending.options.nowait:
+            return _handed_over(handle, sending)
+        with _binding_what_failed(sending):
+            try:
+                result = await in_thread(lambda: handle.wait(sending.limit, on_look=sending.look))
+            except asyncio.CancelledError:
+                handle.pending.stop_soon()  # somebody has cancelled all tasks
+                raise
+        _bind_result(sending, result)
     return _finished(handle, result, sending)
 
 
@@ -126,15 +125,12 @@ class _Sending(NamedTuple):
         return Progress(self.scope.page, area, self.scope.workers, self.session.doctor, after_s=after_s).look
 
 
-def _answer(front: Front, body: str) -> bool:
-    """Show what a cell of questions alone asks about; whether it is one."""
-    asked = asked_alone(front.shell, body)
-    for inquiry in dict.fromkeys(asked):
-        tell(front, inquiry)
-    return bool(asked)
-
-
-def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _Sending:
+def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
+    """Everything up to the sending; None if the cell only asks, and was answered."""
+    options = cell_parser().read(line or "")
+    if not (line or "").strip() and _answer(front, body):
+        return None
+    _check(options)
     cell = replace(compile_notebook_cell(front.shell, line, body), watched=options.check is not None)
     if not options.local:  # the cell itself may define them
         front.variables(options.push)
@@ -153,6 +149,14 @@ def _prepare(front: Front, options: Namespace, line: str | None, body: str) -> _
     # Last: only within `cell` somebody closes it.
     scope = NotebookScope(front.shell, running, mode, show)
     return _Sending(front, options, cell, session, workers, show, limit, scope)
+
+
+def _answer(front: Front, body: str) -> bool:
+    """Show what a cell of questions alone asks about; whether it is one."""
+    asked = asked_alone(front.shell, body)
+    for inquiry in dict.fromkeys(asked):
+        tell(front, inquiry)
+    return bool(asked)
 
 
 def _check(options: Namespace) -> None:
@@ -186,14 +190,20 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
 
 
-def _ended(handle: CellHandle, sending: _Sending) -> CellResult:
+def _handed_over(handle: CellHandle, sending: _Sending) -> CellHandle:
+    if sending.options.out:
+        sending.front.bind({sending.options.out: handle})
+    return handle
+
+
+@contextmanager
+def _binding_what_failed(sending: _Sending) -> Iterator[None]:
+    """Within this a cell is waited for; what there is of one that fails is bound, too."""
     try:
-        result = handle.wait(sending.limit, on_look=sending.look)
+        yield
     except BaseException as error:
         _bind_result(sending, getattr(error, "result", None))
         raise
-    _bind_result(sending, result)
-    return result
 
 
 def _bind_result(sending: _Sending, result: CellResult | None) -> None:
@@ -214,6 +224,9 @@ def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> s
 
 
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
+    # Out here Ctrl-C ends a wait; within `cell` it is a message to that.
+    if sending.options.check:
+        print(_checked(sending.session, result, sending.options.check, sending.limit))
     show_only(result, sending.show)
     pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})

@@ -35,6 +35,7 @@ from disco_magic.session.pump import sigint_to
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from disco_magic.notebook.handle import CellHandle
     from disco_magic.session.results import CellResult
 
 LAST_REPLY_S: Final = 0.5
@@ -48,15 +49,19 @@ _BANNER: Final = (
 class DiscoShell(ZMQInteractiveShell):
     """IPython's shell in a kernel, with what a plain cell becomes."""
 
-    async def run_on_workers(self, body: str) -> CellResult | None:
-        """Run a cell on all workers and wait for it; what becomes ``Out[n]``.
+    async def run_on_workers(self, body: str, line: str | None = None) -> CellResult | CellHandle | None:
+        """Run a cell on the workers and await it; what becomes ``Out[n]``.
+
+        Args:
+            body: the cell without its magic line.
+            line: what stands behind ``%%disco`` in that; None: it has none.
 
         Raises:
-            CellSyntaxError, CellError, SyncTimeout, KeyboardInterrupt: see `execution.execute_awaited`.
+            CellSyntaxError, CellError, SyncTimeout, KeyboardInterrupt: see `execution.execute`.
         """
         front = front_of(self)
         assert front is not None  # noqa: S101 - its transformer wrote the call
-        return await front.settings.run_plain(body)
+        return await front.settings.run_awaited(line, body)
 
 
 class DiscoKernel(AnsweringKernel):

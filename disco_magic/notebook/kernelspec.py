@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_core.paths import jupyter_data_dir
 
 from disco_magic.functions.context import Topology
 from disco_magic.notebook import option_types as of
@@ -94,14 +95,22 @@ def install(
     return where
 
 
-def uninstall(name: str = NAME) -> str:
-    """Remove the kernel `name`, wherever Jupyter finds it first; returns the folder that is gone.
+def uninstall(name: str = NAME, *, user: bool = False, prefix: str | None = None) -> str:
+    """Remove the kernel `name`; returns the folder that is gone.
+
+    Args:
+        name: that `install` was told.
+        user: from where that of the current user is.
+        prefix: from this environment; None and not `user`: from where Jupyter finds it first.
 
     Raises:
         NoSuchKernel: there is none.
         ValueError: that is not this package's kernel.
     """
     manager = KernelSpecManager()
+    if user or prefix is not None:
+        jupyter = jupyter_data_dir() if prefix is None else str(Path(prefix, "share", "jupyter"))
+        manager.kernel_dirs = [str(Path(jupyter, "kernels"))]
     if "disco_magic.notebook.kernel" not in manager.get_kernel_spec(name).argv:
         raise ValueError(
             f"kernel {name!r} is not one of disco_magic; jupyter kernelspec uninstall removes any"
@@ -113,24 +122,26 @@ def uninstall(name: str = NAME) -> str:
 def main(arguments: Sequence[str]) -> int | str:
     """Carry out ``install ...`` or ``uninstall ...``; the process's exit status, or what went wrong."""
     asked = _parser().parse_args(arguments)
+    prefix = sys.prefix if asked.sys_prefix else asked.prefix
     try:
         if asked.command == "install" and asked.workers and asked.groups:
             Topology(asked.workers, asked.groups)  # refuses what no session could have
         if asked.command == "uninstall":
-            print(f"removed {uninstall(asked.name)}")
+            print(f"removed {uninstall(asked.name, user=asked.user, prefix=prefix)}")
             return 0
         options = [f"--{name}={value}" for name in of.SESSION if (value := getattr(asked, name)) is not None]
         where = install(
             asked.name,
             user=asked.user,
-            prefix=sys.prefix if asked.sys_prefix else asked.prefix,
+            prefix=prefix,
             display_name=asked.display_name,
             options=options,
         )
     except NoSuchKernel:
         return f"there is no kernel {asked.name!r}; jupyter kernelspec list shows what there is"
     except PermissionError as error:
-        return f"{error}; --user installs it for you alone, --sys-prefix into this Python's environment"
+        advice = "; --user installs it for you alone, --sys-prefix into this Python's environment"
+        return f"{error}{advice if asked.command == 'install' else ''}"
     except (OSError, ValueError) as error:
         return str(error)
     print(f"installed {asked.name} in {where}")
@@ -141,15 +152,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m disco_magic.notebook.kernel", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     put = commands.add_parser("install", help="put the kernel where Jupyter looks for kernels")
-    where = put.add_mutually_exclusive_group()
-    where.add_argument("--user", action="store_true", help="for you, in every environment")
-    where.add_argument("--sys-prefix", action="store_true", help="into this Python's environment")
-    where.add_argument(
-        "--prefix", metavar="FOLDER", help="into another one; none of these: for the whole system"
-    )
     put.add_argument("--display-name", metavar="TEXT", help="what the launcher shows")
     add_session_options(put.add_argument_group("the kernel's sessions").add_argument)
     remove = commands.add_parser("uninstall", help="remove it again")
-    for each in (put, remove):
+    for each, nowhere in ((put, "for the whole system"), (remove, "where Jupyter finds it first")):
+        where = each.add_mutually_exclusive_group()
+        where.add_argument("--user", action="store_true", help="for you, in every environment")
+        where.add_argument("--sys-prefix", action="store_true", help="in this Python's environment")
+        where.add_argument("--prefix", metavar="FOLDER", help=f"in another one; none of these: {nowhere}")
         each.add_argument("--name", default=NAME, help=f"the kernel's name for Jupyter ({NAME})")
     return parser

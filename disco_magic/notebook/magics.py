@@ -19,6 +19,7 @@ from disco_magic.notebook.tracebacks import dress
 
 if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
+    from disco_magic.notebook.handle import CellHandle
     from disco_magic.session.results import CellResult
 
 
@@ -45,12 +46,15 @@ class DiscoMagics(DiscoSettings):
         finally:
             self.last_failure.settle()
 
-    async def run_plain(self, body: str) -> CellResult | None:
-        """Run a cell without a magic line on all workers; see `execution.execute_awaited`."""
+    async def run_awaited(self, line: str | None, body: str) -> CellResult | CellHandle | None:
+        """Run a cell on the workers, and await it; see `execution.execute_awaited`."""
         from disco_magic.notebook.execution import execute_awaited
 
         try:
-            return await execute_awaited(self.front, body)
+            return await execute_awaited(self.front, line, body)
+        except HelpAskedFor as text:
+            print(text)
+            return None
         except (DiscoError, KeyboardInterrupt) as error:
             raise self._presentable(error)  # noqa: B904 - the same exception
         finally:

@@ -8,6 +8,8 @@ belongs to the notebook stays there:
 * cells of nothing but ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register is the workers';
 * ``%magic`` lines at the top of a cell, before its Python (``%load_ext autoreload``);
 * ``exit`` and ``quit``; magics without ``%`` as IPython takes them (``cd``, ``pip install x``).
+
+In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain one.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
 
+_OF_WORKERS: Final = re.compile(r"%%disco(?: (.*))?")
 _LOCAL: Final = re.compile(r"%%local[ \t]*")
 _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
 _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
@@ -94,7 +97,7 @@ class PlainCells:
         if lines and _HELP_ASKED.match(lines[0]) and not "".join(lines[1:]).strip():
             return [*lines, "#\n"]  # IPython refuses a cell magic without a cell
         top = _top.get()
-        awaited = top is not None and top[0]
+        awaited = top is not None and top[0] and self._front.shell.autoawait
         if top is not None:
             top[0] = False  # what a magic of this cell executes cannot be awaited
         text = "".join(lines)
@@ -102,13 +105,17 @@ class PlainCells:
             # A comment, so that the lines below keep their numbers; another magic is the business of ours.
             below = "".join(lines[1:]).lstrip()
             return lines if below.startswith("%%") else [f"# {lines[0].rstrip()}\n", *lines[1:]]
-        if not self.runs_on_workers(text):
+        told = _OF_WORKERS.fullmatch(lines[0].rstrip()) if awaited and lines[1:] else None
+        if told is not None:
+            head, line, body = [], told[1] or "", "".join(lines[1:])
+        elif self.runs_on_workers(text):
+            # Blank lines in the place of magics: what is below keeps its numbers.
+            head, line = _leading_magics(lines), None
+            body = "\n" * len(head) + "".join(lines[len(head) :])
+        else:
             return lines
-        head = _leading_magics(lines)
-        # Blank lines in their place: what is below keeps its numbers.
-        body = "\n" * len(head) + "".join(lines[len(head) :])
         if awaited:
-            return [*head, f"await get_ipython().run_on_workers({body!r})\n"]
+            return [*head, f"await get_ipython().run_on_workers({body!r}, {line!r})\n"]
         return [*head, f"get_ipython().run_cell_magic('disco', '', {body!r})\n"]
 
     @contextmanager

@@ -16,6 +16,7 @@ CELLS = {
         f"if worker_id == 0:\n  {UNTIL.format('pass').replace(chr(10), chr(10) + '  ')}\nallgather(1)",
         1,
     ),
+    "on one worker": (f"%%disco -w 2 --time\n{UNTIL.format('pass')}\nworker_id", 1),
     "awaiting right here": (f"%%local\n{UNTIL.format('await asyncio.sleep(0.01)')}\n1", 1),
 }
 

@@ -65,6 +65,31 @@ def test_the_counter_history_and_out_are_those_of_ipython(fresh):
     assert "run_on_workers" not in shown
 
 
+def test_cells_that_say_disco_are_as_in_any_kernel(fresh):
+    assert fresh.ok("%%disco -w 2\nworker_id").value == "[2] 2"
+    assert "-w WORKERS" in fresh.ok("%%disco -h\n").text()
+    assert "unrecognized arguments: --bogus" in fresh.run("%%disco --bogus\n1").text("stderr")
+    failed = fresh.run("%%disco -o kept\n3 if worker_id else 1 / 0")
+    assert "----> 2 3 if worker_id else 1 / 0" in failed.traceback
+    assert "run_on_workers" not in failed.traceback
+    assert fresh.ok("%%local\nkept").value.startswith("[1-3] 3")
+    assert (
+        fresh.run("%%disco --check values\ny = worker.replicated(worker_id)").error["ename"] == "Divergence"
+    )
+    fresh.ok("%%disco --nowait -o handle\nworker_id // 4")
+    assert fresh.ok("%%local\nawait handle").value == "[0-3] 0"
+    assert "body is empty" in fresh.run("%%disco").text("stderr")
+
+
+def test_without_autoawait_cells_run_all_the_same(fresh):
+    fresh.ok("%autoawait off")
+    try:
+        assert fresh.ok("worker_id // 4").value == "[0-3] 0"
+        assert fresh.ok("%%disco -w 1\nworker_id").value == "[1] 1"
+    finally:
+        fresh.ok("%autoawait on")
+
+
 def test_values_go_where_they_are_asked_for(fresh):
     fresh.ok("x = worker_id + 5")
     fresh.ok("%disco get x")

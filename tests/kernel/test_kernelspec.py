@@ -108,6 +108,22 @@ def test_uninstall_removes_it_and_says_what(prefix, capsys):
         KernelSpecManager().get_kernel_spec("disco")
 
 
+def test_uninstall_removes_it_from_where_it_is_told_to(prefix, capsys):
+    places = {
+        "--user": prefix / "of_user" / "kernels" / "disco",
+        "--prefix": prefix / "share" / "jupyter" / "kernels" / "disco",
+    }
+    told = {"--user": ("--user",), "--prefix": ("--prefix", str(prefix))}
+    for option, folder in places.items():
+        for each in told.values():
+            assert run(capsys, "install", *each)[0] == 0
+        status, out = run(capsys, "uninstall", *told[option])
+        assert (status, out) == (0, f"removed {folder}\n")
+        assert [each.exists() for each in places.values()].count(True) == 1
+        status, _ = run(capsys, "uninstall", *told[option])
+        assert "no kernel 'disco'" in str(status)
+
+
 def test_uninstall_of_what_is_not_there_says_so(prefix, capsys):
     status, _ = run(capsys, "uninstall", "--name", "nobody")
     assert "no kernel 'nobody'" in str(status)

@@ -38,7 +38,8 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     those of cupy, lists, tuples, dicts and sets element by element (dicts in the order of their keys),
     everything else by its pickled form, or by what repr says where it cannot be pickled. The latter two run
     the value's own code: call this where the value lives, never for a table. Different fingerprints of equal
-    values are possible (objects that pickle differently), equal ones of different values are not.
+    values are possible (objects that pickle differently), equal ones of different values are not, unless
+    lists in them contain each other in a circle.
 
     `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that one
     that contains itself comes to an end.

@@ -231,6 +231,8 @@ def test_what_runs_and_what_waits_behind_it_is_in_the_log(four, gate):
     session().call_packed(int)
     while not {0, 1, 2} <= second_of(four).finished:
         pass
+    while any(each.outstanding for each in session().stats().workers[:3]):  # the call, too
+        pass
     four.run("%disco log -n 2")
     assert [(line.split()[0], line.split()[-1]) for line in four.lines[2:]] == [
         ("[0-2]", "ok"),

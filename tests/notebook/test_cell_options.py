@@ -92,6 +92,8 @@ def test_a_handle_waits_says_whether_it_is_done_and_cancels(four):
         "%%disco --nowait -o h\nimport builtins\nprint('begun')\nbuiltins.gate.wait(20)\nworker_id"
     )
     assert handle is four.ip.user_ns["h"]
+    while handle.stdout != dict.fromkeys(range(4), "begun\n"):
+        pass
     assert "running" in repr(handle)
     assert not handle.done()
     four.run("builtins.gate.set()")

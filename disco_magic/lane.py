@@ -17,7 +17,7 @@ keeps injections out of plane calls.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
 from disco_magic.core.messages import full
@@ -112,8 +112,8 @@ class PlaneGuard:
             if lane.interrupted is not None or not lane.running:
                 raise WorkerInterrupt("interrupted before a collective")
             lane.shielded = True
-            command = full(lane.running[-1])
-        return command.seq, command.workers
+            command: Any = lane.running[-1]
+        return command[0], None if type(command) is tuple else command.workers
 
     def leave(self) -> None:
         """End a plane call; an interrupt that came meanwhile strikes here."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
@@ -19,7 +18,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.describe import nbytes_of
 from disco_magic.functions.located import lies_on
 from disco_magic.functions.running import CellRunner
-from disco_magic.functions.sites import Site, cell_site, innermost_site, runtime_file
+from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
 from disco_magic.lane import Lane
 from disco_magic.serving import Serving
 
@@ -35,10 +34,7 @@ AGAIN_S: Final = 0.2
 
 def _place(code: CodeType, offset: int) -> str:
     """A line of the user's code; empty for the runtime's own."""
-    if runtime_file(code.co_filename):
-        return ""
-    line = next(islice(code.co_positions(), offset // 2, None))[0]
-    return str(Site(code.co_filename, line or 0))
+    return "" if runtime_file(code.co_filename) else str(site_of((code, offset)))
 
 
 class Worker(Serving):

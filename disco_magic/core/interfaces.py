@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import CodeType
 
     from disco_magic.core.device import Device
     from disco_magic.core.doctor import Position
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record
     from disco_magic.errors import Failure
+
+    # A place in code: the code, and the offset of an instruction in it. Its line takes longer to tell.
+    Spot = tuple[CodeType, int]
 
 
 class Seat(NamedTuple):
@@ -28,12 +32,14 @@ class Seat(NamedTuple):
         members: ids of the workers that make this call together, ascending; contains `worker`.
         scope: sequence number of the command being executed. Calls of different scopes never meet.
         present: ids of the workers the command was sent to; None means all.
+        spot: the user's code that makes the call, and where in it; None: the plane looks for it.
     """
 
     worker: int
     members: tuple[int, ...]
     scope: int
     present: tuple[int, ...] | None = None
+    spot: Spot | None = None
 
     @property
     def rank(self) -> int:

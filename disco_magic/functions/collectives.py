@@ -11,6 +11,7 @@ from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake, class_name
 from disco_magic.functions.arrays import read_early
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.sites import runtime_file
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Collectives:
             members = self._group_members if in_group else self._everybody
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
-            return getattr(self._plane, verb)(Seat(self.id, members, scope, present), *arguments)
+            spot = None if runtime_file(facts[4].co_filename) else facts[4:]
+            return getattr(self._plane, verb)(Seat(self.id, members, scope, present, spot), *arguments)
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             raise

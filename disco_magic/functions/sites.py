@@ -6,11 +6,14 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+
+    from disco_magic.core.interfaces import Spot
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNTIME = (_PACKAGE, threading.__file__)
@@ -76,19 +79,34 @@ def runtime_file(filename: str) -> bool:
     return filename.startswith(_RUNTIME)
 
 
-def call_site() -> Site:
-    """The innermost line of the calling thread that is not part of disco_magic. Costs about 0.5 us."""
-    return innermost_site(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same, a frame slower
+def call_spot() -> Spot | None:
+    """Where the calling thread is, innermost, that is not part of disco_magic; None if nowhere.
+
+    Costs 0.3 us per frame of ours in between; the line, which takes as long again, is told by `site_of`.
+    """
+    frame = _innermost(sys._getframe(1))  # noqa: SLF001 - inspect.currentframe is the same, a frame slower
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def site_of(spot: Spot | None) -> Site:
+    """The line of a place in code."""
+    if spot is None:
+        return Site("", 0)
+    code, offset = spot
+    line = next(islice(code.co_positions(), offset // 2, None))[0]
+    return Site(code.co_filename, line or 0)
 
 
 def innermost_site(frame: FrameType | None) -> Site:
     """The innermost line of a stack that is not part of disco_magic."""
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not filename.startswith(_RUNTIME):
-            return Site(filename, frame.f_lineno)
+    frame = _innermost(frame)
+    return Site("", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _innermost(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code.co_filename.startswith(_RUNTIME):
         frame = frame.f_back
-    return Site("", 0)
+    return frame
 
 
 def cell_site(frame: FrameType | None) -> Site | None:

@@ -9,7 +9,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, people, ranges
-from disco_magic.functions.sites import call_site
+from disco_magic.functions.sites import call_spot, site_of
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import check_op, reduction
@@ -37,7 +37,7 @@ def read_call(
     `memory` is where `x` and `out` are.
     """
     check_seat(kind, seat)
-    call = Call(kind, seat, call_site(), memory)
+    call = Call(kind, seat, seat.spot or call_spot(), memory)
     if root is not None:
         call.root = check_root(kind, root, len(seat.members))
     if x is not None or needs_array(call):
@@ -67,12 +67,13 @@ def check_seat(kind: str, seat: Seat) -> None:
             f"{kind}: worker {seat.worker} is not one of the members {ranges(seat.members)} of this"
             f" communicator - only members may call it"
         )
-    if seat.present is not None and not set(seat.members).issubset(seat.present):
-        absent = sorted(set(seat.members).difference(seat.present))
+    present = seat.present
+    if present is not None and present != seat.members and not set(seat.members).issubset(present):
+        absent = sorted(set(seat.members).difference(present))
         raise UsageMistake(
-            f"{kind} at {call_site()}: it needs workers {ranges(seat.members)}, but this command was sent to"
-            f" {people(seat.present)} only, so {people(absent)} can never join - send it to all"
-            f" workers (drop -w), or call it on a group whose members all have it"
+            f"{kind} at {site_of(seat.spot or call_spot())}: it needs workers {ranges(seat.members)}, but"
+            f" this command was sent to {people(present)} only, so {people(absent)} can never join - send it"
+            f" to all workers (drop -w), or call it on a group whose members all have it"
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import ranges
+from disco_magic.functions.sites import site_of
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.interfaces import Seat, Spot
     from disco_magic.functions.sites import Site
     from disco_magic.planes.memory import Memory
 
@@ -38,7 +39,7 @@ class Call:
     Attributes:
         kind: the verb, e.g. ``allreduce``.
         seat: who called, with whom, in which command.
-        site: the line of user code.
+        spot: where in the user's code.
         memory: where its arrays are, if it has any.
         array: the caller's array, C-contiguous; None where the verb takes none from this member.
         scalar: the caller gave a number, not an array, and gets one back.
@@ -53,7 +54,7 @@ class Call:
 
     kind: str
     seat: Seat
-    site: Site
+    spot: Spot | None
     memory: Memory
     array: NDArray[Any] | None = None
     scalar: bool = False
@@ -67,6 +68,11 @@ class Call:
     def worker(self) -> int:
         """Id of the caller."""
         return self.seat.worker
+
+    @property
+    def site(self) -> Site:
+        """The line of the user's code."""
+        return site_of(self.spot)
 
     @property
     def where(self) -> str:

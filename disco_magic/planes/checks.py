@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import people
-from disco_magic.planes.calls import GATHERING, SPLITTING, Call, describe_array, table
+from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, describe_array, table
 from disco_magic.planes.layout import Expected, giver, results, sample
 
 if TYPE_CHECKING:
@@ -42,14 +42,17 @@ def verdict(calls: Sequence[Call]) -> str | None:
 
 
 def _alike(calls: Sequence[Call]) -> bool:
-    """Whether all members called exactly the same, which is the usual case."""
+    """Whether all members called exactly the same, or brought nothing where they need not: the usual case."""
     first = calls[0]
-    kind, op, root, axis, array = first.kind, first.op, first.root, first.axis, first.array
-    memory = first.memory
+    kind, op, root, axis = first.kind, first.op, first.root, first.axis
+    giving = first if root is None else calls[root]
+    array, memory = giving.array, giving.memory
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
             return False
         other = call.array
+        if other is None and kind in FROM_ROOT:
+            continue
         if other is not array and (
             other is None
             or array is None
@@ -172,10 +175,12 @@ def _split(calls: Sequence[Call]) -> str | None:
 
 
 def _outs(calls: Sequence[Call]) -> str | None:
-    if all(call.out is None for call in calls):
+    given = [call.out for call in calls if call.out is not None]
+    if not given:
         return None
     memory = giver(calls).memory
     kept: list[tuple[Call, NDArray[Any]]] = []
+    apart = memory.are_apart(given)
     for call, expected in zip(calls, results(calls), strict=True):
         if call.out is None or expected is None:
             continue  # the out of a member that gets no result is not looked at
@@ -187,7 +192,7 @@ def _outs(calls: Sequence[Call]) -> str | None:
         sentence = check_out_fits(call.kind, call.worker, call.out, expected, memory)
         if sentence is not None:
             return sentence
-        for other, out in kept:
+        for other, out in () if apart else kept:
             if memory.share(call.out, out):
                 return (
                     f"{call.kind}: out of workers {other.worker} and {call.worker} share memory"

@@ -20,7 +20,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.plans import FoldPlan
+from disco_magic.planes.small import plan_of
 from disco_magic.planes.threads import ThreadPlane
 
 if TYPE_CHECKING:
@@ -134,6 +134,10 @@ class DeviceMemory:
         """See `Memory.share`."""
         return HOST.share(_shadow(a), _shadow(b))
 
+    def are_apart(self, arrays: Sequence[Any]) -> bool:
+        """Memory that is not cupy's own has no owner that could be told."""
+        return len(arrays) < 2
+
     def address(self, array: Any) -> int:
         """See `Memory.address`."""
         return int(array.data.ptr)
@@ -226,7 +230,7 @@ class GpuPlane(ThreadPlane):
         places: Sequence[GpuPlace],
         memory: DeviceMemory,
         *,
-        plan: Callable[[list[Call]], Plan] = FoldPlan,
+        plan: Callable[[list[Call]], Plan] = plan_of,
     ) -> None:
         super().__init__(len(places), plan=plan)
         self._places = places

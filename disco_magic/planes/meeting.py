@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from disco_magic.errors import Failure
-    from disco_magic.functions.sites import Site
     from disco_magic.planes.blocks import Fold
-    from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
 
@@ -46,6 +44,10 @@ class Wait(Protocol):
     @property
     def complete(self) -> bool:
         """Nobody is missing: those who wait will be woken by the one who completed it."""
+
+    @property
+    def present(self) -> int:
+        """How many workers came."""
 
     def missing(self) -> list[int]:
         """Workers that have to come before those who wait can go on."""
@@ -99,6 +101,11 @@ class Meeting:
         """All members have arrived."""
         return len(self.calls) == len(self.members)
 
+    @property
+    def present(self) -> int:
+        """How many members have arrived."""
+        return len(self.calls)
+
     def missing(self) -> list[int]:
         """Members that have not arrived."""
         return [member for member in self.members if member not in self.calls]
@@ -134,18 +141,16 @@ class Meeting:
 
 
 class Message(NamedTuple):
-    """An array on its way: the sender's copy; `memory` makes it the receiver's own, with the `token`."""
+    """An array on its way: the sender's copy; its memory makes it the receiver's own, with the `token`."""
 
     array: NDArray[Any]
     scalar: bool
-    source: int
-    site: Site
-    memory: Memory
+    call: Call
     token: Any
 
     def describe(self) -> str:
         """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""
-        return f"{describe_array(self.array)} from worker {self.source}, sent at {self.site}"
+        return f"{describe_array(self.array)} from worker {self.call.worker}, sent at {self.call.site}"
 
 
 class Receive:
@@ -171,6 +176,11 @@ class Receive:
     def complete(self) -> bool:
         """The message is there."""
         return self.message is not None
+
+    @property
+    def present(self) -> int:
+        """The receiver."""
+        return 1
 
     def missing(self) -> list[int]:
         """The sender, until it has sent."""

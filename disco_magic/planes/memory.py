@@ -62,6 +62,9 @@ class Memory(Protocol):
     def share(self, a: Any, b: Any) -> bool:
         """Whether two arrays have an element in common, as far as that can be told quickly."""
 
+    def are_apart(self, arrays: Sequence[Any]) -> bool:
+        """Whether it is plain that no two of `arrays` share memory; if not, ask of each two."""
+
     def address(self, array: Any) -> int:
         """Of its first element."""
 
@@ -90,22 +93,27 @@ class HostMemory:
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:  # noqa: ARG002 - all workers have the same memory
         """See `Memory.read`."""
-        if isinstance(x, np.ma.MaskedArray):
-            raise UsageMistake(
-                f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
-            )
-        array = read_array(kind, x)
-        if array.dtype.hasobject:
-            what = "None" if x is None else f"{type(x).__name__} (dtype {array.dtype})"
+        array = x if type(x) is np.ndarray else self._as_array(kind, x)
+        dtype = array.dtype
+        if dtype.hasobject:
+            what = "None" if x is None else f"{type(x).__name__} (dtype {dtype})"
             raise UsageMistake(
                 f"{kind}: {what} holds Python objects, which the data plane does not carry - expected"
                 f" numbers; convert with np.asarray(x, dtype=...)"
             )
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
+        if not dtype.isnative:
+            array = array.astype(dtype.newbyteorder("="))
         if not array.flags.c_contiguous:
             array = array.copy(order="C")
-        return array, isinstance(x, (bool, int, float, complex, np.generic))
+        return array, array is not x and isinstance(x, (bool, int, float, complex, np.generic))
+
+    @staticmethod
+    def _as_array(kind: str, x: Any) -> Any:
+        if isinstance(x, np.ma.MaskedArray):
+            raise UsageMistake(
+                f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+            )
+        return read_array(kind, x)
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:  # noqa: ARG002 - as above
         """See `Memory.check_out`."""
@@ -134,6 +142,11 @@ class HostMemory:
             return bool(np.shares_memory(a, b, max_work=1000))  # type: ignore[arg-type]  # the stub lags behind
         except np.exceptions.TooHardError:
             return False
+
+    def are_apart(self, arrays: Sequence[Any]) -> bool:
+        """They are if each has memory of its own, which is a third of the cost of asking of two."""
+        owners = {id(array) for array in arrays if array.flags.owndata}
+        return len(owners) == len(arrays)
 
     def address(self, array: Any) -> int:
         """See `Memory.address`."""

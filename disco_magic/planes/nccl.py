@@ -22,8 +22,9 @@ from disco_magic.planes.layout import giver, results
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import start
-from disco_magic.planes.plans import FoldPlan, usable
+from disco_magic.planes.plans import usable
 from disco_magic.planes.rendezvous import broken
+from disco_magic.planes.small import plan_of
 from disco_magic.planes.wire import wire
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class NcclPlane(GpuPlane):
 
     def _plan(self, calls: list[Call]) -> Plan:
         if giver(calls).memory is HOST or calls[0].kind == "barrier":
-            return FoldPlan(calls)
+            return plan_of(calls)
         return NcclPlan(calls, self._communicators)
 
     def _collective(self, call: Call) -> Any:

@@ -52,7 +52,7 @@ class Rendezvous:
         plan: what is to be done for calls that fit together.
     """
 
-    def __init__(self, board: Board, num_workers: int, plan: Callable[[list[Call]], Plan] = FoldPlan) -> None:
+    def __init__(self, board: Board, num_workers: int, plan: Callable[[list[Call]], Plan]) -> None:
         self._board = board
         self._plan = plan
         self._meetings: dict[Key, Meeting] = {}
@@ -109,7 +109,7 @@ class Rendezvous:
             if meeting is None:
                 meeting = self._open(key)
             meeting.calls[seat.worker] = call
-            if meeting.complete:
+            if len(meeting.calls) == len(meeting.members):
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:

@@ -1,6 +1,6 @@
 """The data plane between threads of one process: NumPy arrays through shared memory.
 
-    arguments.read_call --> rendezvous.join --> checks.verdict --> plans.Plan --> blocks.Mover
+    arguments.read_call --> rendezvous.join --> checks.verdict --> small.plan_of --> blocks.Mover
        (one caller)           (who waits)        (do they fit)     (what goes where)  (bytes)
 
                         board (left, waiting, abort)   mailbox (send, recv)
@@ -15,7 +15,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneMismatch, UsageMistake, ranges
-from disco_magic.functions.sites import call_site
+from disco_magic.functions.sites import call_spot
 from disco_magic.planes.arguments import as_index, check_seat, read_call
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
@@ -24,8 +24,8 @@ from disco_magic.planes.layout import Expected
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.meeting import Message
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.plans import FoldPlan
 from disco_magic.planes.rendezvous import Rendezvous
+from disco_magic.planes.small import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class ThreadPlane:
 
     name = "threads"
 
-    def __init__(self, num_workers: int, *, plan: Callable[[list[Call]], Plan] = FoldPlan) -> None:
+    def __init__(self, num_workers: int, *, plan: Callable[[list[Call]], Plan] = plan_of) -> None:
         if operator.index(num_workers) < 1:
             raise UsageMistake(f"a plane needs at least 1 worker, got {num_workers}")
         self.num_workers = num_workers
@@ -169,9 +169,19 @@ class ThreadPlane:
         """Where `x`, what `worker` brings or wants filled, is."""
         return HOST
 
-    def _read(self, kind: str, seat: Seat, x: Any = None, **given: Any) -> Call:
-        memory = self.memory_of(seat.worker, given.get("out") if x is None else x)
-        return read_call(kind, seat, x, **given, memory=memory)
+    def _read(
+        self,
+        kind: str,
+        seat: Seat,
+        x: Any = None,
+        *,
+        op: Any = None,
+        root: Any = None,
+        axis: Any = None,
+        out: Any = None,
+    ) -> Call:
+        memory = self.memory_of(seat.worker, out if x is None else x)
+        return read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory)
 
     def _meet(self, call: Call) -> Meeting:
         join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
@@ -188,22 +198,21 @@ class ThreadPlane:
         receiver = self._peer("send", seat, "to", to)
         memory = self.memory_of(seat.worker, x)
         array, scalar = memory.read("send", seat.worker, x)
-        call = Call("send", seat, call_site(), memory)
+        call = Call("send", seat, seat.spot or call_spot(), memory)
         copy, token = memory.parcel(seat.worker, array, x)
-        message = Message(copy, scalar, seat.worker, call.site, memory, token)
-        self._mailbox.post(call, message, receiver)
+        self._mailbox.post(call, Message(copy, scalar, call, token), receiver)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""
         sender = self._peer("recv", seat, "source", source)
         memory = self.memory_of(seat.worker, out)
         target = None if out is None else memory.check_out("recv", seat.worker, out)
-        message = self._mailbox.take(Call("recv", seat, call_site(), memory), sender)
-        array = message.memory.unpack(seat.worker, message)
+        message = self._mailbox.take(Call("recv", seat, seat.spot or call_spot(), memory), sender)
+        array = message.call.memory.unpack(seat.worker, message)
         if target is None:
             return array
         wrong = check_out_fits("recv", seat.worker, target, Expected(array.shape, array.dtype), memory)
-        if message.memory is not memory:
+        if message.call.memory is not memory:
             wrong = f"recv: out of worker {seat.worker} is on {memory.name} - pass an array that is there"
         if wrong is not None:
             raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")

@@ -10,7 +10,9 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake
+from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, Topology, WorkerContext
+from disco_magic.functions.sites import Site, site_of
 
 
 class Guard:
@@ -40,7 +42,8 @@ class Plane:
     def __getattr__(self, verb):
         def call(seat, *arguments):
             self.log.append(verb)
-            self.calls.append((seat, *arguments))
+            self.calls.append((seat._replace(spot=None), *arguments))
+            self.site = site_of(seat.spot)
             if verb == "barrier":
                 raise ValueError("the plane refused")
             return verb
@@ -118,6 +121,18 @@ def test_a_collective_hands_its_arguments_to_the_plane(verb, in_group, members):
     call, arguments = CALLS[verb]
     assert call(context, in_group=in_group) == verb
     assert plane.calls == [(Seat(3, members, 7, (0, 1)), *arguments)]
+
+
+def test_a_collective_says_which_line_of_the_user_calls_it():
+    context, plane, _ = make(3)
+    exec(compile("\n\n\nsum = reduce(1)", "<cell of the user>", "exec"), {"reduce": context.reduce})
+    assert plane.site == Site("<cell of the user>", 4)
+
+
+def test_a_collective_that_a_function_of_ours_calls_leaves_that_to_the_plane():
+    context, plane, _ = make(3)
+    exec(compile("\n\n\nsum = reduce(1)", sites.__file__, "exec"), {"reduce": context.reduce})
+    assert plane.site == Site("", 0)
 
 
 DEFAULTS = {

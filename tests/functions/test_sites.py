@@ -11,7 +11,7 @@ import pytest
 import disco_magic
 from disco_magic.functions import sites
 from disco_magic.functions.context import worker
-from disco_magic.functions.sites import Site, call_site, runtime_file
+from disco_magic.functions.sites import Site, call_spot, runtime_file, site_of
 from disco_magic.functions.tracebacks import error_text
 
 
@@ -29,9 +29,9 @@ def test_a_site_is_written_as_people_know_it(site, text):
 
 
 def test_the_call_site_is_the_innermost_line_outside_of_the_package():
-    site = call_site()
+    site = site_of(call_spot())
     assert site.filename == __file__
-    assert "call_site()" in linecache.getline(__file__, site.line)
+    assert "call_spot()" in linecache.getline(__file__, site.line)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,11 @@ def test_a_thread_without_a_line_of_the_user_has_no_site():
     exec(code, names)
     Thread.run = names["run"]
     thread = Thread()
-    thread.found, thread.look = found, call_site
+    thread.found, thread.look = found, call_spot
     thread.start()
     thread.join()
-    assert found == [Site("", 0)]
+    assert found == [None]
+    assert site_of(None) == Site("", 0)
 
 
 @pytest.fixture

@@ -72,8 +72,8 @@ def make():
     """Makes planes that are closed and must be empty of waiting workers when the test ends."""
     made = []
 
-    def new(count):
-        made.append(ThreadPlane(count))
+    def new(count, **options):
+        made.append(ThreadPlane(count, **options))
         return made[-1]
 
     yield new

@@ -5,7 +5,6 @@ import pytest
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.functions import sites
-from disco_magic.functions.sites import Site
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import verdict
 from disco_magic.planes.memory import HOST
@@ -14,10 +13,15 @@ sites.label("<cell 7>", "Cell In[7]")
 X = np.zeros((4, 6), "f4")
 
 
+def spot(line):
+    code = compile("\n" * (line - 1) + "pass", "<cell 7>", "exec")
+    return code, 2 * [place[0] for place in code.co_positions()].index(line)
+
+
 def calls(*each, line=4):
     members = tuple(range(len(each)))
     return [
-        Call(kind, Seat(worker, members, 1), Site("<cell 7>", line + worker), HOST, **facts)
+        Call(kind, Seat(worker, members, 1), spot(line + worker), HOST, **facts)
         for worker, (kind, facts) in enumerate(each)
     ]
 
@@ -66,7 +70,7 @@ def test_the_table_lists_every_call_and_groups_equal_ones():
     ]
     same_line = calls(*alike(3, "allreduce", array=X, op="sum"), ("barrier", {}))
     for call in same_line:
-        call.site = Site("<cell 7>", 9)
+        call.spot = spot(9)
     assert "  [0-2] allreduce(float32 (4, 6), op=sum) at Cell In[7], line 9" in verdict(same_line)
 
 

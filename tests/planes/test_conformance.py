@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import functools
+
 import pytest
 
+from disco_magic.planes.plans import FoldPlan
+from disco_magic.planes.small import plan_of
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.plane_conduct import close_ends_everything_twice, disagreement_raises_on_every_member
@@ -10,8 +14,9 @@ from disco_magic.testing.plane_values import members_get_the_same_bits, reductio
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
-def test_the_thread_plane_keeps_the_contract(check, size, make, run):
-    check_plane(make, run, sizes=[size], checks=[check])
+@pytest.mark.parametrize("plan", [plan_of, FoldPlan])
+def test_the_thread_plane_keeps_the_contract_for_small_arrays_as_for_large_ones(plan, check, size, make, run):
+    check_plane(functools.partial(make, plan=plan), run, sizes=[size], checks=[check])
 
 
 class OffByOne(ThreadPlane):

@@ -7,13 +7,15 @@ import pytest
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, PlaneMismatch
-from disco_magic.planes import blocks, memory, plans, rendezvous
+from disco_magic.planes import blocks, memory, plans, rendezvous, small
 from disco_magic.planes.blocks import Mover
+from disco_magic.planes.reductions import Reduction
 
 
-@pytest.fixture(params=["alone", "shared"])
+@pytest.fixture(params=["one", "alone", "shared"])
 def shared(request, monkeypatch):
-    """Both ways of moving, whatever the size: the last member alone, or all together in tiny pieces."""
+    """All ways of moving, whatever the size: one result that is copied, by the last member, in tiny pieces."""
+    monkeypatch.setattr(small, "SMALL_NBYTES", 2**40 if request.param == "one" else -1)
     if request.param == "shared":
         monkeypatch.setattr(rendezvous, "ALONE_NBYTES", -1)
         monkeypatch.setattr(plans, "PIECE_NBYTES", 64)
@@ -154,15 +156,16 @@ def test_an_error_while_moving_reaches_every_member_and_the_next_call_works(
     nth, shared, make, run, monkeypatch
 ):
     moved = []
-    real = Mover.move
+    owner, name = (Reduction, "fold") if shared == "one" else (Mover, "move")
+    real = getattr(owner, name)
 
-    def failing(self, whole):
-        moved.append(whole)
+    def failing(self, *arrays):
+        moved.append(arrays)
         if len(moved) == (nth if shared == "shared" else 1):
             raise MemoryError("no memory for a scratch block")
-        real(self, whole)
+        real(self, *arrays)
 
-    monkeypatch.setattr(Mover, "move", failing)
+    monkeypatch.setattr(owner, name, failing)
     plane = make(4)
 
     def program(plane, seat):

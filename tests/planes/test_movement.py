@@ -14,7 +14,7 @@ from disco_magic.planes.reductions import Reduction
 
 @pytest.fixture(params=["one", "alone", "shared"])
 def shared(request, monkeypatch):
-    """All ways of moving, whatever the size: one result that is copied, by the last member, in tiny pieces."""
+    """All ways of moving, whatever the size: one result that is copied, the last one alone, tiny pieces."""
     monkeypatch.setattr(small, "SMALL_NBYTES", 2**40 if request.param == "one" else -1)
     if request.param == "shared":
         monkeypatch.setattr(rendezvous, "ALONE_NBYTES", -1)

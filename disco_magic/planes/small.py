@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.planes.blocks import BLOCK_NBYTES
 from disco_magic.planes.calls import TO_ROOT
 from disco_magic.planes.layout import giver, lengths, sample
 from disco_magic.planes.memory import HOST
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from disco_magic.planes.calls import Call
     from disco_magic.planes.plans import Plan
 
-SMALL_NBYTES: Final = BLOCK_NBYTES
-"""Of all members' arrays together; what is worked on stays in a core's cache."""
+SMALL_NBYTES: Final = 512 * 1024
+"""Of all members' arrays together. Measured with 4 threads on 2 cores: never slower, up to 4 MiB."""
 
 
 class OnePlan:

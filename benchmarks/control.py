@@ -89,10 +89,11 @@ ROWS = (
     ),
     Row(
         "`debug_get` of an int",
-        "The value of worker 1's register, all workers idle.",
+        "The value of worker 1's register, all workers idle. Floor: a thread hands a number back.",
         "us",
         "get",
         peer="tvm",
+        floor="floor:get",
         bounds=(Bound(50e-6),),
     ),
     Row(

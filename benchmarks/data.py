@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.clock import Effort, Span, batches, spans, widths
-from benchmarks.floor import NBYTES, array
+from benchmarks.floor import NBYTES, SMALL_COUNT, array
 from benchmarks.row import Bound, Row
 from benchmarks.side import Side, serve
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from disco_magic import ThreadedSession
 
-SMALL_COUNT = 500
 
 SIDES = (
     Side("ours", "disco_magic", "benchmarks.data"),
@@ -76,10 +75,12 @@ ROWS = (
     ),
     Row(
         "allreduce 8 B",
-        f"Sum of two floats, mean of {SMALL_COUNT} in a row. MPICH's ranks busy-poll, ours sleep.",
+        f"Sum of two floats, mean of {SMALL_COUNT} in a row. MPICH's ranks busy-poll, ours sleep. Floor: as "
+        "many threads meet at bare locks and move nothing.",
         "us",
         "allreduce.small",
         peer="mpi",
+        floor="floor:meet",
         bounds=(Bound(90e-6),),
     ),
     Row(

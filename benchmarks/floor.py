@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NBYTES = 64 * 2**20
+SMALL_COUNT = 500
+"""Small collectives in a row."""
 
 
 def noop() -> None:
@@ -94,6 +96,66 @@ def round_trip(effort: Effort, workers: int) -> list[float]:
     return with_bare_workers(workers, lambda bare: batches(bare.call_and_sync, count, effort.repeat))
 
 
+def get(effort: Effort) -> list[float]:
+    """One thread hands a number back."""
+
+    def ask(bare: BareWorkers) -> None:
+        bare.lanes[0].put(partial(bare.done.put, 7))
+        bare.done.get()
+
+    return with_bare_workers(
+        effort.workers, lambda bare: batches(partial(ask, bare), effort.count(300), effort.repeat)
+    )
+
+
+class BareMeeting:
+    """N threads wait for each other at locks of their own: who comes last opens those of the others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.lock = threading.Lock()
+        self.parked: list[threading.Lock] = []
+
+    def join(self, gate: threading.Lock) -> None:
+        """Return when all have come; `gate` is held."""
+        with self.lock:
+            last = len(self.parked) == self.size - 1
+            if last:
+                parked, self.parked = self.parked, []
+            else:
+                self.parked.append(gate)
+        if not last:
+            gate.acquire()
+            return
+        for other in parked:
+            other.release()
+
+
+def meet(effort: Effort, count: int) -> list[float]:
+    """`count` meetings in a row: seconds per meeting, from the first thread's start to the last one's end."""
+    count = effort.count(count)
+    meeting = BareMeeting(effort.workers)
+    taken: list[list[Span]] = [[] for _ in range(effort.workers)]
+
+    def work(i: int) -> None:
+        gate = threading.Lock()
+        gate.acquire()
+        join = partial(meeting.join, gate)
+        taken[i] = spans(join, lambda: [join() for _ in range(count)], effort.repeat)
+
+    in_threads(work, effort.workers)
+    return widths(taken, count)
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """``work(i)`` in a thread of its own for every i below `count`, until all have ended."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def threads_copying(effort: Effort, sources: list[np.ndarray], targets: list[np.ndarray]) -> list[float]:
     """One thread per target, all copying at once: seconds until the last one is done."""
     barrier = threading.Barrier(len(targets))
@@ -102,11 +164,7 @@ def threads_copying(effort: Effort, sources: list[np.ndarray], targets: list[np.
     def work(i: int) -> None:
         taken[i] = spans(barrier.wait, lambda: np.copyto(targets[i], sources[i]), effort.repeat)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(targets))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, len(targets))
     return widths(taken)
 
 
@@ -145,8 +203,14 @@ PARTS: dict[str, dict[str, Callable[[Effort], list[float]]]] = {
         "enqueue": enqueue,
         "round": lambda effort: round_trip(effort, effort.workers),
         "round.wide": lambda effort: round_trip(effort, 16),
+        "get": get,
     },
-    "data": {"copy.all": copy_all, "copy.rest": copy_rest, "copy.once": copy_once},
+    "data": {
+        "copy.all": copy_all,
+        "copy.rest": copy_rest,
+        "copy.once": copy_once,
+        "meet": partial(meet, count=SMALL_COUNT),
+    },
     "growth": {f"workers.{n}": partial(call, workers=n) for n in (1, 2, 4, 8, 16, 32)},
 }
 

@@ -13,6 +13,10 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
 	"$$name" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$name"; break; }; done)
 
+# Packages are installed without bytecode, see below. Forbidden to write it when they are imported, every start of
+# a kernel would compile them again: 1.7 s instead of 0.4.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help tour lab test soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)

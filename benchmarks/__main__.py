@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import sys
 from dataclasses import asdict, dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+import disco_magic
 from benchmarks import control, data, growth, life, machine, notebook, table
 from benchmarks.clock import Effort
 from benchmarks.side import Figures, launch
@@ -48,6 +50,8 @@ def main() -> int:
     args = arguments()
     effort = Effort(args.workers, args.repeat or (3 if args.quick else 7), args.quick)
     about = machine.describe()
+    # As pip does where it installs; in a checkout the first start would compile, or every one.
+    compileall.compile_dir(Path(disco_magic.__file__).parent, quiet=1)
     figures, parts = Figures(), []
     for name in args.only or GROUPS:
         measure(name, effort, figures, rounds=args.rounds, verbose=args.verbose)

@@ -135,7 +135,7 @@ class DeviceMemory:
         return HOST.share(_shadow(a), _shadow(b))
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """Memory that is not cupy's own has no owner that could be told."""
+        """Only if there are not two of them: an array does not tell who owns its memory."""
         return len(arrays) < 2
 
     def address(self, array: Any) -> int:

@@ -179,7 +179,7 @@ class Receive:
 
     @property
     def present(self) -> int:
-        """The receiver."""
+        """One, the receiver."""
         return 1
 
     def missing(self) -> list[int]:

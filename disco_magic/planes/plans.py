@@ -1,6 +1,7 @@
 """What has to be moved for one collective whose calls fit together.
 
-Every verb comes down to folds: these sources, reduced or one of them copied, to these targets.
+Every verb comes down to folds: these sources, reduced or one of them copied, to these targets. Small arrays
+take a shorter way, `small`.
 
     allreduce, reduce   one fold: all arrays -> all results, or the root's
     reduce_scatter      one fold per rank: part r of all arrays -> result r

@@ -1,7 +1,8 @@
-"""Small arrays on the host of which members get the same: the last to arrive makes it, each takes its copy.
+"""Small arrays on the host of which members get the same: one result is made, and copied to each.
 
-`FoldPlan` writes all results before it wakes anybody, and has to find out first whose memory overlaps whose.
-Here everything was read before anybody's `out` is written, and each member writes its own when it was woken.
+`FoldPlan` moves straight to `out` where it may, and finds out first whose memory overlaps whose: that takes
+longer than to add small arrays. Here everything has been read before anybody's `out` is written. As there,
+all results are complete before any member goes on.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from disco_magic.planes.calls import Call
     from disco_magic.planes.plans import Plan
 
+    Make = Callable[[Sequence[Call]], NDArray[Any]]
+
 SMALL_NBYTES: Final = 512 * 1024
-"""Of all members' arrays together. Measured with 4 threads on 2 cores: never slower, up to 4 MiB."""
+"""Of all members' arrays together; more of the work is worth sharing, see `rendezvous.ALONE_NBYTES`."""
 
 
 class OnePlan:
@@ -33,65 +36,66 @@ class OnePlan:
 
     Args:
         calls: the members' calls in rank order; `checks.verdict` found nothing wrong with them.
-        make: makes the result of them, an array that nobody else has.
+        make: makes the result of them, an array that nobody else has; None: there is none, of a barrier.
     """
 
-    __slots__ = ("_make", "_value", "calls")
+    __slots__ = ("_calls", "_make", "_results")
 
-    def __init__(self, calls: Sequence[Call], make: Callable[[Sequence[Call]], NDArray[Any] | None]) -> None:
-        self.calls = calls
+    def __init__(self, calls: Sequence[Call], make: Make | None) -> None:
+        self._calls = calls
         self._make = make
-        self._value: NDArray[Any] | None = None
+        self._results: dict[int, Any] = {}
 
     def run(self) -> None:
-        """Make the result."""
-        self._value = self._make(self.calls)
+        """Make the result, and everybody's copy of it; by the last member to arrive."""
+        if self._make is None:
+            return
+        value = self._make(self._calls)
+        first = self._calls[0]
+        for rank, call in enumerate(self._calls):
+            if first.kind in TO_ROOT and rank != first.root:
+                continue
+            if call.out is not None:
+                np.copyto(call.out, value)
+                self._results[rank] = call.out
+            else:
+                mine, source = value.copy(), giver(self._calls) if first.kind == "broadcast" else call
+                self._results[rank] = mine[()] if source.scalar and mine.ndim == 0 else mine
 
     def result(self, rank: int) -> Any:
-        """The caller's copy of it; to be called by the member of `rank`, after it was made."""
-        value, call = self._value, self.calls[rank]
-        if value is None or (call.kind in TO_ROOT and call.root != rank):
-            return None
-        if call.out is not None:
-            np.copyto(call.out, value)
-            return call.out
-        if call.kind not in TO_ROOT:
-            value = value.copy()
-        source = giver(self.calls) if call.kind == "broadcast" else call
-        return value[()] if source.scalar and value.ndim == 0 else value
+        """What the member of `rank` gets."""
+        return self._results.get(rank)
 
 
 def plan_of(calls: Sequence[Call]) -> Plan:
     """What is to be done for `calls`, which fit together, in memory that all members reach."""
-    make = _MAKERS.get(calls[0].kind)
-    if make is None or (make is not _nothing and not _is_small(calls)):
-        return FoldPlan(calls)
-    return OnePlan(calls, make)
+    kind = calls[0].kind
+    if kind == "barrier":
+        return OnePlan(calls, None)
+    if kind in _MAKERS and _are_small(calls):
+        return OnePlan(calls, _MAKERS[kind])
+    return FoldPlan(calls)
 
 
-def _is_small(calls: Sequence[Call]) -> bool:
-    source = giver(calls)
-    return source.memory is HOST and sum(c.array.nbytes for c in calls if c.array is not None) <= SMALL_NBYTES
-
-
-def _nothing(calls: Sequence[Call]) -> None:
-    """Of a barrier."""
+def _are_small(calls: Sequence[Call]) -> bool:
+    nbytes = sum([call.array.nbytes for call in calls if call.array is not None])
+    return nbytes <= SMALL_NBYTES and giver(calls).memory is HOST
 
 
 def _reduced(calls: Sequence[Call]) -> NDArray[Any]:
     arrays: list[Any] = [call.array for call in calls]
-    shape = arrays[0].shape
-    if not shape:
-        arrays = [array.reshape(1) for array in arrays]
     made = reduction(calls[0].kind, calls[0].op or "", arrays[0].dtype)
     value = np.empty(arrays[0].shape, made.result)
+    flat = value
+    if value.ndim == 0:  # whose parts are no arrays
+        flat, arrays = value.reshape(1), [array.reshape(1) for array in arrays]
     # As `Mover` has it: an overflow belongs to all members together.
     with np.errstate(all="ignore"):
         if made.plain:
-            made.fold(arrays, (value,), value[np.newaxis])
+            made.fold(arrays, (flat,), flat[np.newaxis])
         else:
-            made.fold(arrays, (value,), np.empty((2, *value.shape), made.accumulator))
-    return value if shape else value.reshape(shape)
+            made.fold(arrays, (flat,), np.empty((2, *flat.shape), made.accumulator))
+    return value
 
 
 def _copied(calls: Sequence[Call]) -> NDArray[Any]:
@@ -108,8 +112,7 @@ def _joined(calls: Sequence[Call]) -> NDArray[Any]:
     return np.concatenate(arrays, axis, out=joined)
 
 
-_MAKERS: Final[dict[str, Callable[[Sequence[Call]], NDArray[Any] | None]]] = {
-    "barrier": _nothing,
+_MAKERS: Final[dict[str, Make]] = {
     "allreduce": _reduced,
     "reduce": _reduced,
     "broadcast": _copied,

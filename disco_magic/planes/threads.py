@@ -1,7 +1,8 @@
-"""The data plane between threads of one process: NumPy arrays through shared memory.
+r"""The data plane between threads of one process: NumPy arrays through shared memory.
 
-    arguments.read_call --> rendezvous.join --> checks.verdict --> small.plan_of --> blocks.Mover
+    arguments.read_call --> rendezvous.join --> checks.verdict --> plans.FoldPlan --> blocks.Mover
        (one caller)           (who waits)        (do they fit)     (what goes where)  (bytes)
+                                                               \-> small.OnePlan (small arrays)
 
                         board (left, waiting, abort)   mailbox (send, recv)
 

@@ -169,6 +169,9 @@ def test_a_read_only_out_is_refused():
 def test_outs_of_two_members_may_not_share_memory():
     out = np.empty((4, 6), "f4")
     assert "out of workers 0 and 1 share memory" in with_outs(out, out)
+    assert "out of workers 0 and 1 share memory" in with_outs(out, out[:])
+    both = np.empty((6, 6), "f4")
+    assert "out of workers 0 and 1 share memory" in with_outs(both[:4], both[2:])
 
 
 def test_interleaved_outs_are_told_apart():

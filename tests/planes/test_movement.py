@@ -10,6 +10,7 @@ from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.planes import blocks, memory, plans, rendezvous, small
 from disco_magic.planes.blocks import Mover
 from disco_magic.planes.reductions import Reduction
+from disco_magic.planes.small import plan_of
 
 
 @pytest.fixture(params=["one", "alone", "shared"])
@@ -72,12 +73,13 @@ def test_random_shapes_agree_with_numpy(seed, shared, make, run):
 
 @pytest.mark.parametrize("op", ["sum", "avg"])
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
-def test_both_ways_of_moving_give_the_same_bits(op, dtype, make, run, monkeypatch):
+def test_all_ways_of_moving_give_the_same_bits(op, dtype, make, run, monkeypatch):
     rng = np.random.default_rng(3)
     arrays = [(rng.standard_normal(5000) * 100).astype(dtype) for _ in range(4)]
     results = []
-    for limit in (-1, 2**40):
-        monkeypatch.setattr(rendezvous, "ALONE_NBYTES", limit)
+    for one, alone in ((2**40, -1), (-1, 2**40), (-1, -1)):
+        monkeypatch.setattr(small, "SMALL_NBYTES", one)
+        monkeypatch.setattr(rendezvous, "ALONE_NBYTES", alone)
         results += run(make(4), lambda p, s: p.allreduce(s, arrays[s.worker], op, None), 1)
     assert len({got.tobytes() for got in results}) == 1
 
@@ -138,6 +140,20 @@ def test_the_root_of_a_broadcast_may_receive_in_place(shared, make, run):
         np.testing.assert_array_equal(x, np.arange(100))
 
 
+def test_who_goes_on_finds_the_outs_of_all_members_written(shared, make, run):
+    outs = [np.zeros(500) for _ in range(3)]
+
+    def program(plane, seat):
+        stale = 0
+        for step in range(1, 101):
+            plane.allreduce(seat, np.full(500, float(step)), "sum", outs[seat.worker])
+            stale += sum((out != 3 * step).any() for out in outs)
+            plane.barrier(seat)
+        return stale
+
+    assert run(make(3), program, 1) == [0, 0, 0]
+
+
 def test_nobody_uses_its_input_again_while_a_peer_still_reads_it(shared, make, run):
     def program(plane, seat):
         x = np.zeros(2000)
@@ -178,12 +194,13 @@ def test_an_error_while_moving_reaches_every_member_and_the_next_call_works(
     assert plane.statistics()["waiting"] == 0
 
 
-def test_an_error_in_the_plan_reaches_every_member(make, run, monkeypatch):
+@pytest.mark.parametrize("plan", [plan_of, plans.FoldPlan])
+def test_an_error_in_the_plan_reaches_every_member(plan, make, run, monkeypatch):
     def empty(shape, dtype):
         raise MemoryError("too large")
 
     monkeypatch.setattr(memory.np, "empty", empty)
-    outcomes = run(make(3), lambda p, s: p.allreduce(s, 1.0, "sum", None), 1)
+    outcomes = run(make(3, plan=plan), lambda p, s: p.allreduce(s, 1.0, "sum", None), 1)
     assert [type(outcome) for outcome in outcomes] == [PlaneError] * 3
     assert len({id(outcome) for outcome in outcomes}) == 3
 
@@ -197,6 +214,6 @@ def test_a_lone_worker_gets_the_same_refusals(make):
 def test_more_members_than_helpers_all_return(make, run, monkeypatch):
     monkeypatch.setattr(rendezvous, "cores", lambda: 1)
     monkeypatch.setattr(rendezvous, "ALONE_NBYTES", -1)
-    plane = make(8)
+    plane = make(8, plan=plans.FoldPlan)
     for got in run(plane, lambda p, s: p.allreduce(s, np.ones(10), "sum", None), 1):
         assert got.tolist() == [8] * 10

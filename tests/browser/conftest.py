@@ -132,17 +132,24 @@ def _await_answer(server: subprocess.Popen[bytes], address: str, log: Path) -> N
     raise RuntimeError(message)
 
 
+def restored(page: Page) -> None:
+    """Wait until a page that was just opened is one to work with."""
+    # First that there is one: before its code has run there is no splash either.
+    page.wait_for_function("() => window.jupyterapp !== undefined", timeout=CELL_LIMIT_MS)
+    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
+    page.evaluate(RESTORED)
+
+
 class OpenNotebook:
     """A notebook that a person has open in JupyterLab, or in Notebook 7."""
 
     def __init__(self, page: Page, address: str, name: str, place: str = "lab/tree") -> None:
         self.page = page
         page.goto(f"{address}/{place}/{name}?reset")
-        page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
+        restored(page)
         # Attached, not visible: a toolbar that was measured too narrow hides it in a menu.
         idle = page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
         idle.wait_for(state="attached", timeout=CELL_LIMIT_MS)
-        page.evaluate(RESTORED)
         page.evaluate(CONTEXT_READY)
         page.evaluate(COLLAPSE_LEFT)
 

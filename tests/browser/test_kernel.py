@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import CELL_LIMIT_MS, RESTORED, ROOT, OpenNotebook
+from tests.browser.conftest import CELL_LIMIT_MS, ROOT, OpenNotebook, restored
 
 nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbformat")
 pytest.importorskip("sklearn", reason="the notebook's data is in scikit-learn")
@@ -120,8 +120,7 @@ def test_the_launcher_has_the_kernel_with_its_logo_and_its_cells_run_on_all_work
     lab_address: str, page: Page, pictures: Path
 ) -> None:
     page.goto(f"{lab_address}/lab?reset")
-    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
-    page.evaluate(RESTORED)
+    restored(page)
     card = page.locator('.jp-LauncherCard[data-category="Notebook"]', has_text="Disco (SPMD)")
     card.wait_for(timeout=CELL_LIMIT_MS)
     assert card.locator("img").evaluate(LOGO_IS_DRAWN)
@@ -205,8 +204,7 @@ def test_a_running_cell_keeps_neither_tab_nor_shift_tab_nor_a_page_that_is_loade
 
     page.evaluate(COMMAND, "docmanager:save")
     page.reload()
-    page.locator("#jupyterlab-splash").wait_for(state="detached", timeout=CELL_LIMIT_MS)
-    page.evaluate(RESTORED)
+    restored(page)
     page.evaluate(READY)
     assert "weights" in told_by(tour, "weig", "Tab", ".jp-Completer")
     page.keyboard.press("Escape")

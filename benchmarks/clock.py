@@ -61,6 +61,18 @@ def batches(
     return samples[1:]
 
 
+def repeat_call(call: Callable[[], object], count: int) -> Callable[[], object]:
+    """`call`, `count` times in a row."""
+    if count == 1:
+        return call
+
+    def many() -> None:
+        for _ in range(count):
+            call()
+
+    return many
+
+
 def spans(barrier: Callable[[], object], call: Callable[[], object], repeat: int) -> list[Span]:
     """One worker's start and end of each `call`, all workers released by `barrier` first; warm-up dropped."""
     taken = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.clock import Effort, Span, batches, spans, widths
+from benchmarks.clock import Effort, Span, batches, repeat_call, spans, widths
 from benchmarks.floor import NBYTES, SMALL_COUNT, array
 from benchmarks.row import Bound, Row
 from benchmarks.side import Side, serve
@@ -102,18 +102,6 @@ ROWS = (
         bounds=(Bound(1.25, "floor:copy.once"),),
     ),
 )
-
-
-def repeat_call(call: Callable[[], object], count: int) -> Callable[[], object]:
-    """`call`, `count` times in a row."""
-    if count == 1:
-        return call
-
-    def many() -> None:
-        for _ in range(count):
-            call()
-
-    return many
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.clock import Effort, Span, batches, spans, widths
+from benchmarks.clock import Effort, Span, batches, repeat_call, spans, widths
 from benchmarks.side import serve
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def meet(effort: Effort, count: int) -> list[float]:
         gate = threading.Lock()
         gate.acquire()
         join = partial(meeting.join, gate)
-        taken[i] = spans(join, lambda: [join() for _ in range(count)], effort.repeat)
+        taken[i] = spans(join, repeat_call(join, count), effort.repeat)
 
     in_threads(work, effort.workers)
     return widths(taken, count)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from mpi4py import MPI
 
-from benchmarks.clock import Effort, spans, widths
-from benchmarks.data import SMALL_COUNT, expect, repeat_call
+from benchmarks.clock import Effort, repeat_call, spans, widths
+from benchmarks.data import SMALL_COUNT, expect
 from benchmarks.floor import NBYTES, array
 from benchmarks.side import serve
 

@@ -104,7 +104,7 @@ def innermost_site(frame: FrameType | None) -> Site:
 
 
 def _innermost(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_RUNTIME):
+    while frame is not None and runtime_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 

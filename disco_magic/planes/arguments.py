@@ -17,7 +17,7 @@ from disco_magic.planes.reductions import check_op, reduction
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from disco_magic.core.interfaces import Seat
+    from disco_magic.core.interfaces import Seat, Spot
     from disco_magic.planes.memory import Memory
 
 
@@ -37,7 +37,7 @@ def read_call(
     `memory` is where `x` and `out` are.
     """
     check_seat(kind, seat)
-    call = Call(kind, seat, seat.spot or call_spot(), memory)
+    call = Call(kind, seat, spot_of(seat), memory)
     if root is not None:
         call.root = check_root(kind, root, len(seat.members))
     if x is not None or needs_array(call):
@@ -51,6 +51,11 @@ def read_call(
     if out is not None:
         call.out = memory.check_out(kind, seat.worker, out)
     return call
+
+
+def spot_of(seat: Seat) -> Spot | None:
+    """Where in the user's code the calling thread makes the call of `seat`."""
+    return seat.spot or call_spot()
 
 
 def needs_array(call: Call) -> bool:
@@ -71,7 +76,7 @@ def check_seat(kind: str, seat: Seat) -> None:
     if present is not None and present != seat.members and not set(seat.members).issubset(present):
         absent = sorted(set(seat.members).difference(present))
         raise UsageMistake(
-            f"{kind} at {site_of(seat.spot or call_spot())}: it needs workers {ranges(seat.members)}, but"
+            f"{kind} at {site_of(spot_of(seat))}: it needs workers {ranges(seat.members)}, but"
             f" this command was sent to {people(present)} only, so {people(absent)} can never join - send it"
             f" to all workers (drop -w), or call it on a group whose members all have it"
         )

@@ -95,7 +95,7 @@ class Board:
                 self.fail(wait, self.gone(needed, wait))
                 return
         # Only if somebody waits elsewhere can it be for us; or we wait for ourselves.
-        if len(self.waiting) > wait.present or worker in missing:
+        if len(self.waiting) > len(wait.gates()) or worker in missing:
             self._break_circle(worker)
 
     def gone(self, worker: int, wait: Wait) -> Verdict:

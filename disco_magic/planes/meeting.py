@@ -45,10 +45,6 @@ class Wait(Protocol):
     def complete(self) -> bool:
         """Nobody is missing: those who wait will be woken by the one who completed it."""
 
-    @property
-    def present(self) -> int:
-        """How many workers came."""
-
     def missing(self) -> list[int]:
         """Workers that have to come before those who wait can go on."""
 
@@ -100,11 +96,6 @@ class Meeting:
     def complete(self) -> bool:
         """All members have arrived."""
         return len(self.calls) == len(self.members)
-
-    @property
-    def present(self) -> int:
-        """How many members have arrived."""
-        return len(self.calls)
 
     def missing(self) -> list[int]:
         """Members that have not arrived."""
@@ -176,11 +167,6 @@ class Receive:
     def complete(self) -> bool:
         """The message is there."""
         return self.message is not None
-
-    @property
-    def present(self) -> int:
-        """One, the receiver."""
-        return 1
 
     def missing(self) -> list[int]:
         """The sender, until it has sent."""

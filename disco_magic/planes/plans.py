@@ -59,7 +59,7 @@ class FoldPlan:
         self.calls = calls
         self.kind = calls[0].kind
         self.memory = giver(calls).memory
-        self.reduction = _reduction(calls[0])
+        self.reduction = rule_of(calls[0])
         self.targets = _targets(calls)
         folds = _FOLDS.get(self.kind)  # a barrier moves nothing
         made = folds(calls, self.targets) if folds is not None else []
@@ -83,14 +83,20 @@ class FoldPlan:
         if target is None:
             return None
         if call.out is None:
-            source = self.calls[call.root or 0] if self.kind == "broadcast" else call
-            return target[()] if source.scalar and target.ndim == 0 else target
+            return as_given(target, call, self.calls)
         if target is not call.out:
             self.memory.copy(call.out, target)
         return call.out
 
 
-def _reduction(call: Call) -> Reduction | None:
+def as_given(array: NDArray[Any], call: Call, calls: Sequence[Call]) -> Any:
+    """The result of `call`: a number if that was given for it, else the array."""
+    source = giver(calls) if call.kind == "broadcast" else call
+    return array[()] if source.scalar and array.ndim == 0 else array
+
+
+def rule_of(call: Call) -> Reduction | None:
+    """How the arrays of `call` are reduced; None if they are not."""
     if call.kind not in REDUCING or call.op is None or call.array is None:
         return None
     return reduction(call.kind, call.op, call.array.dtype)
@@ -133,7 +139,8 @@ def _same_memory(a: NDArray[Any], b: NDArray[Any], memory: Memory) -> bool:
     return memory.address(a) == memory.address(b)
 
 
-def _arrays(calls: Sequence[Call]) -> Arrays:
+def arrays_of(calls: Sequence[Call]) -> Arrays:
+    """What the members bring, of those who bring something."""
     return [call.array for call in calls if call.array is not None]
 
 
@@ -148,11 +155,11 @@ def _axis(calls: Sequence[Call]) -> int:
 
 
 def _reduce(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    return [fold(_arrays(calls), _given(targets))]
+    return [fold(arrays_of(calls), _given(targets))]
 
 
 def _reduce_scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    parts = [split(array, _axis(calls), len(calls)) for array in _arrays(calls)]
+    parts = [split(array, _axis(calls), len(calls)) for array in arrays_of(calls)]
     return [fold([mine[rank] for mine in parts], [target]) for rank, target in enumerate(_given(targets))]
 
 
@@ -166,7 +173,7 @@ def _broadcast(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
     axis, ends = _axis(calls), lengths(calls)
     folds = []
-    for rank, array in enumerate(_arrays(calls)):
+    for rank, array in enumerate(arrays_of(calls)):
         start = ends[rank - 1] if rank else 0
         sections = [part(target, axis, start, ends[rank]) for target in _given(targets)]
         folds.append(fold([array if array.ndim else array.reshape(1)], sections))
@@ -183,7 +190,7 @@ def _alltoall(calls: Sequence[Call], targets: Targets) -> list[Fold]:
     sections = [split(target, axis, size) for target in _given(targets)]
     return [
         fold([source], [sections[to][rank]])
-        for rank, array in enumerate(_arrays(calls))
+        for rank, array in enumerate(arrays_of(calls))
         for to, source in enumerate(split(array, axis, size))
     ]
 

@@ -109,7 +109,7 @@ class Rendezvous:
             if meeting is None:
                 meeting = self._open(key)
             meeting.calls[seat.worker] = call
-            if len(meeting.calls) == len(meeting.members):
+            if meeting.complete:
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.planes.calls import TO_ROOT
-from disco_magic.planes.layout import giver, lengths, sample
+from disco_magic.planes.blocks import Mover, fold
+from disco_magic.planes.layout import giver, results, sample
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.plans import FoldPlan
-from disco_magic.planes.reductions import reduction
+from disco_magic.planes.plans import FoldPlan, arrays_of, as_given, rule_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from disco_magic.planes.calls import Call
+    from disco_magic.planes.layout import Expected
     from disco_magic.planes.plans import Plan
 
-    Make = Callable[[Sequence[Call]], NDArray[Any]]
+    Make = Callable[[Sequence[Call], Expected], NDArray[Any]]
 
 SMALL_NBYTES: Final = 512 * 1024
 """Of all members' arrays together; more of the work is worth sharing, see `rendezvous.ALONE_NBYTES`."""
@@ -50,17 +50,16 @@ class OnePlan:
         """Make the result, and everybody's copy of it; by the last member to arrive."""
         if self._make is None:
             return
-        value = self._make(self._calls)
-        first = self._calls[0]
-        for rank, call in enumerate(self._calls):
-            if first.kind in TO_ROOT and rank != first.root:
+        wanted = results(self._calls)
+        value = self._make(self._calls, next(filter(None, wanted)))
+        for rank, (call, expected) in enumerate(zip(self._calls, wanted, strict=True)):
+            if expected is None:
                 continue
-            if call.out is not None:
+            if call.out is None:
+                self._results[rank] = as_given(value.copy(), call, self._calls)
+            else:
                 np.copyto(call.out, value)
                 self._results[rank] = call.out
-            else:
-                mine, source = value.copy(), giver(self._calls) if first.kind == "broadcast" else call
-                self._results[rank] = mine[()] if source.scalar and mine.ndim == 0 else mine
 
     def result(self, rank: int) -> Any:
         """What the member of `rank` gets."""
@@ -82,34 +81,20 @@ def _are_small(calls: Sequence[Call]) -> bool:
     return nbytes <= SMALL_NBYTES and giver(calls).memory is HOST
 
 
-def _reduced(calls: Sequence[Call]) -> NDArray[Any]:
-    arrays: list[Any] = [call.array for call in calls]
-    made = reduction(calls[0].kind, calls[0].op or "", arrays[0].dtype)
-    value = np.empty(arrays[0].shape, made.result)
-    flat = value
-    if value.ndim == 0:  # whose parts are no arrays
-        flat, arrays = value.reshape(1), [array.reshape(1) for array in arrays]
-    # As `Mover` has it: an overflow belongs to all members together.
-    with np.errstate(all="ignore"):
-        if made.plain:
-            made.fold(arrays, (flat,), flat[np.newaxis])
-        else:
-            made.fold(arrays, (flat,), np.empty((2, *flat.shape), made.accumulator))
+def _reduced(calls: Sequence[Call], expected: Expected) -> NDArray[Any]:
+    value = np.empty(expected.shape, expected.dtype)
+    Mover(rule_of(calls[0])).move(fold(arrays_of(calls), [value]))
     return value
 
 
-def _copied(calls: Sequence[Call]) -> NDArray[Any]:
+def _copied(calls: Sequence[Call], _: Expected) -> NDArray[Any]:
     return sample(calls).copy()
 
 
-def _joined(calls: Sequence[Call]) -> NDArray[Any]:
-    arrays: list[Any] = [call.array for call in calls]
-    axis, shape = calls[0].axis or 0, arrays[0].shape
-    joined = np.empty((*shape[:axis], lengths(calls)[-1], *shape[axis + 1 :]), arrays[0].dtype)
-    if not shape:
-        joined[:] = arrays
-        return joined
-    return np.concatenate(arrays, axis, out=joined)
+def _joined(calls: Sequence[Call], expected: Expected) -> NDArray[Any]:
+    joined = np.empty(expected.shape, expected.dtype)
+    arrays = [np.atleast_1d(array) for array in arrays_of(calls)]
+    return np.concatenate(arrays, calls[0].axis or 0, out=joined)
 
 
 _MAKERS: Final[dict[str, Make]] = {

@@ -16,8 +16,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneMismatch, UsageMistake, ranges
-from disco_magic.functions.sites import call_spot
-from disco_magic.planes.arguments import as_index, check_seat, read_call
+from disco_magic.planes.arguments import as_index, check_seat, read_call, spot_of
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import check_out_fits
@@ -170,19 +169,9 @@ class ThreadPlane:
         """Where `x`, what `worker` brings or wants filled, is."""
         return HOST
 
-    def _read(
-        self,
-        kind: str,
-        seat: Seat,
-        x: Any = None,
-        *,
-        op: Any = None,
-        root: Any = None,
-        axis: Any = None,
-        out: Any = None,
-    ) -> Call:
-        memory = self.memory_of(seat.worker, out if x is None else x)
-        return read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory)
+    def _read(self, kind: str, seat: Seat, x: Any = None, **given: Any) -> Call:
+        memory = self.memory_of(seat.worker, given.get("out") if x is None else x)
+        return read_call(kind, seat, x, **given, memory=memory)
 
     def _meet(self, call: Call) -> Meeting:
         join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
@@ -199,7 +188,7 @@ class ThreadPlane:
         receiver = self._peer("send", seat, "to", to)
         memory = self.memory_of(seat.worker, x)
         array, scalar = memory.read("send", seat.worker, x)
-        call = Call("send", seat, seat.spot or call_spot(), memory)
+        call = Call("send", seat, spot_of(seat), memory)
         copy, token = memory.parcel(seat.worker, array, x)
         self._mailbox.post(call, Message(copy, scalar, call, token), receiver)
 
@@ -208,7 +197,7 @@ class ThreadPlane:
         sender = self._peer("recv", seat, "source", source)
         memory = self.memory_of(seat.worker, out)
         target = None if out is None else memory.check_out("recv", seat.worker, out)
-        message = self._mailbox.take(Call("recv", seat, seat.spot or call_spot(), memory), sender)
+        message = self._mailbox.take(Call("recv", seat, spot_of(seat), memory), sender)
         array = message.call.memory.unpack(seat.worker, message)
         if target is None:
             return array

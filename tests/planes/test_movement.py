@@ -9,7 +9,6 @@ from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.planes import blocks, memory, plans, rendezvous, small
 from disco_magic.planes.blocks import Mover
-from disco_magic.planes.reductions import Reduction
 from disco_magic.planes.small import plan_of
 
 
@@ -172,16 +171,15 @@ def test_an_error_while_moving_reaches_every_member_and_the_next_call_works(
     nth, shared, make, run, monkeypatch
 ):
     moved = []
-    owner, name = (Reduction, "fold") if shared == "one" else (Mover, "move")
-    real = getattr(owner, name)
+    real = Mover.move
 
-    def failing(self, *arrays):
-        moved.append(arrays)
+    def failing(self, whole):
+        moved.append(whole)
         if len(moved) == (nth if shared == "shared" else 1):
             raise MemoryError("no memory for a scratch block")
-        real(self, *arrays)
+        real(self, whole)
 
-    monkeypatch.setattr(owner, name, failing)
+    monkeypatch.setattr(Mover, "move", failing)
     plane = make(4)
 
     def program(plane, seat):

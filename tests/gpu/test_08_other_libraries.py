@@ -9,15 +9,35 @@ import pytest
 
 from tests.gpu.machine import SIMULATED
 
-pytestmark = [
-    pytest.mark.skipif(SIMULATED, reason="other libraries see no simulated GPU"),
-    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
-]
+pytestmark = pytest.mark.skipif(SIMULATED, reason="other libraries see no simulated GPU")
+
+
+def needs(name):
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
 
 
 @pytest.fixture
 def with_torch(shared):
+    needs("torch")
     shared.run("import torch\nassert torch.cuda.is_available()")
+    return shared
+
+
+@pytest.fixture
+def with_jax(shared, monkeypatch):
+    needs("jax")
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the GPU
+    shared.run("import jax, jax.numpy as jnp")
+    if shared.run("jax.default_backend()").values[0] != "gpu":
+        pytest.skip("this jax has no GPU")
+    return shared
+
+
+@pytest.fixture
+def with_tvm(shared):
+    needs("tvm_ffi")
+    shared.run("import tvm_ffi")
     return shared
 
 
@@ -89,3 +109,54 @@ def test_a_tensor_in_a_register_is_fetched_and_shown(with_torch):
 def test_a_tensor_on_the_host_stays_there(with_torch):
     with_torch.run("total = allreduce(torch.ones(3))\nkind = type(total).__module__")
     assert with_torch["kind"].get(0) == "numpy"
+
+
+def test_arrays_of_jax_are_taken_and_results_given_back(with_jax):
+    with_jax.run(
+        """
+t = jnp.full((2, 3), worker_id + 1.0, "float32")
+total = allreduce(t)
+rows = allgather(t[:1])
+first = broadcast(t if worker_id == 0 else None)
+mean = allreduce(t, "avg")
+kind = type(total).__module__
+again = jnp.from_dlpack(total) + 1
+"""
+    )
+    assert with_jax["kind"].get(0).partition(".")[0] == "cupy"
+    assert host(with_jax["total"]) == [[[10] * 3] * 2] * 4
+    assert host(with_jax["rows"])[2] == [[1] * 3, [2] * 3, [3] * 3, [4] * 3]
+    assert host(with_jax["first"])[3] == [[1] * 3] * 2
+    assert host(with_jax["mean"]) == [[[2.5] * 3] * 2] * 4
+    assert [np.asarray(each).tolist() for each in with_jax["again"].get_all()] == [[[11] * 3] * 2] * 4
+    assert "cuda" in str(with_jax.registers().row("t").cells[0].device)
+
+
+def test_what_jax_has_queued_comes_first(with_jax):
+    with_jax.run(
+        """
+a = jax.random.normal(jax.random.key(worker_id), (4000, 4000))
+slow = a
+for _ in range(20):
+    slow = a @ a
+t = (slow * 0).sum() + jnp.arange(1000, dtype="float32")
+total = allreduce(t)
+back = total.get()
+"""
+    )
+    for back in with_jax["back"].get_all():
+        np.testing.assert_array_equal(back, 4 * np.arange(1000, dtype="f4"))
+
+
+def test_tensors_of_tvm(with_tvm):
+    with_tvm.run(
+        """
+x = xp.full((2, 3), worker_id + 1.0, dtype="float32")
+t = tvm_ffi.from_dlpack(x)
+total = allreduce(t)
+back = xp.from_dlpack(tvm_ffi.from_dlpack(total))
+shared = back.data.ptr == total.data.ptr
+"""
+    )
+    assert with_tvm["shared"].get_all() == [True] * 4
+    assert host(with_tvm["total"]) == [[[10] * 3] * 2] * 4

@@ -15,8 +15,9 @@ is expected to take on a GPU of a data centre beside 16 cores; together eight mi
     copies       host <-> GPU, 1 MiB to 1 GiB                         40 s
     tuning       chunks, buffers, threads of the staging buffers      30 s
     collectives  2, 4, 8 workers, three dtypes, 1 KiB to 1 GiB       100 s
-    latency      8 bytes, and where the time goes                     15 s
-    nccl         one rank, beside cupy's own calls                    15 s
+    latency      8 bytes and 256 MiB, and where the time goes          5 s
+    nccl         one rank, beside cupy's own calls                    10 s
+    pair         the same with two ranks                              15 s
     waiting      how late a worker notices that the GPU is done       15 s
 
 ``--only checks`` and ``--only measure`` share it between two commands. ``--budget`` seconds is for all of it;

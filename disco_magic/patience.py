@@ -1,11 +1,13 @@
 """Waiting for a GPU so that an interrupt, or a limit, can end the wait.
 
 A library's own ``synchronize()`` sits in C code until the device is done, or for ever. So we look again and
-again: at once a few times, since most work is over in microseconds, then at growing distances.
+again: at once for a moment, since most work is over in microseconds, then after pauses that are short beside
+what has been waited already.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Final
@@ -13,11 +15,27 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Looks without a pause; one takes about 1 us, and several workers take turns at the interpreter meanwhile.
-_LOOKS: Final = 30
-_FIRST_S: Final = 20e-6
-# Long enough that eight waiting workers take 1 % of a core, short beside what takes that long.
+# This long without a pause: a look takes about 1 us, and several workers take turns at the interpreter.
+_AT_ONCE_S: Final = 50e-6
+_SHORTEST_S: Final = 20e-6
+# Long enough that eight waiting workers take 1 % of a core.
 _LONGEST_S: Final = 1e-3
+# A pause is this part of the time waited so far: what takes 10 ms is noticed within a third of a millisecond.
+_PART: Final = 1 / 32
+_SET_TIMER_SLACK: Final = 29  # prctl(2)
+_SLACK_NS: Final = 1000
+
+
+def pause_precisely() -> None:
+    """Let pauses of the calling thread end when they should, from now on.
+
+    Linux lets them take up to 50 us longer, to wake processors less often. Measured: pauses of 20 us take
+    77 us, after this 28. Elsewhere nothing changes.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK_NS, 0, 0, 0)
 
 
 def wait_until(is_done: Callable[[], bool], timeout_s: float | None = None) -> bool:
@@ -25,16 +43,19 @@ def wait_until(is_done: Callable[[], bool], timeout_s: float | None = None) -> b
 
     What it raises comes out, and so does what is injected.
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    for _ in range(_LOOKS):
-        if is_done():
-            return True
-    closed = allocate_lock()
-    closed.acquire()
-    pause = _FIRST_S
+    if is_done():
+        return True
+    begin = time.monotonic()
+    closed = None
     while not is_done():
-        if deadline is not None and time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if timeout_s is not None and waited > timeout_s:
             return False
-        closed.acquire(timeout=pause)  # nobody opens it: a pause without the interpreter's lock
-        pause = min(pause * 1.5, _LONGEST_S)
+        if waited < _AT_ONCE_S:
+            continue
+        if closed is None:
+            closed = allocate_lock()
+            closed.acquire()
+        # Nobody opens it: a pause without the interpreter's lock.
+        closed.acquire(timeout=min(max(waited * _PART, _SHORTEST_S), _LONGEST_S))
     return True

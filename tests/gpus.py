@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from disco_magic.devices import find
+from disco_magic.devices import find, staging
+from disco_magic.devices import lanes as lanes_module
 from tests.doubles import nccl as doubles
 
 
@@ -47,3 +48,14 @@ def host(value):
 def streams(session):
     """The stream of each worker."""
     return [place.stream for place in session._launcher.places]
+
+
+def in_small_chunks(monkeypatch, nbytes, lanes=3):
+    """Let copies between host and GPU move so many bytes at a time at most, through so many lanes."""
+    for name, value in [
+        ("CHUNK_NBYTES", nbytes),
+        ("LEAST_NBYTES", nbytes // 2),
+        ("ALONE_NBYTES", nbytes // 2),
+    ]:
+        monkeypatch.setattr(staging, name, value)
+    monkeypatch.setattr(lanes_module, "LANES", lanes)

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from benchmarks.gpus.stand import Effort, Skipped, Stand
+from disco_magic.devices.find import nccl_of
 from tests.gpu.machine import SIMULATED, machine
 
 ABOUT, SKIPPED = "@about ", "@skipped "
@@ -21,6 +22,7 @@ SECTIONS = {
     "collectives": "collectives.measure",
     "latency": "latency.measure",
     "nccl": "nccl.measure",
+    "pair": "nccl.measure_pair",
     "waiting": "waiting.measure",
 }
 
@@ -54,7 +56,7 @@ def about(cupy: Any) -> dict[str, Any]:
     import numpy as np
 
     device, runtime = cupy.cuda.Device(0), cupy.cuda.runtime
-    nccl = getattr(cupy.cuda, "nccl", None)
+    nccl = nccl_of(cupy)
     return {
         "simulated": SIMULATED,
         "gpu": runtime.getDeviceProperties(0)["name"].decode(),
@@ -65,7 +67,7 @@ def about(cupy: Any) -> dict[str, Any]:
         "memory_nbytes": device.mem_info[1],
         "driver": runtime.driverGetVersion(),
         "runtime": runtime.runtimeGetVersion(),
-        "nccl": nccl.get_version() if nccl is not None and nccl.available else None,
+        "nccl": None if nccl is None else nccl.get_version(),
         "cupy": cupy.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),

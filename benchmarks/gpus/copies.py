@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -16,7 +17,7 @@ import numpy as np
 from benchmarks.gpus import data
 from benchmarks.gpus.ceilings import WORDS, pinned_array, pinned_copy
 from benchmarks.gpus.stand import GIB, KIB, MIB, size_text
-from disco_magic.devices import staging
+from disco_magic.devices import lanes, staging
 from disco_magic.devices.staging import Staging
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _Size:
         self.hosts["pinned"][...] = self.hosts["pageable"]
         self.device = stand.cupy.asarray(self.hosts["pageable"])
         self.remote = session.copy_to_worker_0(self.hosts["pageable"])
-        self.staging = Staging(stand.cupy, stand.stream)
+        self.staging = Staging(stand.cupy, stand.stream, stand.cupy.cuda.Device())
 
     def measure(self) -> None:
         """Plain, staged, through a session."""
@@ -89,43 +90,51 @@ class _Size:
         )
 
 
-# --- which chunks, buffers, threads ------------------------------------------------------------------
+# --- which chunks, buffers, lanes --------------------------------------------------------------------
 
 
 @contextmanager
-def tuned(chunk: int, buffers: int, threads: int) -> Iterator[None]:
-    """Staging with other numbers than those it is shipped with."""
+def tuned(chunk: int, buffers: int, width: int) -> Iterator[None]:
+    """Staging with other numbers than those it is shipped with, and helpers of its own."""
+    helpers: SimpleQueue[Any] = SimpleQueue()
+    threads = [threading.Thread(target=lanes.help_with, args=(helpers,)) for _ in range(1, width)]
+    for thread in threads:
+        thread.start()
     with (
-        ThreadPoolExecutor(threads) as pool,
-        patch.multiple(staging, CHUNK_NBYTES=chunk, BUFFERS=buffers, _copiers=lambda: pool),
+        patch.multiple(staging, CHUNK_NBYTES=chunk, LEAST_NBYTES=chunk),
+        patch.multiple(lanes, BUFFERS=buffers, LANES=width, wanted_help=lambda: helpers),
     ):
         yield
+    for _ in threads:
+        helpers.put(None)
+    for thread in threads:
+        thread.join()
 
 
 def tune(stand: Stand) -> None:
     """Every combination, pageable memory, one size; the best one has the row with the least time."""
     nbytes = stand.effort.pick(256 * MIB, 64 * MIB, 5 * MIB)
     cores = os.cpu_count() or 2
-    chunks = stand.effort.pick([MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB], [2 * MIB, 8 * MIB], [2 * MIB])
-    buffers = stand.effort.pick([4, 6, 8, 12], [6], [4])
-    threads = [n for n in stand.effort.pick([2, 4, 6, 8, 12], [2, 6], [2]) if n <= cores]
+    chunks = stand.effort.pick([MIB // 2, MIB, 2 * MIB, 4 * MIB, 8 * MIB], [MIB, 4 * MIB], [MIB])
+    buffers = stand.effort.pick([2, 3], [2], [2])
+    widths = [n for n in stand.effort.pick([1, 2, 4, 6, 8, 12, 16], [2, 8], [2]) if n <= cores]
     host, pinned = data.noise(nbytes), pinned_array(stand.cupy, nbytes)
     device = stand.cupy.asarray(host)
     for direction in ("to", "from"):
         pinned_copy(stand, direction, device, pinned, nbytes)
     stand.effort = replace(stand.effort, fewest=min(5, stand.effort.fewest), figure_s=0.0)
-    for chunk, count, pool in product(chunks, buffers, threads):
-        with tuned(chunk, count, pool):
-            made = Staging(stand.cupy, stand.stream)
+    for chunk, count, width in product(chunks, buffers, widths):
+        with tuned(chunk, count, width):
+            made = Staging(stand.cupy, stand.stream, stand.cupy.cuda.Device())
             ends = {"to": made.upload, "from": made.download}
             for direction, function in ends.items():
                 arguments = (device.data.ptr, host) if direction == "to" else (host, device.data.ptr)
                 seconds = stand.by_events(lambda _, f=function, a=arguments: f(*a))  # type: ignore[misc]
                 stand.tell(
-                    f"{direction}.{nbytes}.{chunk}.{count}.{pool}",
-                    f"{WORDS[direction]}: chunks of {size_text(chunk)}, {count} buffers, {pool} threads",
+                    f"{direction}.{nbytes}.{chunk}.{count}.{width}",
+                    f"{WORDS[direction]}: chunks of {size_text(chunk)}, {width} lanes of {count} buffers",
                     seconds,
                     nbytes,
                     against=f"{direction}.{nbytes}.plain",
-                    notes={"chunk": chunk, "buffers": count, "threads": pool, "direction": direction},
+                    notes={"chunk": chunk, "buffers": count, "lanes": width, "direction": direction},
                 )

@@ -1,4 +1,4 @@
-"""Small collectives of workers that share the GPU, and where their time goes."""
+"""Collectives of workers that share the GPU, one by one, and where the time of small ones goes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.clock import batches
 from benchmarks.gpus.crew import crew
+from benchmarks.gpus.stand import MIB, size_text
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.reductions import reduction
 
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
     from benchmarks.gpus.stand import Stand
 
 CHAIN = 100
+LARGE_NBYTES = 256 * MIB
 
 
 def measure(stand: Stand) -> None:
-    """8 bytes, 2 to 8 workers; then each part of one call by itself."""
+    """8 bytes and a large array, 2 to 8 workers; then each part of one call by itself."""
     repeat = stand.effort.pick(50, 15, 2)
-    for workers in stand.effort.pick((2, 4, 8), (4,), (2,)):
+    for workers in stand.effort.pick((1, 2, 4, 8), (4,), (2,)):
         with crew(stand, workers) as made:
             _small(made, repeat, stand.effort.pick(CHAIN, CHAIN, 3))
+            _large(made, repeat, stand.effort.pick(LARGE_NBYTES, LARGE_NBYTES, 4096))
     _parts(stand, repeat)
 
 
@@ -44,11 +47,17 @@ def _small(crew: Crew, repeat: int, chain: int) -> None:
         crew.stand.tell(f"{name}.{workers}", what, crew.by_clock(prepare, repeat, count))
 
 
-def _allreduce(every: int) -> Prepare:
-    """Of 8 bytes on the GPU, which is waited for after every so many; 0: never."""
+def _large(crew: Crew, repeat: int, nbytes: int) -> None:
+    what = f"allreduce {size_text(nbytes)}, {crew.workers} workers, until its result is there"
+    seconds = crew.by_clock(_allreduce(every=1, nbytes=nbytes), repeat)
+    crew.stand.tell(f"large.{crew.workers}", what, seconds, 2 * crew.workers * nbytes)
+
+
+def _allreduce(every: int, nbytes: int = 8) -> Prepare:
+    """On the GPU, waited for after every so many; 0: never."""
 
     def prepare(me: Any) -> Callable[[int], object]:
-        x, y = me.xp.ones(2, "float32"), me.xp.zeros(2, "float32")
+        x, y = (me.xp.ones(nbytes // 4, "float32") for _ in range(2))
 
         def one(number: int) -> None:
             me.allreduce(x, out=y)

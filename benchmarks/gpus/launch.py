@@ -12,8 +12,10 @@ from typing import Any
 
 from benchmarks.gpus.__main__ import ABOUT, SKIPPED
 from benchmarks.gpus.figures import Figure, heard
+from tests.gpu.nccl import TWO_RANKS
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = {"pair": TWO_RANKS}
 GRACE_S = 5  # between the stacks of a section that hangs and its end
 
 
@@ -70,7 +72,7 @@ def _run(section: str, deadline_s: float, *, quick: bool) -> tuple[str, str]:
         done = subprocess.run(
             [*command, *(["--quick"] if quick else [])],
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | {"PYTHONPATH": path} | ENVIRONMENTS.get(section, {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

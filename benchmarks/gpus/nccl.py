@@ -1,16 +1,23 @@
-"""Our plane on NCCL with one rank, beside the same calls of cupy's bare communicator."""
+"""Our plane on NCCL beside the same calls of cupy's bare communicator: one rank, and two on the GPU."""
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.clock import repeat_call, spans, widths
 from benchmarks.gpus import data
 from benchmarks.gpus.crew import Crew
 from benchmarks.gpus.stand import MIB, Skipped, size_text
 from disco_magic.patience import wait_until
-from tests.gpu.nccl import absent
+from disco_magic.planes.nccl import NcclPlane
+from disco_magic.testing.stage import values
+from tests.gpu.machine import SIMULATED
+from tests.gpu.nccl import FIRST_TO_SHARE, absent
+from tests.planes.conftest import run
+from tests.planes.on_gpus import places
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,3 +103,90 @@ def _bare(me: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[[in
 def _ours(me: Any, verb: str, x: Any, y: Any) -> Callable[[int], object]:
     method = getattr(me, verb)
     return lambda _: method(x, out=y)
+
+
+# --- two ranks ---------------------------------------------------------------------------------------
+
+
+def measure_pair(stand: Stand) -> None:
+    """Two ranks, threads of this process, as they are with several GPUs; here they share the one there is."""
+    reason = absent()
+    version = None if reason else stand.cupy.cuda.nccl.get_version()
+    if version is None or (version < FIRST_TO_SHARE and not SIMULATED):
+        raise Skipped(reason or f"NCCL {version} takes no two ranks on one GPU, {FIRST_TO_SHARE} does")
+    there = places(stand.cupy, [0, 0])
+    pair = _Pair(stand, there)
+    repeat = stand.effort.pick(25, 9, 2)
+    for nbytes in stand.effort.pick([SMALL, 64 * 1024, MIB, 16 * MIB, 256 * MIB], [SMALL, 16 * MIB], [SMALL]):
+        small = nbytes == SMALL
+        count = stand.effort.pick(20 if nbytes <= MIB else 3, 5, 1)
+        target = (
+            {"most_over_s": MOST_OVER_S} if small else {"least_share": LEAST_SHARE} if nbytes >= MIB else {}
+        )
+        for name, what, ours, compared in (
+            ("bare", "cupy's communicators, waited for as ours", False, {}),
+            ("plane", "our plane", True, target | {"against": f"{nbytes}.bare"}),
+        ):
+            stand.tell(
+                f"{nbytes}.{name}",
+                f"allreduce of two ranks, {size_text(nbytes)}: {what}",
+                pair.measured(nbytes, count, repeat, ours=ours),
+                0 if small else 2 * 2 * nbytes,
+                **compared,
+            )
+    pair.plane.close()
+
+
+class _Pair:
+    """Two ranks on one GPU: our plane, and a bare communicator of each."""
+
+    def __init__(self, stand: Stand, there: list[Any]) -> None:
+        self.cupy, self.places = stand.cupy, there
+        self.plane = NcclPlane(there)
+        self.unique_id = stand.cupy.cuda.nccl.get_unique_id()
+        self.communicators: list[Any] = [None, None]
+        self.barrier = threading.Barrier(2)
+        self.scope = 0
+        self.each(self._connect)
+
+    def each(self, work: Callable[[Any], Any]) -> list[Any]:
+        """``work(seat)`` by two threads, each on its place."""
+        self.scope += 1
+
+        def program(_: object, seat: Any) -> Any:
+            self.places[seat.worker].enter()
+            return work(seat)
+
+        return list(values(run(self.plane, program, self.scope)))
+
+    def _connect(self, seat: Any) -> None:
+        nccl = self.cupy.cuda.nccl
+        self.communicators[seat.worker] = nccl.NcclCommunicator(2, self.unique_id, seat.worker)
+
+    def measured(self, nbytes: int, count: int, repeat: int, *, ours: bool) -> list[float]:
+        """Seconds of an allreduce, from the first rank's start to the last one's end."""
+
+        def work(seat: Any) -> Any:
+            x = self.cupy.full(max(nbytes // 4, 1), seat.worker + 1, "float32")
+            y = self.cupy.zeros_like(x)
+            call = (lambda: self.plane.allreduce(seat, x, "sum", y)) if ours else self._bare(seat, x, y)
+            self.barrier.wait()  # no kernel is loaded any more: that would wait for the other one's collective
+            call()
+            if not bool((y == 3).all()):
+                raise RuntimeError("the ranks' sum is wrong")
+            taken = spans(self.barrier.wait, repeat_call(call, count), repeat)
+            self.barrier.wait()  # memory goes back to the GPU: nobody's collective is under way
+            return taken
+
+        return widths(self.each(work), count)
+
+    def _bare(self, seat: Any, x: Any, y: Any) -> Callable[[], object]:
+        stream, done = self.places[seat.worker].stream, self.cupy.cuda.Event(disable_timing=True)
+        communicator = self.communicators[seat.worker]
+
+        def one() -> None:
+            communicator.allReduce(x.data.ptr, y.data.ptr, x.size, FLOAT32, SUM, stream.ptr)
+            done.record(stream)
+            wait_until(lambda: bool(done.done))
+
+        return one

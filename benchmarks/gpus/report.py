@@ -23,8 +23,9 @@ TITLES = {
     "copies": "Between host and GPU",
     "tuning": "Staging: the best combinations",
     "collectives": "Workers that share the GPU",
-    "latency": "Small collectives, and where their time goes",
+    "latency": "Collectives one by one, and where the time of small ones goes",
     "nccl": "Our plane on NCCL, one rank",
+    "pair": "Our plane on NCCL, two ranks on the GPU",
     "waiting": "Waiting for the GPU",
 }
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 from disco_magic.errors import MissingDependency, PlaneUnavailable
@@ -47,8 +50,14 @@ def has_nccl() -> bool:
 
 
 def nccl_of(cupy: Any) -> Any | None:
-    """`cupy.cuda.nccl`, None if it finds no NCCL."""
+    """`cupy.cuda.nccl`, None if it finds no NCCL.
+
+    cupy 14 has it when it is imported and no sooner; simulated GPUs have it as an attribute.
+    """
     nccl = getattr(cupy.cuda, "nccl", None)
+    if nccl is None and sys.modules.get("cupy") is cupy:
+        with suppress(ImportError):  # it was built without
+            nccl = import_module("cupy.cuda.nccl")
     return nccl if nccl is not None and nccl.available else None
 
 

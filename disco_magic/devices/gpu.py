@@ -19,7 +19,7 @@ from disco_magic.devices.events import has_passed
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
-from disco_magic.patience import wait_until
+from disco_magic.patience import pause_precisely, wait_until
 
 # cudaError_t: errors after which the GPU refuses everything else that this process asks for.
 _LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
@@ -48,7 +48,7 @@ class GpuPlace:
             self.fence = cupy.cuda.Event(disable_timing=True)
             self._done = cupy.cuda.Event(disable_timing=True)
             self._left = cupy.cuda.Event(disable_timing=True)
-        self._staging = Staging(cupy, self.stream)
+        self._staging = Staging(cupy, self.stream, self._device)
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
 
@@ -58,12 +58,13 @@ class GpuPlace:
         if thread == self._thread:
             self._come_back()
         else:
+            pause_precisely()
             self._device.use()
             # As `with stream:` would: where one of the user's ends, cupy goes back to the last one that was
             # entered so; after a mere `use` that is the default stream.
             self.stream.__enter__()
             # A thread that was given up may still be in the middle of a copy, and keeps its buffers for it.
-            self._staging = Staging(self.xp, self.stream)
+            self._staging = Staging(self.xp, self.stream, self._device)
             self._done = self.xp.cuda.Event(disable_timing=True)
             self._thread = thread
 

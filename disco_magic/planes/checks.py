@@ -175,12 +175,11 @@ def _split(calls: Sequence[Call]) -> str | None:
 
 
 def _outs(calls: Sequence[Call]) -> str | None:
-    given = [call.out for call in calls if call.out is not None]
-    if not given:
+    if not any(call.out is not None for call in calls):
         return None
     memory = giver(calls).memory
     kept: list[tuple[Call, NDArray[Any]]] = []
-    apart = memory.are_apart(given)
+    apart = memory.are_apart([call.out for call in calls if call.out is not None and call.memory is memory])
     for call, expected in zip(calls, results(calls), strict=True):
         if call.out is None or expected is None:
             continue  # the out of a member that gets no result is not looked at

@@ -12,7 +12,7 @@ What is on the host, NumPy's arrays and numbers, is carried as in the thread pla
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -135,8 +135,11 @@ class DeviceMemory:
         return HOST.share(_shadow(a), _shadow(b))
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """Only if there are not two of them: an array does not tell who owns its memory."""
-        return len(arrays) < 2
+        """They are if each one's bytes end before the next one's begin."""
+        if len(arrays) < 2:
+            return True
+        spans = sorted([_span(array) for array in arrays])
+        return all(end <= start for (_, end), (start, _) in pairwise(spans))
 
     def address(self, array: Any) -> int:
         """See `Memory.address`."""
@@ -154,17 +157,15 @@ class DeviceMemory:
             fence = self.places[worker].fence
             fence.record(self.streams[worker])
             mine.wait_event(fence)
-        with ExitStack() as stack:
-            # Also after an error: what was queued until then uses the members' arrays.
-            stack.callback(self._release, mine, others)
+        try:
             for whole in folds:
                 self.folder.launch(whole.sources, whole.targets, reduction)
-
-    def _release(self, mine: Any, others: Sequence[int]) -> None:
-        done = self.cupy.cuda.Event(disable_timing=True)
-        done.record(mine)
-        for worker in others:
-            self.streams[worker].wait_event(done)
+        finally:  # also after an error: what was queued until then uses the members' arrays
+            if others:
+                done = self.cupy.cuda.Event(disable_timing=True)
+                done.record(mine)
+                for worker in others:
+                    self.streams[worker].wait_event(done)
 
     def copy(self, target: Any, source: Any) -> None:
         """See `Memory.copy`."""
@@ -193,6 +194,16 @@ class DeviceMemory:
         copied.record(stream)
         sent.stream.wait_event(copied)  # before that memory is anybody else's
         return array
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """Where its bytes begin and end."""
+    start: int = array.data.ptr
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
+    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    backward = sum([step for step in steps if step < 0])
+    return start + backward, start + sum(steps) - backward + array.itemsize
 
 
 class _Shadow:

@@ -63,7 +63,7 @@ class Memory(Protocol):
         """Whether two arrays have an element in common, as far as that can be told quickly."""
 
     def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """Whether it is plain that no two arrays, of whatever memory, share any; if not, ask of each two."""
+        """Whether it is plain that no two arrays share any memory; if it is not, ask of each two."""
 
     def address(self, array: Any) -> int:
         """Of its first element."""

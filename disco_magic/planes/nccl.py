@@ -5,7 +5,7 @@ what the others do not. Then each starts its part on its own stream, and waits f
 that the call cannot end (an interrupt, a failed member, an error that NCCL reports) aborts its communicator,
 and all members raise. Their communicators are rebuilt at the next call.
 
-    arrive -> checked -> connect, once -> start -> look: done? error? aborted? a member gone? -> result
+    ready -> arrive -> checked -> allocate -> connect, once -> start -> look: done? error? gone? -> finish
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from disco_magic.errors import MissingDependency, PlaneAborted
 from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import Communicators
 from disco_magic.planes.device import DeviceMemory, GpuPlane
-from disco_magic.planes.layout import giver, results
+from disco_magic.planes.layout import giver
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.nccl_calls import start
-from disco_magic.planes.plans import usable
+from disco_magic.planes.nccl_calls import Part, ready
+from disco_magic.planes.plans import targets_of
 from disco_magic.planes.rendezvous import broken
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.wire import wire
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Seat
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.planes.calls import Call
+    from disco_magic.planes.layout import Expected
     from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.plans import Plan
+
+
+# So long nobody looks whether a call can end at all: that takes several times as long as to see that it has.
+_AT_ONCE_S = 300e-6
 
 
 class NcclMemory(DeviceMemory):
@@ -50,43 +55,38 @@ class NcclMemory(DeviceMemory):
         """See `Memory.check_reduction`."""
         wire(kind, op, dtype)
 
+    def empty(self, call: Call, expected: Expected) -> Any:
+        """On the caller's GPU, whichever thread this is."""
+        with self.cupy.cuda.Device(self.places[call.worker].device.index):
+            return super().empty(call, expected)
+
 
 class NcclPlan:
     """One collective that NCCL carries out; each member does its own part.
 
     Attributes:
+        parts: of the members, in rank order, when memory was found for them.
         verdict: why it fails, as soon as any member knows.
-        finished: ranks of members that have their result.
+        finished: ranks whose part of NCCL's work is done.
     """
 
     def __init__(self, calls: Sequence[Call], communicators: Communicators) -> None:
         self.calls = calls
+        self.parts: list[Part] = []
         self.verdict: Verdict | None = None
         self.finished: set[int] = set()
-        self._expected = results(calls)
         self._communicators = communicators
 
     def run(self) -> None:
         """By the last member to arrive, before the others do their parts."""
+        self.parts = [Part(self.calls, rank, target) for rank, target in enumerate(targets_of(self.calls))]
+        for part in self.parts:
+            part.allocate()
         self._communicators.prepare(self.calls[0].seat.members)
 
-    def start(self, rank: int, communicator: Any) -> Any:
-        """Start the part of `rank`; where its result will be. By its own thread."""
-        call, expected = self.calls[rank], self._expected[rank]
-        target = None
-        if expected is not None:
-            straight = call.out is not None and usable(call.out, self.calls)
-            target = call.out if straight else call.memory.empty(call, expected)
-        start(communicator, self.calls, rank, target)
-        return target
-
-    def result(self, rank: int, target: Any = None) -> Any:
-        """What `rank` gets, in the array it is wanted in."""
-        call = self.calls[rank]
-        if call.out is None or target is None or target is call.out:
-            return target
-        call.memory.copy(call.out, target)
-        return call.out
+    def result(self, rank: int) -> Any:
+        """What `rank` gets; to be called when NCCL has done its part."""
+        return self.parts[rank].finish()
 
 
 class NcclPlane(GpuPlane):
@@ -123,6 +123,8 @@ class NcclPlane(GpuPlane):
         return NcclPlan(calls, self._communicators)
 
     def _collective(self, call: Call) -> Any:
+        if isinstance(call.memory, NcclMemory):
+            call.ready = ready(call)
         meeting = self._meet(call)
         plan = meeting.plan
         if not isinstance(plan, NcclPlan):
@@ -137,19 +139,21 @@ class NcclPlane(GpuPlane):
         with self._board.lock:
             self._board.waiting[worker] = meeting
         watch.start()
-        communicator = target = None
+        communicator = None
         try:
             if plan.verdict is None:  # else somebody may not come to where NCCL connects
                 communicator = self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
-                target = plan.start(rank, communicator)
+                plan.parts[rank].start(communicator, self._nccl)
             done.record(self._memory.streams[worker])
-            wait_until(
-                lambda: has_passed(self._cupy, done) or self._is_hopeless(meeting, plan, call, communicator)
-            )
+            if not wait_until(lambda: has_passed(self._cupy, done), _AT_ONCE_S):
+                wait_until(
+                    lambda: (
+                        has_passed(self._cupy, done) or self._is_hopeless(meeting, plan, call, communicator)
+                    )
+                )
             if plan.verdict is None:
-                result = plan.result(rank, target)
                 plan.finished.add(rank)
-                return result
+                return self._finished(plan, call)
         except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
             self._condemn(plan, broken(call, error))
         finally:
@@ -163,6 +167,15 @@ class NcclPlane(GpuPlane):
         if plan.verdict is None:
             raise AssertionError("given up without a verdict")
         raise plan.verdict.error()
+
+    def _finished(self, plan: NcclPlan, call: Call) -> Any:
+        """The caller's result, when all of its work is done."""
+        result = plan.result(call.seat.rank)
+        if plan.parts[call.seat.rank].has_more:
+            done = self._places[call.worker].fence
+            done.record(self._memory.streams[call.worker])
+            wait_until(lambda: has_passed(self._cupy, done))
+        return result
 
     def _is_hopeless(self, meeting: Meeting, plan: NcclPlan, call: Call, communicator: Any) -> bool:
         """Whether the call cannot end by itself; then `plan` has a verdict."""

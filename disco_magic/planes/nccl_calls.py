@@ -3,14 +3,23 @@
 NCCL moves contiguous runs. Verbs that cut or join along another axis than the first go through an array of
 runs, ``(n, *part)``, which costs one more copy on the GPU. What NCCL has no call for is sends and receives
 that start together.
+
+While a member's part runs, its GPU waits for the others. Whatever could wait for the GPU itself, to allocate
+memory or to load a kernel that is used for the first time, is done before anybody starts, or at the end:
+
+    ready      before the members meet, by each: the array as NCCL takes it
+    allocate   by the last to arrive, for all: where what arrives is put
+    start      NCCL's calls
+    finish     when they are done: the result as the caller gets it
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.planes.layout import lengths, part, sample, split
-from disco_magic.planes.wire import BYTES, wire
+from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
+from disco_magic.planes.layout import Expected, lengths, part, sample, split
+from disco_magic.planes.wire import BYTES, Wire, wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,156 +27,198 @@ if TYPE_CHECKING:
     from disco_magic.planes.calls import Call
 
 
-class _Part:
-    """What one member does of one collective."""
+def ready(call: Call) -> Any:
+    """What NCCL is given of the caller's array: in runs, converted. Queued on the caller's current stream.
 
-    def __init__(self, communicator: Any, calls: Sequence[Call], rank: int, target: Any) -> None:
-        self.communicator = communicator
-        self.calls = calls
+    An array that the members' calls do not fit with is left as it is: they will be refused.
+    """
+    array = call.array
+    if array is None:
+        return None
+    if call.kind in SPLITTING:
+        array = _in_runs(array, call.axis or 0, len(call.seat.members), call.memory.cupy)  # type: ignore[attr-defined]  # only arrays of cupy come here
+    if call.kind in REDUCING:
+        how = wire(call.kind, call.op or "", array.dtype)
+        array = array if how.dtype is None else array.astype(how.dtype)
+    return array
+
+
+def _in_runs(array: Any, axis: int, size: int, xp: Any) -> Any:
+    """`array` such that the parts along the axis lie one after the other."""
+    if axis == 0 or array.shape[axis] % size:
+        return array
+    parts = split(array, axis, size)
+    runs = xp.empty((size, *parts[0].shape), array.dtype)
+    for rank, each in enumerate(parts):
+        runs[rank] = each
+    return runs
+
+
+class Part:
+    """What one member does of one collective.
+
+    Args:
+        calls: of all members in rank order, each `ready`; they fit together.
+        rank: of the member.
+        target: where its result goes, contiguous; None: it gets none.
+
+    Attributes:
+        rank: whose part.
+        has_more: `finish` has queued something.
+    """
+
+    def __init__(self, calls: Sequence[Call], rank: int, target: Any) -> None:
+        self._calls = calls
+        self._call = calls[rank]
         self.rank = rank
-        self.call = calls[rank]
-        self.array: Any = self.call.array
-        self.target = target
-        self.size = len(calls)
-        self.xp = self.call.memory.cupy  # type: ignore[attr-defined]  # only arrays of cupy come here
-        self.nccl = self.xp.cuda.nccl
-        self.stream = self.xp.cuda.get_current_stream().ptr
+        self._size = len(calls)
+        self._source = self._call.ready
+        self._target = target
+        # Where the members' arrays arrive that are joined to the target afterwards.
+        self._runs: list[Any] = []
+        self._communicator: Any = None
+        self._stream = 0
+        self.has_more = False
 
     @property
-    def axis(self) -> int:
+    def _axis(self) -> int:
         """The axis in the terms of the array that is split or joined."""
-        return (self.calls[0].axis or 0) % max(1, sample(self.calls).ndim)
+        return (self._calls[0].axis or 0) % max(1, sample(self._calls).ndim)
 
-    # --- reductions ------------------------------------------------------------------------------
+    @property
+    def _is_empty(self) -> bool:
+        sizes = {call.array.size for call in self._calls if call.array is not None}
+        return sizes == {0}
 
-    def allreduce(self) -> None:
-        self._reduce(self.array, self.target, self.communicator.allReduce)
+    # --- before ----------------------------------------------------------------------------------
 
-    def reduce(self) -> None:
-        def to_root(*arguments: int) -> None:
-            *others, stream = arguments
-            self.communicator.reduce(*others, self.call.root, stream)
-
-        self._reduce(self.array, self.target, to_root)
-
-    def reduce_scatter(self) -> None:
-        self._reduce(self._in_runs(self.array), self.target, self.communicator.reduceScatter, self.size)
-
-    def _reduce(self, source: Any, target: Any, call: Callable[..., None], share: int = 1) -> None:
-        how = wire(self.call.kind, self.call.op or "", source.dtype)
-        if how.dtype is not None:
-            source = source.astype(how.dtype)
-        count = source.size // share * how.per_element
-        # The root alone has a target of a reduce.
-        call(
-            source.data.ptr,
-            target.data.ptr if target is not None else 0,
-            count,
-            how.code,
-            how.op,
-            self.stream,
-        )
-        if how.divide and target is not None:
-            target /= self.size
-
-    # --- moves -----------------------------------------------------------------------------------
-
-    def broadcast(self) -> None:
-        source = self.array if self.rank == self.call.root else self.target
-        self.communicator.broadcast(
-            source.data.ptr, self.target.data.ptr, self.target.nbytes, BYTES, self.call.root, self.stream
-        )
-
-    def allgather(self) -> None:
-        if (
-            self._joins_runs()
-            and len({call.array.shape for call in self.calls if call.array is not None}) == 1
-        ):
-            array = self.array
-            self.communicator.allGather(
-                array.data.ptr, self.target.data.ptr, array.nbytes, BYTES, self.stream
-            )
+    def allocate(self) -> None:
+        """Find the memory for what arrives elsewhere than where it belongs."""
+        call = self._call
+        if self._target is None or self._joins_runs:
             return
-        runs = self._runs()
-        with _Together(self.nccl):
-            for rank, run in enumerate(runs):
-                self._send(self.array, rank)
-                self._receive(run, rank)
-        self._join(runs)
+        if call.kind in GATHERING:
+            shapes = [each.array.shape for each in self._calls if each.array is not None]
+        elif call.kind == "alltoall":
+            shapes = [split(self._target, self._axis, self._size)[0].shape] * self._size
+        else:
+            return
+        self._runs = [call.memory.empty(call, Expected(shape, self._target.dtype)) for shape in shapes]
 
-    def gather(self) -> None:
-        root = self.call.root or 0
-        runs = self._runs() if self.rank == root else []
-        with _Together(self.nccl):
-            self._send(self.array, root)
-            for rank, run in enumerate(runs):
-                self._receive(run, rank)
-        self._join(runs)
+    @property
+    def _joins_runs(self) -> bool:
+        """Whether each part of the target along the axis is contiguous there."""
+        return all(length == 1 for length in self._target.shape[: self._axis])
 
-    def scatter(self) -> None:
-        root = self.call.root or 0
-        source = self._in_runs(self.array) if self.rank == root else None
-        with _Together(self.nccl):
-            if source is not None:
-                for rank, run in enumerate(self._cut(source)):
-                    self._send(run, rank)
-            self._receive(self.target, root)
+    # --- start -----------------------------------------------------------------------------------
 
-    def alltoall(self) -> None:
-        source = self._in_runs(self.array)
-        straight = self.axis == 0
-        arrived = self.target if straight else self.xp.empty(source.shape, source.dtype)
-        with _Together(self.nccl):
-            for rank, (going, coming) in enumerate(zip(self._cut(source), self._cut(arrived), strict=True)):
-                self._send(going, rank)
-                self._receive(coming, rank)
-        if not straight:
-            for rank, section in enumerate(split(self.target, self.axis, self.size)):
-                section[...] = arrived[rank]
+    def start(self, communicator: Any, nccl: Any) -> None:
+        """Queue it on the calling thread's current stream."""
+        if self._is_empty:
+            return
+        self._communicator = communicator
+        self._stream = self._call.memory.cupy.cuda.get_current_stream().ptr  # type: ignore[attr-defined]  # as above
+        if self._call.kind in REDUCING:
+            self._reduce()
+        elif self._call.kind == "broadcast":
+            self._broadcast()
+        elif self._call.kind == "allgather" and self._gathers_evenly():
+            self._gather_evenly()
+        else:
+            with _Together(nccl):
+                self._exchange()
 
-    # --- runs ------------------------------------------------------------------------------------
+    def _wire(self) -> Wire:
+        # Not of the array that NCCL gets: that may have been converted already.
+        return wire(self._call.kind, self._call.op or "", sample(self._calls).dtype)
 
-    def _in_runs(self, array: Any) -> Any:
-        """`array` such that the parts along the axis lie one after the other."""
-        if self.axis == 0:
-            return array
-        parts = split(array, self.axis, self.size)
-        runs = self.xp.empty((self.size, *parts[0].shape), array.dtype)
-        for rank, each in enumerate(parts):
-            runs[rank] = each
-        return runs
+    def _reduce(self) -> None:
+        how, kind = self._wire(), self._call.kind
+        calls: dict[str, Callable[..., None]] = {
+            "allreduce": self._communicator.allReduce,
+            "reduce_scatter": self._communicator.reduceScatter,
+            "reduce": self._to_root,
+        }
+        share = self._size if kind == "reduce_scatter" else 1
+        # The root alone has a target of a reduce.
+        target = 0 if self._target is None else self._target.data.ptr
+        count = self._source.size // share * how.per_element
+        calls[kind](self._source.data.ptr, target, count, how.code, how.op, self._stream)
+
+    def _to_root(self, *arguments: int) -> None:
+        *others, stream = arguments
+        self._communicator.reduce(*others, self._call.root, stream)
+
+    def _broadcast(self) -> None:
+        source = self._source if self.rank == self._call.root else self._target
+        self._communicator.broadcast(
+            source.data.ptr, self._target.data.ptr, self._target.nbytes, BYTES, self._call.root, self._stream
+        )
+
+    def _gathers_evenly(self) -> bool:
+        return (
+            self._joins_runs
+            and len({call.array.shape for call in self._calls if call.array is not None}) == 1
+        )
+
+    def _gather_evenly(self) -> None:
+        self._communicator.allGather(
+            self._source.data.ptr, self._target.data.ptr, self._source.nbytes, BYTES, self._stream
+        )
+
+    def _exchange(self) -> None:
+        """Sends and receives, of a verb that NCCL has no call for."""
+        kind, root = self._call.kind, self._call.root or 0
+        if kind == "allgather":
+            going = [(rank, self._source) for rank in range(self._size)]
+        elif kind == "gather":
+            going = [(root, self._source)]
+        elif kind == "scatter" and self.rank != root:
+            going = []
+        else:
+            going = list(enumerate(self._cut(self._source)))
+        for rank, array in going:
+            self._communicator.send(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
+        for rank, array in [(root, self._target)] if kind == "scatter" else enumerate(self._arriving()):
+            self._communicator.recv(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
 
     def _cut(self, runs: Any) -> Iterator[Any]:
         """The parts of an array whose first axis is divided evenly."""
-        length = runs.shape[0] // self.size
-        return (runs[rank * length : (rank + 1) * length] for rank in range(self.size))
+        length = runs.shape[0] // self._size
+        return (runs[rank * length : (rank + 1) * length] for rank in range(self._size))
 
-    def _joins_runs(self) -> bool:
-        return all(length == 1 for length in self.target.shape[: self.axis])
-
-    def _runs(self) -> list[Any]:
-        """Where each member's array arrives: in the target itself, if it is a run there."""
-        arrays = [call.array for call in self.calls]
-        if self._joins_runs():
-            return self._sections()
-        return [self.xp.empty(array.shape, array.dtype) for array in arrays if array is not None]
-
-    def _join(self, runs: list[Any]) -> None:
-        if not runs or self._joins_runs():
-            return
-        for run, section in zip(runs, self._sections(), strict=True):
-            section[...] = run
+    def _arriving(self) -> list[Any]:
+        """Where each member's array arrives."""
+        if self._target is None:
+            return []
+        return self._runs or self._sections()
 
     def _sections(self) -> list[Any]:
-        ends = lengths(self.calls)
+        """The parts of the target along the axis."""
+        if self._call.kind not in GATHERING:
+            return split(self._target, self._axis, self._size)
+        ends = lengths(self._calls)
         starts = [0, *ends[:-1]]
-        return [part(self.target, self.axis, start, end) for start, end in zip(starts, ends, strict=True)]
+        return [part(self._target, self._axis, start, end) for start, end in zip(starts, ends, strict=True)]
 
-    def _send(self, array: Any, rank: int) -> None:
-        self.communicator.send(array.data.ptr, array.nbytes, BYTES, rank, self.stream)
+    # --- after -----------------------------------------------------------------------------------
 
-    def _receive(self, array: Any, rank: int) -> None:
-        self.communicator.recv(array.data.ptr, array.nbytes, BYTES, rank, self.stream)
+    def finish(self) -> Any:
+        """The result; what is still to be done with it is queued on the calling thread's current stream."""
+        target, call = self._target, self._call
+        if target is None:
+            return None
+        for run, section in zip(self._runs, self._sections() if self._runs else (), strict=True):
+            section[...] = run
+            self.has_more = True
+        if call.kind in REDUCING and self._wire().divide:
+            target /= self._size
+            self.has_more = True
+        if call.out is None or target is call.out:
+            return target
+        call.memory.copy(call.out, target)
+        self.has_more = True
+        return call.out
 
 
 class _Together:
@@ -181,17 +232,3 @@ class _Together:
 
     def __exit__(self, *_: object) -> None:
         self._nccl.groupEnd()  # also after an error: the thread would stay in the group for ever
-
-
-def start(communicator: Any, calls: Sequence[Call], rank: int, target: Any) -> None:
-    """Queue the part of `rank` of a collective on the calling thread's current stream.
-
-    Args:
-        communicator: of that member.
-        calls: of all members in rank order; they fit together.
-        rank: whose part.
-        target: where its result goes, contiguous; None if it gets none.
-    """
-    mine = _Part(communicator, calls, rank, target)
-    if sample(calls).size or len({call.array.size for call in calls if call.array is not None}) > 1:
-        getattr(mine, calls[0].kind)()

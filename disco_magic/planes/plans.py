@@ -60,7 +60,7 @@ class FoldPlan:
         self.kind = calls[0].kind
         self.memory = giver(calls).memory
         self.reduction = rule_of(calls[0])
-        self.targets = _targets(calls)
+        self.targets = targets_of(calls)
         folds = _FOLDS.get(self.kind)  # a barrier moves nothing
         made = folds(calls, self.targets) if folds is not None else []
         self.folds = [whole for whole in made if whole.targets and whole.sources[0].size]
@@ -102,16 +102,32 @@ def rule_of(call: Call) -> Reduction | None:
     return reduction(call.kind, call.op, call.array.dtype)
 
 
-def _targets(calls: Sequence[Call]) -> Targets:
+def targets_of(calls: Sequence[Call]) -> Targets:
+    """Where each rank's result is to be written: its `out` where that will do, else new memory of its own."""
+    memory, wanted = giver(calls).memory, results(calls)
+    outs = [
+        call.out
+        for call, expected in zip(calls, wanted, strict=True)
+        if expected is not None and call.out is not None
+    ]
+    clear = _are_clear(outs, calls, memory)
     targets: Targets = []
-    for call, expected in zip(calls, results(calls), strict=True):
+    for call, expected in zip(calls, wanted, strict=True):
         if expected is None:
             targets.append(None)
-        elif call.out is not None and usable(call.out, calls):
+        elif call.out is not None and (call.out.flags.c_contiguous if clear else usable(call.out, calls)):
             targets.append(call.out)
         else:
-            targets.append(giver(calls).memory.empty(call, expected))
+            targets.append(memory.empty(call, expected))
     return targets
+
+
+def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
+    """Whether it is plain that none of `outs` overlaps what somebody reads, unless it is that very array."""
+    given = arrays_of(calls)
+    in_place = {id(array) for array in given} if calls[0].kind in _IN_PLACE else ()
+    others = [out for out in outs if id(out) not in in_place]
+    return not others or memory.are_apart([*given, *others])
 
 
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:

@@ -82,7 +82,8 @@ class Rendezvous:
         if meeting.pieces is not None:  # even if it failed meanwhile: others may still read our array
             self._help(meeting, call)
         if meeting.verdict is not None:
-            call.array = call.out = None  # a failed meeting is kept for late members, not the caller's arrays
+            # A failed meeting is kept for late members, not the caller's arrays.
+            call.array = call.out = call.ready = None
             raise meeting.verdict.error()
         return meeting
 

@@ -76,6 +76,15 @@ def test_drivers_of_other_makers_are_looked_for_too(machine, monkeypatch, tmp_pa
     ("nccl", "expected"),
     [(None, False), (SimpleNamespace(available=False), False), (SimpleNamespace(available=True), True)],
 )
-def test_nccl_is_there_if_cupy_has_loaded_it(machine, nccl, expected):
-    machine(1, a_cupy(nccl=nccl))
+@pytest.mark.parametrize("imported", [True, False])
+def test_nccl_is_there_if_cupy_can_load_it(machine, monkeypatch, nccl, expected, imported):
+    """As an attribute, or as cupy 14 has it: as a module that nobody has imported yet."""
+    machine(1, a_cupy(nccl=nccl if imported else None))
+    monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", None if imported else nccl)
     assert find.has_nccl() is expected
+
+
+def test_a_simulated_gpu_does_not_get_the_nccl_of_the_machine(machine, monkeypatch):
+    machine(1, a_cupy())
+    monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", SimpleNamespace(available=True))
+    assert find.nccl_of(a_cupy()) is None

@@ -12,6 +12,15 @@ from tests.gpu import machine
 
 # The first version that takes two ranks on one GPU, if it is told to.
 FIRST_TO_SHARE = 23000
+# What it has to be told, before it is loaded.
+TWO_RANKS = {
+    "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_DEBUG": "WARN",
+    # Two ranks' kernels wait for each other on one GPU: to load another kernel then would wait for both.
+    "CUDA_MODULE_LOADING": "EAGER",
+}
 
 
 def absent() -> str | None:

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from disco_magic.patience import wait_until
-from disco_magic.planes.nccl import async_error
+from disco_magic.planes.nccl import async_error, load_nccl
 from tests.gpu.apart import MARK, say, until_deadline
 from tests.gpu.machine import machine
 
@@ -66,7 +66,7 @@ class Rank:
 
     def __init__(self, cupy: Any, rank: int, peer: Any) -> None:
         self.cupy, self.rank, self.peer = cupy, rank, peer
-        self.nccl = cupy.cuda.nccl
+        self.nccl = load_nccl(cupy)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self.communicator = self.connect()

@@ -8,8 +8,8 @@ import threading
 from typing import Any
 from unittest.mock import patch
 
-from disco_magic.planes import nccl as nccl_plane
 from disco_magic.planes.nccl import NcclPlane
+from disco_magic.planes.nccl_calls import Part
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.stage import values
 from tests.gpu.apart import say, until_deadline
@@ -122,13 +122,13 @@ def lone_abort(cupy: Any) -> None:
     pair = _Pair(cupy)
     say(before=pair.good())
     held, gone = threading.Event(), threading.Event()
-    start = nccl_plane.start
+    start = Part.start
 
-    def late(communicator: Any, calls: Any, rank: int, target: Any) -> None:
-        if rank == 1:
+    def late(part: Part, communicator: Any, nccl: Any) -> None:
+        if part.rank == 1:
             gone.wait(PATIENCE_S)
             return
-        start(communicator, calls, rank, target)
+        start(part, communicator, nccl)
         held.set()
 
     def interrupt() -> None:
@@ -141,7 +141,7 @@ def lone_abort(cupy: Any) -> None:
         finally:
             gone.set()
 
-    with patch.object(nccl_plane, "start", late):
+    with patch.object(Part, "start", late):
         helper = threading.Thread(target=interrupt)
         helper.start()
         outcomes = pair.run(program)
@@ -155,14 +155,14 @@ def peer_fails(cupy: Any) -> None:
     """One rank's kernel waits; the other one could not start its own."""
     pair = _Pair(cupy)
     say(before=pair.good())
-    start = nccl_plane.start
+    start = Part.start
 
-    def failing(communicator: Any, calls: Any, rank: int, target: Any) -> None:
-        if rank == 1:
+    def failing(part: Part, communicator: Any, nccl: Any) -> None:
+        if part.rank == 1:
             raise MemoryError("no memory for that")
-        start(communicator, calls, rank, target)
+        start(part, communicator, nccl)
 
-    with patch.object(nccl_plane, "start", failing):
+    with patch.object(Part, "start", failing):
         outcomes = pair.run(lambda plane, seat: pair.allreduce(seat))
     say(outcomes=[f"{type(outcome).__name__}: {outcome}" for outcome in outcomes])
     say(after=pair.good())

@@ -11,17 +11,9 @@ import pytest
 from disco_magic.testing import PLANE_CHECKS
 from tests.gpu.apart import run_apart
 from tests.gpu.machine import QUICK, SIMULATED
-from tests.gpu.nccl import FIRST_TO_SHARE, needs_nccl
+from tests.gpu.nccl import FIRST_TO_SHARE, TWO_RANKS, needs_nccl
 
 pytestmark = needs_nccl
-ENVIRONMENT = {
-    "NCCL_MULTI_RANK_GPU_ENABLE": "1",
-    "NCCL_SOCKET_IFNAME": "lo",
-    "NCCL_IB_DISABLE": "1",
-    "NCCL_DEBUG": "WARN",
-    # Two ranks' kernels wait for each other on one GPU: to load another kernel then would wait for both.
-    "CUDA_MODULE_LOADING": "EAGER",
-}
 NAMES = [check.__name__ for check in PLANE_CHECKS if not (QUICK and "agree_with" in check.__name__)]
 MOST_HANGS = 3
 
@@ -37,7 +29,7 @@ def findings():
     """What is wrong, by check; None if nothing is."""
     found = {check.__name__: None for check in PLANE_CHECKS if check.__name__ not in NAMES}
     for _ in range(MOST_HANGS):
-        outcome = run_apart("contract", *found, deadline_s=300, environment=ENVIRONMENT)
+        outcome = run_apart("contract", *found, deadline_s=300, environment=TWO_RANKS)
         found |= {note["check"]: note["wrong"] for note in outcome.notes if "check" in note}
         if any("ended" in note for note in outcome.notes):
             break
@@ -56,7 +48,7 @@ def test_the_nccl_plane_keeps_the_contract(name, findings):
 
 
 def played(scene):
-    outcome = run_apart(scene, deadline_s=60, environment=ENVIRONMENT)
+    outcome = run_apart(scene, deadline_s=60, environment=TWO_RANKS)
     assert outcome.note("before") == [[2.0] * 4] * 2, outcome
     assert outcome.note("after") == [[2.0] * 4] * 2, outcome
     return outcome.note("outcomes")

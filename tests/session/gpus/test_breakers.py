@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gc
-import threading
 
 import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.devices import staging
-from disco_magic.devices.gpu import GpuPlace
-from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
+from disco_magic.errors import CellError, UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S
@@ -143,36 +140,6 @@ def test_a_message_that_nobody_can_take_touches_nothing_else(machine, session):
         until(lambda: "seen" in s._launcher.workers[1].registers.names)
     pending.wait()
     assert s["z"].get(1).tolist() == [0] * 4
-
-
-def test_a_copy_that_is_ended_between_transfer_and_event_leaves_no_buffer_in_use(machine, monkeypatch):
-    gpus = machine(1)
-    monkeypatch.setattr(staging, "CHUNK_NBYTES", 8000)
-    xp = gpus.cupy
-    place = GpuPlace(xp, 0)
-    place.enter()
-    small, large = xp.full(1000, 5.0), xp.zeros(8000)
-    place.copy(large, np.zeros(8000))  # all buffers are there
-    transfer = xp.cuda.runtime.memcpyAsync
-
-    def strike(*arguments):
-        transfer(*arguments)
-        monkeypatch.setattr(staging, "wait_until", struck)  # and strikes once more in the wait for it
-        raise WorkerInterrupt
-
-    def struck(_):
-        raise WorkerInterrupt
-
-    with gpus.hold(place.stream) as hold:
-        monkeypatch.setattr(xp.cuda.runtime, "memcpyAsync", strike)
-        with pytest.raises(WorkerInterrupt):
-            place.copy(np.empty(1000), small)
-        monkeypatch.undo()
-        monkeypatch.setattr(staging, "CHUNK_NBYTES", 8000)
-        threading.Timer(0.5, hold.release).start()
-        place.copy(large, np.full(8000, 9.0))
-    place.finish()
-    assert set(large.get().tolist()) == {9.0}
 
 
 # --- what is left ----------------------------------------------------------------------------------

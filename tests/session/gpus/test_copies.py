@@ -8,7 +8,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.devices import staging
 from disco_magic.errors import WorkerError
-from tests.gpus import host, streams
+from tests.gpus import host, in_small_chunks, streams
 
 LENGTHS = [0, 1, 3, 15, 16, 17, 96, 97, 1000]
 
@@ -34,7 +34,7 @@ def test_verbs_put_arrays_on_the_gpu_and_bring_them_back(shared):
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "bool", "complex128", ">i4"])
 def test_copies_of_every_length_arrive_whole(shared, monkeypatch, length, dtype):
-    monkeypatch.setattr(staging, "CHUNK_NBYTES", 64)
+    in_small_chunks(monkeypatch, 64)
     given = (np.arange(length) % 251).astype(dtype)
     there = shared.copy_to_worker_0(given)
     expected = given.copy()

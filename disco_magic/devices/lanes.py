@@ -1,0 +1,226 @@
+"""Pinned buffers, threads that carry chunks through them, and one array on its way.
+
+Helpers and their buffers serve all workers of the process. What they wait for is never more than a few chunks
+away: whoever asks for them has waited for everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.devices.events import has_passed
+from disco_magic.patience import wait_until
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from disco_magic.devices.staging import Staging
+
+    Bytes = NDArray[np.uint8]
+
+# A thread copies 8 GB/s, eight of them 50; a link of PCIe 5 takes 55.
+LANES: Final = max(1, min(8, (os.cpu_count() or 2) // 2))
+BUFFERS: Final = 2  # of a lane
+
+
+class Buffer:
+    """A pinned buffer, and when it is free again."""
+
+    def __init__(self, cupy: Any, nbytes: int) -> None:
+        self._cupy = cupy
+        self.memory = cupy.cuda.alloc_pinned_memory(nbytes)
+        self.bytes: Bytes = np.frombuffer(self.memory, np.uint8, nbytes)
+        self.address: int = self.memory.ptr
+        # An event belongs to one device: of each device that has used the buffer, and that of the last one.
+        self._events: dict[int, Any] = {}
+        self._moved: Any = None
+        # The stream, if something ended us between a transfer and its event.
+        self._in_doubt: Any = None
+
+    def transfer(self, stream: Any, target: int, source: int, nbytes: int, kind: int) -> None:
+        """Let the device copy from or to it, on `stream`."""
+        self._in_doubt = stream
+        self._cupy.cuda.runtime.memcpyAsync(target, source, nbytes, kind, stream.ptr)
+        self._mark()
+
+    def _mark(self) -> None:
+        """The device is done with it when the stream has come to here."""
+        device = self._cupy.cuda.runtime.getDevice()
+        self._moved = self._events.get(device)
+        if self._moved is None:
+            self._moved = self._events[device] = self._cupy.cuda.Event(disable_timing=True)
+        self._moved.record(self._in_doubt)
+        self._in_doubt = None
+
+    def free(self) -> None:
+        """Until the device does not use it; in C code, where that can be no more than a few chunks away."""
+        if self._moved is not None:
+            self._moved.synchronize()
+
+    def settle(self) -> None:
+        """The same whatever is before it, so that an interrupt can end the wait."""
+        if self._in_doubt is not None:
+            self._mark()
+        if self._moved is not None:
+            wait_until(lambda: has_passed(self._cupy, self._moved))
+
+
+class Lane:
+    """The buffers of one thread.
+
+    Args:
+        cupy: the module.
+        nbytes: of each.
+    """
+
+    def __init__(self, cupy: Any, nbytes: int) -> None:
+        self.cupy = cupy
+        self.nbytes = nbytes
+        self._buffers = deque(Buffer(cupy, nbytes) for _ in range(BUFFERS))
+
+    def next(self) -> Buffer:
+        """The one that was used longest ago; it comes soon, for only transfers of this copy are before it."""
+        buffer = self._buffers[0]
+        self._buffers.rotate(-1)
+        buffer.free()
+        return buffer
+
+    def settle(self) -> None:
+        """Until the device uses none of them."""
+        for buffer in self._buffers:
+            buffer.settle()
+
+
+class Copy:
+    """One array on its way, by as many threads as come and take chunks of it.
+
+    Args:
+        staging: whose.
+        raw: the array on the host.
+        address: of the memory on the device.
+        chunk: bytes that are moved at a time.
+        up: to the device; not up: from it.
+    """
+
+    def __init__(self, staging: Staging, raw: Bytes, address: int, chunk: int, *, up: bool) -> None:
+        self.cupy, self.chunk = staging.cupy, chunk
+        self._stream, self._device = staging.stream, staging.device
+        self._raw, self._address = raw, address
+        runtime = self.cupy.cuda.runtime
+        self._kind = runtime.memcpyHostToDevice if up else runtime.memcpyDeviceToHost
+        self._up = up
+        # A thread takes the next one with `deque.popleft`, which is documented to be thread-safe.
+        self._starts = deque(range(0, raw.nbytes, chunk))
+        self._changed = threading.Condition(threading.Lock())
+        self._busy = 0
+        self._stopped = False
+        self._error: BaseException | None = None
+
+    def work(self, lane: Lane) -> None:
+        """Move chunks through `lane` until none is left."""
+        if self._up:
+            self._upload(lane)
+        else:
+            self._download(lane)
+
+    def help(self) -> None:
+        """The same by a helper, through its own lane."""
+        with self._changed:
+            self._busy += 1  # before it takes a chunk: where none is left and nobody is busy, all is done
+        try:
+            self._device.use()
+            _helper.lane = lane_for(self, _helper.lane)
+            self.work(_helper.lane)
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits for this
+            self._error = error
+            self.stop()
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Take no further chunk."""
+        self._stopped = True
+        self._starts.clear()
+
+    def rest(self) -> None:
+        """Until no helper touches the array: not longer than their last chunks take."""
+        with self._changed:
+            while self._busy:
+                self._changed.wait()
+
+    def check(self) -> None:
+        """Raise what a helper met."""
+        if self._error is not None:
+            raise self._error
+
+    def _next(self) -> int | None:
+        try:
+            return self._starts.popleft()
+        except IndexError:
+            return None
+
+    def _upload(self, lane: Lane) -> None:
+        while (start := self._next()) is not None:
+            part = self._raw[start : start + self.chunk]
+            buffer = lane.next()
+            np.copyto(buffer.bytes[: part.size], part)
+            buffer.transfer(self._stream, self._address + start, buffer.address, part.size, self._kind)
+
+    def _download(self, lane: Lane) -> None:
+        coming: deque[tuple[Bytes, Buffer]] = deque()
+        while not self._stopped:
+            start = self._next()
+            if start is not None:
+                part = self._raw[start : start + self.chunk]
+                buffer = lane.next()
+                buffer.transfer(self._stream, buffer.address, self._address + start, part.size, self._kind)
+                coming.append((part, buffer))
+            elif not coming:
+                return
+            if start is None or len(coming) == BUFFERS:
+                part, buffer = coming.popleft()
+                buffer.free()
+                np.copyto(part, buffer.bytes[: part.size])
+
+
+class _Helper(threading.local):
+    """What a helping thread keeps."""
+
+    lane: Lane | None = None
+
+
+_helper = _Helper()
+
+
+@cache
+def wanted_help() -> SimpleQueue[Copy | None]:
+    """Copies that want help, None to end a helper; the first one starts them."""
+    wanted: SimpleQueue[Copy | None] = SimpleQueue()
+    for number in range(1, LANES):
+        threading.Thread(target=help_with, args=(wanted,), name=f"pinned-copy-{number}", daemon=True).start()
+    return wanted
+
+
+def help_with(wanted: SimpleQueue[Copy | None]) -> None:
+    """What a helper does until it is handed None."""
+    while (copy := wanted.get()) is not None:
+        copy.help()
+        del copy  # and with it the array
+
+
+def lane_for(copy: Copy, lane: Lane | None) -> Lane:
+    """`lane`, or a new one if it does not fit."""
+    if lane is not None and lane.cupy is copy.cupy:
+        if lane.nbytes >= copy.chunk:
+            return lane
+        lane.settle()
+    return Lane(copy.cupy, copy.chunk)

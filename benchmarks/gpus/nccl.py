@@ -170,7 +170,7 @@ class _Pair:
             x = self.cupy.full(max(nbytes // 4, 1), seat.worker + 1, "float32")
             y = self.cupy.zeros_like(x)
             call = (lambda: self.plane.allreduce(seat, x, "sum", y)) if ours else self._bare(seat, x, y)
-            self.barrier.wait()  # no kernel is loaded any more: that would wait for the other one's collective
+            self.barrier.wait()  # to load a kernel would wait for the other one's collective
             call()
             if not bool((y == 3).all()):
                 raise RuntimeError("the ranks' sum is wrong")

@@ -60,7 +60,7 @@ def test_everything_that_is_measured_runs_and_is_written(tmp_path):
     written = rehearsed(tmp_path, "measure")
     figures = written["figures"]
     sections = {figure["key"].partition(":")[0] for figure in figures} | set(written["skipped"])
-    assert sections == {"copies", "tuning", "collectives", "latency", "nccl", "waiting"}
+    assert sections == {"copies", "tuning", "collectives", "latency", "nccl", "pair", "waiting"}
     assert all(seconds >= 0 for figure in figures for seconds in figure["seconds"])
 
 

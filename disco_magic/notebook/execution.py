@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -226,7 +227,9 @@ def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> s
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
     # Out here Ctrl-C ends a wait; within `cell` it is a message to that.
     if sending.options.check:
-        print(_checked(sending.session, result, sending.options.check, sending.limit))
+        checked = _checked(sending.session, result, sending.options.check, sending.limit)
+        # In one piece: ipykernel may send what `print` has written before it writes the end of the line.
+        sys.stdout.write(f"{checked}\n")
     show_only(result, sending.show)
     pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})

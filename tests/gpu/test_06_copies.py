@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.devices.staging import BUFFERS, CHUNK_NBYTES
+from disco_magic.devices.lanes import BUFFERS, LANES
+from disco_magic.devices.staging import ALONE_NBYTES, CHUNK_NBYTES
 from tests.gpu.machine import SIMULATED
 
 LARGE_NBYTES = 3_000_001 if SIMULATED else 300_000_001
@@ -16,8 +17,10 @@ LENGTHS = [
     CHUNK_NBYTES - 1,
     CHUNK_NBYTES,
     CHUNK_NBYTES + 1,
-    BUFFERS * CHUNK_NBYTES - 1,
-    BUFFERS * CHUNK_NBYTES + 1,
+    ALONE_NBYTES,
+    ALONE_NBYTES + 1,
+    LANES * BUFFERS * CHUNK_NBYTES - 1,
+    LANES * BUFFERS * CHUNK_NBYTES + 1,
     LARGE_NBYTES,
 ]
 

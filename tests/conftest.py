@@ -60,6 +60,16 @@ def stacks(threads):
     )
 
 
+def until(holds):
+    """Return when `holds()` does; some other thread is about to bring it about."""
+    pause = threading.Event()
+    for _ in range(20_000):
+        if holds():
+            return
+        pause.wait(0.001)
+    pytest.fail("it did not come to that")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def nobody_collects_what_was_there_before():
     """A collection looks at what a file's tests made, not at all that their process has imported.

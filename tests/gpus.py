@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from disco_magic.devices import find, staging
@@ -28,16 +26,6 @@ def with_nccl(gpus):
 
     gpus.cupy.cuda.nccl = nccl
     return double
-
-
-def until(holds):
-    """Return when `holds()` does; some other thread is about to bring it about."""
-    pause = threading.Event()
-    for _ in range(20_000):
-        if holds():
-            return
-        pause.wait(0.001)
-    pytest.fail("it did not come to that")
 
 
 def host(value):

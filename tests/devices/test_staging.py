@@ -14,8 +14,8 @@ from disco_magic.devices import lanes
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.conftest import DEADLINE_S
-from tests.gpus import in_small_chunks, until
+from tests.conftest import DEADLINE_S, until
+from tests.gpus import in_small_chunks
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import disco_magic as disco
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.conftest import DEADLINE_S
+from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
-from tests.gpus import found, streams, until, with_nccl
+from tests.gpus import found, streams, with_nccl
 
 LENT = """
 class Lent:

@@ -7,9 +7,9 @@ import pytest
 
 from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
-from tests.conftest import DEADLINE_S
+from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
-from tests.gpus import found, host, until, with_nccl
+from tests.gpus import found, host, with_nccl
 
 reason = doubles.available()
 if reason:

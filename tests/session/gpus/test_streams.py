@@ -9,7 +9,8 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
-from tests.gpus import host, streams, until
+from tests.conftest import until
+from tests.gpus import host, streams
 
 
 @contextmanager

@@ -68,9 +68,7 @@ def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -
         ("plane", "our plane", _ours(*call), target | {"against": f"{verb}.{x.nbytes}.bare"}),
     ):
         y[...] = -1
-        for number in range(
-            WARM if small else 1
-        ):  # NCCL's own threads are still at something after it connected
+        for number in range(WARM if small else 1):  # the first hundreds after connecting are slow
             one(number)
         seconds = stand.by_clock(one)
         if not bool((x == y).all()):

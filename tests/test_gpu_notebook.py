@@ -37,10 +37,11 @@ _simulated = SimulatedGpus(count=1)
 find.load_cupy = lambda: _simulated.cupy
 find.count_gpus = lambda: 1
 """
-# What the cells leave in the kernel, a part of it, asked for after the last of them.
+# What the cells leave in the kernel, a part of it, asked for after the last of them. In short lines: nbclient
+# looks for carriage returns in a time that grows with the square of a line's length, hours for a megabyte.
 ASK = """
 import json
-print(json.dumps({
+print(json.dumps(indent=1, obj={
     "apart": [float(apart(*pair)) for pair in ((y, alone), (y, exact), (alone, exact))],
     "shape": [batch, sequence, heads, width],
     "dtypes": [str(each.dtype) for each in (y, alone, exact)],

@@ -370,7 +370,7 @@ def annotated(annotation, default=inspect.Parameter.empty):
         (Literal["a", 1], "Literal['a', 1]"),
         (Callable[[int], str], "collections.abc.Callable[[int], str]"),
         (typing.Callable[..., str], "Callable[..., str]"),
-        (Annotated[int, "metres"], "typing.Annotated[int, 'metres']"),
+        (Annotated[int, "metres"], inspect.formatannotation(Annotated[int, "metres"])),
         (NDArray[np.float32], str(NDArray[np.float32])),
         (TypeVar("T"), "~T"),
         (Own, "here.Own"),

@@ -10,7 +10,7 @@ from disco_magic.errors import CellError
 from tests.conftest import DEADLINE_S, stacks
 from tests.gpu.machine import QUICK, SIMULATED
 
-LONG_S = 2.0 if QUICK else 3.0  # much longer than an interrupt takes, on a busy machine too
+LONG_S = 2.0 if QUICK else 6.0  # much longer than an interrupt takes, on a busy machine too
 LONG = f"spin({LONG_S})\nlast = xp.cuda.Event()\nlast.record()\n"
 
 

@@ -64,7 +64,7 @@ def _lasting_lines(cell: NotebookNode) -> list[str]:
 
 
 def without_rounding(text: str) -> str:
-    """`text` without rounding errors, which each version of NumPy has its own of, and without their widths."""
+    """`text` without rounding errors, which every version of NumPy has its own of, or their widths."""
     return re.sub(r" {2,}", "  ", re.sub(r"-?\d(\.\d+)?e-1\d", "tiny", text))
 
 

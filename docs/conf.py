@@ -35,6 +35,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "benchmarks/README.md",
+    "benchmarks/results/*.md",
 ]
 # Not only files: Sphinx does not even look into folders that are named here.
 exclude_patterns = [".*", "build", "dist", "disco_magic*", "docs/_*", "htmlcov", "kernel", "tests", "**/.*"]

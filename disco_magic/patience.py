@@ -38,6 +38,13 @@ def pause_precisely() -> None:
         ctypes.CDLL(None).prctl(_SET_TIMER_SLACK, _SLACK_NS, 0, 0, 0)
 
 
+def pause(seconds: float) -> None:
+    """Let others have the interpreter; what is injected meanwhile is raised at the end."""
+    closed = allocate_lock()
+    closed.acquire()
+    closed.acquire(timeout=seconds)  # nobody opens it
+
+
 def wait_until(is_done: Callable[[], bool], timeout_s: float | None = None) -> bool:
     """Return when ``is_done()`` is true, or after `timeout_s` seconds; whether it is.
 
@@ -46,16 +53,10 @@ def wait_until(is_done: Callable[[], bool], timeout_s: float | None = None) -> b
     if is_done():
         return True
     begin = time.monotonic()
-    closed = None
     while not is_done():
         waited = time.monotonic() - begin
         if timeout_s is not None and waited > timeout_s:
             return False
-        if waited < _AT_ONCE_S:
-            continue
-        if closed is None:
-            closed = allocate_lock()
-            closed.acquire()
-        # Nobody opens it: a pause without the interpreter's lock.
-        closed.acquire(timeout=min(max(waited * _PART, _SHORTEST_S), _LONGEST_S))
+        if waited >= _AT_ONCE_S:
+            pause(min(max(waited * _PART, _SHORTEST_S), _LONGEST_S))
     return True

@@ -65,10 +65,9 @@ class _Size:
             raise RuntimeError(f"{size_text(self.nbytes)} came back changed")
 
     def _staged(self, direction: str, host: Any) -> Callable[[int], object]:
-        address = self.device.data.ptr
         if direction == "to":
-            return lambda _: self.staging.upload(address, host)
-        return lambda _: self.staging.download(host, address)
+            return lambda _: self.staging.upload(self.device, host)
+        return lambda _: self.staging.download(host, self.device)
 
     def _called(self, direction: str, host: Any) -> Callable[[int], object]:
         verb = self.session.copy_to_worker_0 if direction == "to" else self.session.copy_from_worker_0
@@ -104,11 +103,13 @@ def tuned(chunk: int, buffers: int, width: int) -> Iterator[None]:
         patch.multiple(staging, CHUNK_NBYTES=chunk, LEAST_NBYTES=chunk),
         patch.multiple(lanes, BUFFERS=buffers, LANES=width, wanted_help=lambda: helpers),
     ):
-        yield
-    for _ in threads:
-        helpers.put(None)
-    for thread in threads:
-        thread.join()
+        try:
+            yield
+        finally:
+            for _ in threads:
+                helpers.put(None)
+            for thread in threads:
+                thread.join()
 
 
 def tune(stand: Stand) -> None:
@@ -128,7 +129,7 @@ def tune(stand: Stand) -> None:
             made = Staging(stand.cupy, stand.stream, stand.cupy.cuda.Device())
             ends = {"to": made.upload, "from": made.download}
             for direction, function in ends.items():
-                arguments = (device.data.ptr, host) if direction == "to" else (host, device.data.ptr)
+                arguments = (device, host) if direction == "to" else (host, device)
                 seconds = stand.by_events(lambda _, f=function, a=arguments: f(*a))  # type: ignore[misc]
                 stand.tell(
                     f"{direction}.{nbytes}.{chunk}.{count}.{width}",

@@ -48,7 +48,7 @@ class GpuPlace:
             self.fence = cupy.cuda.Event(disable_timing=True)
             self._done = cupy.cuda.Event(disable_timing=True)
             self._left = cupy.cuda.Event(disable_timing=True)
-        self._staging = Staging(cupy, self.stream, self._device)
+            self._staging = Staging(cupy, self.stream, self._device)
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
 
@@ -184,19 +184,19 @@ class GpuPlace:
     def _upload(self, target: Any, host: np.ndarray[Any, Any]) -> None:
         native = np.ascontiguousarray(host, host.dtype.newbyteorder("="))
         if target.flags.c_contiguous:
-            self._staging.upload(target.data.ptr, native)
+            self._staging.upload(target, native)
             return
         whole = self.xp.empty(target.shape, target.dtype)
-        self._staging.upload(whole.data.ptr, native)
+        self._staging.upload(whole, native)
         self.xp.copyto(target, whole)
 
     def _download(self, host: np.ndarray[Any, Any], source: Any) -> None:
         whole = self.xp.ascontiguousarray(source)
         if host.flags.c_contiguous:
-            self._staging.download(host, whole.data.ptr)
+            self._staging.download(host, whole)
             return
         dense = np.empty(host.shape, host.dtype)
-        self._staging.download(dense, whole.data.ptr)
+        self._staging.download(dense, whole)
         np.copyto(host, dense)
 
     def memory(self) -> tuple[int, int] | None:

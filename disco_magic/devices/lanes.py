@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from functools import cache
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.devices.events import has_passed
-from disco_magic.patience import wait_until
+from disco_magic.patience import pause, wait_until
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +24,18 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
 
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 2
+
+
 # A thread copies 8 GB/s, twelve of them 60; a link of PCIe 5 takes 55.
-LANES: Final = max(1, min(12, (os.cpu_count() or 2) * 3 // 4))
+LANES: Final = max(1, min(12, _cores() * 3 // 4))
 BUFFERS: Final = 2  # of a lane
+_LOOK_S: Final = 50e-6
 
 
 class Buffer:
@@ -104,21 +112,23 @@ class Copy:
     Args:
         staging: whose.
         raw: the array on the host.
-        address: of the memory on the device.
+        there: the array on the device; kept until the last chunk is on its way.
         chunk: bytes that are moved at a time.
         up: to the device; not up: from it.
     """
 
-    def __init__(self, staging: Staging, raw: Bytes, address: int, chunk: int, *, up: bool) -> None:
+    def __init__(self, staging: Staging, raw: Bytes, there: Any, chunk: int, *, up: bool) -> None:
         self.cupy, self.chunk = staging.cupy, chunk
         self._stream, self._device = staging.stream, staging.device
-        self._raw, self._address = raw, address
+        self._raw, self._there = raw, there
+        self._address: int = there.data.ptr
         runtime = self.cupy.cuda.runtime
         self._kind = runtime.memcpyHostToDevice if up else runtime.memcpyDeviceToHost
         self._up = up
         # A thread takes the next one with `deque.popleft`, which is documented to be thread-safe.
         self._starts = deque(range(0, raw.nbytes, chunk))
-        self._changed = threading.Condition(threading.Lock())
+        # For helpers, which nobody interrupts; the caller, whom an interrupt may strike anywhere, looks only.
+        self._counting = threading.Lock()
         self._busy = 0
         self._stopped = False
         self._error: BaseException | None = None
@@ -131,20 +141,29 @@ class Copy:
             self._download(lane)
 
     def help(self) -> None:
-        """The same by a helper, through its own lane."""
-        with self._changed:
+        """The same by a helper."""
+        with self._counting:
             self._busy += 1  # before it takes a chunk: where none is left and nobody is busy, all is done
         try:
-            self._device.use()
-            _helper.lane = lane_for(self, _helper.lane)
-            self.work(_helper.lane)
+            if self._starts:
+                self._device.use()
+                lane = self._lane_of_helper()
+                if lane is not None:
+                    self.work(lane)
         except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits for this
-            self._error = error
+            self._error = error.with_traceback(None)  # whose frames would keep the arrays
             self.stop()
         finally:
-            with self._changed:
+            with self._counting:
                 self._busy -= 1
-                self._changed.notify_all()
+
+    def _lane_of_helper(self) -> Lane | None:
+        """The calling helper's; None if there is no memory for one, so that the others do without it."""
+        try:
+            _helper.lane = lane_for(self, _helper.lane)
+        except (MemoryError, self.cupy.cuda.runtime.CUDARuntimeError):
+            return None
+        return _helper.lane
 
     def stop(self) -> None:
         """Take no further chunk."""
@@ -152,15 +171,18 @@ class Copy:
         self._starts.clear()
 
     def rest(self) -> None:
-        """Until no helper touches the array: not longer than their last chunks take."""
-        with self._changed:
-            while self._busy:
-                self._changed.wait()
+        """Until no helper touches the arrays: not longer than their last chunks take."""
+        while self._busy:
+            pause(_LOOK_S)
 
     def check(self) -> None:
         """Raise what a helper met."""
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
 
     def _next(self) -> int | None:
         try:
@@ -201,13 +223,21 @@ class _Helper(threading.local):
 _helper = _Helper()
 
 
-@cache
+_wanted: SimpleQueue[Copy | None] = SimpleQueue()
+_starting = threading.Lock()
+_started = 0
+
+
 def wanted_help() -> SimpleQueue[Copy | None]:
-    """Copies that want help, None to end a helper; the first one starts them."""
-    wanted: SimpleQueue[Copy | None] = SimpleQueue()
-    for number in range(1, LANES):
-        threading.Thread(target=help_with, args=(wanted,), name=f"pinned-copy-{number}", daemon=True).start()
-    return wanted
+    """Copies that want help, None to end a helper; the first one that does starts them."""
+    global _started  # noqa: PLW0603 - of the process, as the helpers are
+    if _started < LANES - 1:
+        with _starting:
+            while _started < LANES - 1:
+                _started += 1
+                name = f"pinned-copy-{_started}"
+                threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True).start()
+    return _wanted
 
 
 def help_with(wanted: SimpleQueue[Copy | None]) -> None:

@@ -55,27 +55,27 @@ class Staging:
         self._lane: Lane | None = None
         self._copy: Copy | None = None  # one that is on its way, or that an interrupt has left
 
-    def upload(self, address: int, host: NDArray[Any]) -> None:
-        """Copy a C-contiguous array to device memory; it is there, and may be changed, when this returns."""
+    def upload(self, there: Any, host: NDArray[Any]) -> None:
+        """Copy between C-contiguous arrays; `host` may be changed when this returns."""
         raw = host.reshape(-1).view(np.uint8)
         if self._is_pinned(raw):
-            self._straight(address, raw.ctypes.data, raw.nbytes, self._runtime.memcpyHostToDevice)
+            self._straight(there.data.ptr, raw.ctypes.data, raw.nbytes, self._runtime.memcpyHostToDevice)
         else:
-            self._staged(raw, address, up=True)
+            self._staged(raw, there, up=True)
 
-    def download(self, host: NDArray[Any], address: int) -> None:
-        """Copy device memory to a C-contiguous array; it is there when this returns."""
+    def download(self, host: NDArray[Any], there: Any) -> None:
+        """The other way; `host` is complete when this returns."""
         raw = host.reshape(-1).view(np.uint8)
         if self._is_pinned(raw):
-            self._straight(raw.ctypes.data, address, raw.nbytes, self._runtime.memcpyDeviceToHost)
+            self._straight(raw.ctypes.data, there.data.ptr, raw.nbytes, self._runtime.memcpyDeviceToHost)
         else:
-            self._staged(raw, address, up=False)
+            self._staged(raw, there, up=False)
 
-    def _staged(self, raw: Bytes, address: int, *, up: bool) -> None:
+    def _staged(self, raw: Bytes, there: Any, *, up: bool) -> None:
         """Through the buffers, with those helpers that are free."""
         self._settle()
         chunk, helpers = _division(raw.nbytes)
-        copy = Copy(self, raw, address, chunk, up=up)
+        copy = Copy(self, raw, there, chunk, up=up)
         self._lane = lane_for(copy, self._lane)
         # Helpers serve all workers: none shall sit behind what a stream has to do before.
         self._await()

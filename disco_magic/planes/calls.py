@@ -47,7 +47,7 @@ class Call:
         root: rank of the root, where the verb has one.
         axis: where the verb has one; counted from the front if the caller gave an array.
         out: where the caller wants the result.
-        ready: `array` as a library takes it, where that is another one.
+        ready: `array` as NCCL takes it, where that carries the call.
         gate: a lock that is held; the caller parks by acquiring it, whoever releases it wakes the caller.
             A gate per call and not per worker: a thread that was given up and its replacement, which have
             the same worker id, can never wake each other. It costs 0.1 us.

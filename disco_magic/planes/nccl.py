@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
 from disco_magic.devices.events import has_passed
-from disco_magic.errors import MissingDependency, PlaneAborted
+from disco_magic.errors import MissingDependency, PlaneAborted, words
 from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import Communicators
 from disco_magic.planes.device import DeviceMemory, GpuPlane
@@ -57,8 +57,12 @@ class NcclMemory(DeviceMemory):
 
     def empty(self, call: Call, expected: Expected) -> Any:
         """On the caller's GPU, whichever thread this is."""
-        with self.cupy.cuda.Device(self.places[call.worker].device.index):
-            return super().empty(call, expected)
+        device = self.places[call.worker].device
+        try:
+            with self.cupy.cuda.Device(device.index):
+                return super().empty(call, expected)
+        except MemoryError as error:  # on the last member's thread, so that its error would name that one
+            raise MemoryError(f"worker {call.worker}, on {device}: {words(error)}") from error
 
 
 class NcclPlan:

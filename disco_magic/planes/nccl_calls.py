@@ -33,8 +33,8 @@ def ready(call: Call) -> Any:
     An array that the members' calls do not fit with is left as it is: they will be refused.
     """
     array = call.array
-    if array is None:
-        return None
+    if array is None or (call.kind == "scatter" and call.seat.rank != call.root):  # the root's alone is sent
+        return array
     if call.kind in SPLITTING:
         array = _in_runs(array, call.axis or 0, len(call.seat.members), call.memory.cupy)  # type: ignore[attr-defined]  # only arrays of cupy come here
     if call.kind in REDUCING:

@@ -127,7 +127,8 @@ def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
     given = arrays_of(calls)
     in_place = {id(array) for array in given} if calls[0].kind in _IN_PLACE else ()
     others = [out for out in outs if id(out) not in in_place]
-    return not others or memory.are_apart([*given, *others])
+    # Also if there are no others: an array that is written in place may overlap what another member reads.
+    return not outs or memory.are_apart([*given, *others])
 
 
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:

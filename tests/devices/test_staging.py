@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from disco_magic import patience
-from disco_magic.devices import lanes
+from disco_magic.devices import lanes, staging
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.testing.gpu import SimulatedGpus
@@ -57,20 +57,81 @@ def test_a_copy_that_is_ended_between_transfer_and_event_leaves_no_buffer_in_use
 
 
 def test_helpers_that_come_late_touch_nothing(gpus, monkeypatch):
-    """All of them are at other copies when this one is made, and come when the next one is under way."""
+    """All of them are at other copies when this one is made, and come when the array has changed."""
     in_small_chunks(monkeypatch, 800)
     late = []
     monkeypatch.setattr(lanes, "wanted_help", lambda: SimpleNamespace(put=late.append))
     place = GpuPlace(gpus.cupy, 0)
     place.enter()
-    there, back = gpus.cupy.zeros(1000), np.zeros(1000)
-    place.copy(there, np.arange(1000.0))
+    host, there = np.arange(1000.0), gpus.cupy.zeros(1000)
+    place.copy(there, host)
+    host[...] = -1
     helper = threading.Thread(target=late[0].help)
     helper.start()
-    place.copy(back, there)
     helper.join()
-    assert len(late) == 4
-    assert back.tolist() == list(range(1000))
+    place.finish()
+    assert len(late) == 2
+    assert there.get().tolist() == list(range(1000))
+
+
+def test_several_first_copies_start_the_helpers_once(monkeypatch):
+    monkeypatch.setattr(lanes, "LANES", 4)
+    monkeypatch.setattr(lanes, "_started", 0)
+    started, gate = [], threading.Barrier(4)
+    monkeypatch.setattr(lanes, "help_with", started.append)
+
+    def first():
+        gate.wait(DEADLINE_S)
+        lanes.wanted_help()
+
+    callers = [threading.Thread(target=first) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    until(lambda: len(started) == 3)
+    assert lanes._started == 3
+
+
+def test_a_helper_without_memory_leaves_the_work_to_the_others(gpus, monkeypatch):
+    in_small_chunks(monkeypatch, 800)
+    place = GpuPlace(gpus.cupy, 0)
+    place.enter()
+    caller, find = threading.current_thread(), lanes.lane_for
+
+    def nothing_left(copy, lane):
+        if threading.current_thread() is not caller:
+            raise MemoryError("no pinned memory")
+        return find(copy, lane)
+
+    monkeypatch.setattr(lanes, "lane_for", nothing_left)
+    there = gpus.cupy.zeros(1000)
+    place.copy(there, np.arange(1000.0))
+    assert there.get().tolist() == list(range(1000))
+
+
+def test_the_first_copy_of_another_gpu_needs_no_thread_that_has_entered(monkeypatch):
+    with SimulatedGpus(2) as both:
+        place = GpuPlace(both.cupy, 1)
+        with both.cupy.cuda.Device(1):
+            there = both.cupy.zeros(10)
+        place.copy(there, np.arange(10.0))
+        assert there.get().tolist() == list(range(10))
+
+
+SIZES = [1, 2, staging.LEAST_NBYTES, staging.ALONE_NBYTES, staging.CHUNK_NBYTES, 10**9]
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_chunks_cover_every_array(monkeypatch, nbytes, more):
+    monkeypatch.setattr(lanes, "LANES", 12)
+    nbytes = max(1, nbytes + more)
+    chunk, helpers = staging._division(nbytes)
+    chunks = -(-nbytes // chunk)
+    assert 0 < chunk <= staging.CHUNK_NBYTES
+    assert 0 <= helpers < lanes.LANES
+    assert helpers < chunks or chunks == 1
 
 
 def test_a_copy_that_is_done_keeps_no_array(gpus, monkeypatch):

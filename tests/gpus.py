@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.devices import find, staging
-from disco_magic.devices import lanes as lanes_module
+from disco_magic.devices import find, pinned, staging
 from tests.doubles import nccl as doubles
 
 
@@ -38,12 +37,12 @@ def streams(session):
     return [place.stream for place in session._launcher.places]
 
 
-def in_small_chunks(monkeypatch, nbytes, lanes=3):
-    """Let copies between host and GPU move so many bytes at a time at most, through so many lanes."""
+def in_small_chunks(monkeypatch, nbytes, threads=3):
+    """Let copies between host and GPU move so many bytes at a time at most, by so many threads."""
     for name, value in [
         ("CHUNK_NBYTES", nbytes),
         ("LEAST_NBYTES", nbytes // 2),
         ("ALONE_NBYTES", nbytes // 2),
     ]:
         monkeypatch.setattr(staging, name, value)
-    monkeypatch.setattr(lanes_module, "LANES", lanes)
+    monkeypatch.setattr(pinned, "THREADS", threads)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from disco_magic.devices import find, lanes, staging
+from disco_magic.devices import find, pinned, staging
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.planes.kernels import MOST
 from disco_magic.planes.reductions import OPS
@@ -83,7 +83,7 @@ def test_the_python_block_prints_what_its_comments_say(gpu, capsys):
 def test_numbers_on_the_page_are_those_of_the_code():
     assert f"up to {MOST // 2} on the GPU in a reduction" in PAGE
     assert f"has two buffers of up to {staging.CHUNK_NBYTES >> 20} MiB" in PAGE
-    assert lanes.BUFFERS == 2
+    assert pinned.BUFFERS == 2
 
 
 @pytest.mark.parametrize("path", re.findall(r"`((?:planes|notebooks)/[\w.]+)`", PAGE))

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.gpus import data
 from benchmarks.gpus.ceilings import WORDS, pinned_array, pinned_copy
 from benchmarks.gpus.stand import GIB, KIB, MIB, size_text
-from disco_magic.devices import lanes, staging
+from disco_magic.devices import pinned, staging
 from disco_magic.devices.staging import Staging
 
 if TYPE_CHECKING:
@@ -89,19 +89,19 @@ class _Size:
         )
 
 
-# --- which chunks, buffers, lanes --------------------------------------------------------------------
+# --- which chunks, buffers, threads ------------------------------------------------------------------
 
 
 @contextmanager
 def tuned(chunk: int, buffers: int, width: int) -> Iterator[None]:
     """Staging with other numbers than those it is shipped with, and helpers of its own."""
     helpers: SimpleQueue[Any] = SimpleQueue()
-    threads = [threading.Thread(target=lanes.help_with, args=(helpers,)) for _ in range(1, width)]
+    threads = [threading.Thread(target=pinned.help_with, args=(helpers,)) for _ in range(1, width)]
     for thread in threads:
         thread.start()
     with (
         patch.multiple(staging, CHUNK_NBYTES=chunk, LEAST_NBYTES=chunk),
-        patch.multiple(lanes, BUFFERS=buffers, LANES=width, wanted_help=lambda: helpers),
+        patch.multiple(pinned, BUFFERS=buffers, THREADS=width, wanted_help=lambda: helpers),
     ):
         try:
             yield
@@ -119,10 +119,10 @@ def tune(stand: Stand) -> None:
     chunks = stand.effort.pick([MIB // 2, MIB, 2 * MIB, 4 * MIB, 8 * MIB], [MIB, 4 * MIB], [MIB])
     buffers = stand.effort.pick([2, 3], [2], [2])
     widths = [n for n in stand.effort.pick([1, 2, 4, 6, 8, 12, 16], [2, 8], [2]) if n <= cores]
-    host, pinned = data.noise(nbytes), pinned_array(stand.cupy, nbytes)
+    host, straight = data.noise(nbytes), pinned_array(stand.cupy, nbytes)
     device = stand.cupy.asarray(host)
     for direction in ("to", "from"):
-        pinned_copy(stand, direction, device, pinned, nbytes)
+        pinned_copy(stand, direction, device, straight, nbytes)
     stand.effort = replace(stand.effort, fewest=min(5, stand.effort.fewest), figure_s=0.0)
     for chunk, count, width in product(chunks, buffers, widths):
         with tuned(chunk, count, width):
@@ -133,9 +133,9 @@ def tune(stand: Stand) -> None:
                 seconds = stand.by_events(lambda _, f=function, a=arguments: f(*a))  # type: ignore[misc]
                 stand.tell(
                     f"{direction}.{nbytes}.{chunk}.{count}.{width}",
-                    f"{WORDS[direction]}: chunks of {size_text(chunk)}, {width} lanes of {count} buffers",
+                    f"{WORDS[direction]}: chunks of {size_text(chunk)}, {width} threads, {count} buffers",
                     seconds,
                     nbytes,
                     against=f"{direction}.{nbytes}.plain",
-                    notes={"chunk": chunk, "buffers": count, "lanes": width, "direction": direction},
+                    notes={"chunk": chunk, "buffers": count, "threads": width, "direction": direction},
                 )

@@ -1,13 +1,13 @@
 """Copies of NumPy's arrays to a GPU and back, in chunks, several at a time, through pinned memory.
 
 A GPU copies at full speed only from and to memory that the system may not move. NumPy's is not so, and
-pinning an array for one copy costs more than the copy. So there are a few pinned buffers, in lanes: a thread
-takes a chunk, copies it between the array and a buffer of its lane, and while the device moves that one, it
-is at the next.
+pinning an array for one copy costs more than the copy. So each thread that copies has a ring of two pinned
+buffers: it takes a chunk, copies it between the array and one of them, and while the device moves that, it is
+at the next.
 
-               .-- the caller's lane: np.copyto <-> buffer, buffer --.
-    array  ----+-- a helper's lane                                   +-- the device's copy engine -- GPU
-               '-- a helper's lane                                   '
+               .-- the caller's ring: np.copyto <-> buffer, buffer --.
+    array  ----+-- a helper's ring                                   +-- the device's copy engine -- GPU
+               '-- a helper's ring                                   '
 
 An array that is pinned already (``cupyx.empty_pinned``) goes without the detour.
 """
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.devices import lanes
+from disco_magic.devices import pinned
 from disco_magic.devices.events import has_passed
-from disco_magic.devices.lanes import Copy, Lane, lane_for
+from disco_magic.devices.pinned import Copy, Ring, ring_for
 from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
 
-# Measured on 16 cores and an H100: from 256 MiB on, chunks of 4 MiB and eight to twelve lanes are fastest.
+# Measured on 16 cores and an H100: from 256 MiB on, chunks of 4 MiB and eight to twelve threads are fastest.
 CHUNK_NBYTES: Final = 4 * 1024 * 1024
 # Smaller arrays in `PARTS` chunks, none smaller than this: each takes its turn at the interpreter's lock, and
 # 16 MiB in 24 chunks took twice as long as in 8.
@@ -52,7 +52,7 @@ class Staging:
         self.cupy, self.stream, self.device = cupy, stream, device
         self._runtime = cupy.cuda.runtime
         self._reached = cupy.cuda.Event(disable_timing=True)
-        self._lane: Lane | None = None
+        self._ring: Ring | None = None
         self._copy: Copy | None = None  # one that is on its way, or that an interrupt has left
 
     def upload(self, there: Any, host: NDArray[Any]) -> None:
@@ -76,14 +76,14 @@ class Staging:
         self._settle()
         chunk, helpers = _division(raw.nbytes)
         copy = Copy(self, raw, there, chunk, up=up)
-        self._lane = lane_for(copy, self._lane)
+        self._ring = ring_for(copy, self._ring)
         # Helpers serve all workers: none shall sit behind what a stream has to do before.
         self._await()
         self._copy = copy
         try:
             for _ in range(helpers):
-                lanes.wanted_help().put(copy)
-            copy.work(self._lane)
+                pinned.wanted_help().put(copy)
+            copy.work(self._ring)
             copy.rest()
             copy.check()
             self._await()
@@ -92,11 +92,11 @@ class Staging:
             self._settle()
 
     def _settle(self) -> None:
-        """Until neither a helper nor the device touches the array or the lane of this thread."""
+        """Until neither a helper nor the device touches the array or the ring of this thread."""
         if self._copy is not None:
             self._copy.rest()
-            if self._lane is not None:
-                self._lane.settle()
+            if self._ring is not None:
+                self._ring.settle()
             self._copy = None
 
     def _await(self) -> None:
@@ -119,6 +119,6 @@ class Staging:
 def _division(nbytes: int) -> tuple[int, int]:
     """Bytes of a chunk, and how many helpers are worth while."""
     if nbytes <= ALONE_NBYTES:
-        return min(nbytes, max(LEAST_NBYTES // 4, -(-nbytes // lanes.BUFFERS))), 0
+        return min(nbytes, max(LEAST_NBYTES // 4, -(-nbytes // pinned.BUFFERS))), 0
     chunk = max(LEAST_NBYTES, min(CHUNK_NBYTES, -(-nbytes // PARTS)))
-    return chunk, min(lanes.LANES, -(-nbytes // chunk)) - 1
+    return chunk, min(pinned.THREADS, -(-nbytes // chunk)) - 1

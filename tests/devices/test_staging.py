@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from disco_magic import patience
-from disco_magic.devices import lanes, staging
+from disco_magic.devices import pinned, staging
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.testing.gpu import SimulatedGpus
@@ -26,7 +26,7 @@ def gpus():
 
 @pytest.mark.parametrize("way", ["to", "from"])
 def test_a_copy_that_is_ended_between_transfer_and_event_leaves_no_buffer_in_use(gpus, monkeypatch, way):
-    in_small_chunks(monkeypatch, 8000, lanes=1)
+    in_small_chunks(monkeypatch, 8000, threads=1)
     xp = gpus.cupy
     place = GpuPlace(xp, 0)
     place.enter()
@@ -38,7 +38,7 @@ def test_a_copy_that_is_ended_between_transfer_and_event_leaves_no_buffer_in_use
     def strike(*arguments):
         holds.append(gpus.hold(place.stream))
         transfer(*arguments)
-        monkeypatch.setattr(lanes, "wait_until", struck)  # and strikes once more in the wait for it
+        monkeypatch.setattr(pinned, "wait_until", struck)  # and strikes once more in the wait for it
         raise WorkerInterrupt
 
     def struck(_):
@@ -48,7 +48,7 @@ def test_a_copy_that_is_ended_between_transfer_and_event_leaves_no_buffer_in_use
         patch.setattr(xp.cuda.runtime, "memcpyAsync", strike)
         with pytest.raises(WorkerInterrupt):
             place.copy(*((small, np.full(125, 6.0)) if way == "to" else (np.empty(125), small)))
-    monkeypatch.setattr(lanes, "wait_until", patience.wait_until)
+    monkeypatch.setattr(pinned, "wait_until", patience.wait_until)
     threading.Timer(0.5, holds[0].release).start()
     place.copy(large, np.full(8000, 9.0))
     place.finish()
@@ -60,7 +60,7 @@ def test_helpers_that_come_late_touch_nothing(gpus, monkeypatch):
     """All of them are at other copies when this one is made, and come when the array has changed."""
     in_small_chunks(monkeypatch, 800)
     late = []
-    monkeypatch.setattr(lanes, "wanted_help", lambda: SimpleNamespace(put=late.append))
+    monkeypatch.setattr(pinned, "wanted_help", lambda: SimpleNamespace(put=late.append))
     place = GpuPlace(gpus.cupy, 0)
     place.enter()
     host, there = np.arange(1000.0), gpus.cupy.zeros(1000)
@@ -75,14 +75,14 @@ def test_helpers_that_come_late_touch_nothing(gpus, monkeypatch):
 
 
 def test_several_first_copies_start_the_helpers_once(monkeypatch):
-    monkeypatch.setattr(lanes, "LANES", 4)
-    monkeypatch.setattr(lanes, "_started", 0)
+    monkeypatch.setattr(pinned, "THREADS", 4)
+    monkeypatch.setattr(pinned, "_started", 0)
     started, gate = [], threading.Barrier(4)
-    monkeypatch.setattr(lanes, "help_with", started.append)
+    monkeypatch.setattr(pinned, "help_with", started.append)
 
     def first():
         gate.wait(DEADLINE_S)
-        lanes.wanted_help()
+        pinned.wanted_help()
 
     callers = [threading.Thread(target=first) for _ in range(4)]
     for caller in callers:
@@ -90,21 +90,21 @@ def test_several_first_copies_start_the_helpers_once(monkeypatch):
     for caller in callers:
         caller.join()
     until(lambda: len(started) == 3)
-    assert lanes._started == 3
+    assert pinned._started == 3
 
 
 def test_a_helper_without_memory_leaves_the_work_to_the_others(gpus, monkeypatch):
     in_small_chunks(monkeypatch, 800)
     place = GpuPlace(gpus.cupy, 0)
     place.enter()
-    caller, find = threading.current_thread(), lanes.lane_for
+    caller, find = threading.current_thread(), pinned.ring_for
 
-    def nothing_left(copy, lane):
+    def nothing_left(copy, ring):
         if threading.current_thread() is not caller:
             raise MemoryError("no pinned memory")
-        return find(copy, lane)
+        return find(copy, ring)
 
-    monkeypatch.setattr(lanes, "lane_for", nothing_left)
+    monkeypatch.setattr(pinned, "ring_for", nothing_left)
     there = gpus.cupy.zeros(1000)
     place.copy(there, np.arange(1000.0))
     assert there.get().tolist() == list(range(1000))
@@ -125,12 +125,12 @@ SIZES = [1, 2, staging.LEAST_NBYTES, staging.ALONE_NBYTES, staging.CHUNK_NBYTES,
 @pytest.mark.parametrize("nbytes", SIZES)
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_chunks_cover_every_array(monkeypatch, nbytes, more):
-    monkeypatch.setattr(lanes, "LANES", 12)
+    monkeypatch.setattr(pinned, "THREADS", 12)
     nbytes = max(1, nbytes + more)
     chunk, helpers = staging._division(nbytes)
     chunks = -(-nbytes // chunk)
     assert 0 < chunk <= staging.CHUNK_NBYTES
-    assert 0 <= helpers < lanes.LANES
+    assert 0 <= helpers < pinned.THREADS
     assert helpers < chunks or chunks == 1
 
 

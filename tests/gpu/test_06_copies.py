@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.devices.lanes import BUFFERS, LANES
+from disco_magic.devices.pinned import BUFFERS, THREADS
 from disco_magic.devices.staging import ALONE_NBYTES, CHUNK_NBYTES
 from tests.gpu.machine import SIMULATED
 
@@ -19,8 +19,8 @@ LENGTHS = [
     CHUNK_NBYTES + 1,
     ALONE_NBYTES,
     ALONE_NBYTES + 1,
-    LANES * BUFFERS * CHUNK_NBYTES - 1,
-    LANES * BUFFERS * CHUNK_NBYTES + 1,
+    THREADS * BUFFERS * CHUNK_NBYTES - 1,
+    THREADS * BUFFERS * CHUNK_NBYTES + 1,
     LARGE_NBYTES,
 ]
 

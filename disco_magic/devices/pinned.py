@@ -33,8 +33,8 @@ def _cores() -> int:
 
 
 # A thread copies 8 GB/s, twelve of them 60; a link of PCIe 5 takes 55.
-LANES: Final = max(1, min(12, _cores() * 3 // 4))
-BUFFERS: Final = 2  # of a lane
+THREADS: Final = max(1, min(12, _cores() * 3 // 4))
+BUFFERS: Final = 2  # of a ring
 _LOOK_S: Final = 50e-6
 
 
@@ -80,7 +80,7 @@ class Buffer:
             wait_until(lambda: has_passed(self._cupy, self._moved))
 
 
-class Lane:
+class Ring:
     """The buffers of one thread.
 
     Args:
@@ -133,12 +133,12 @@ class Copy:
         self._stopped = False
         self._error: BaseException | None = None
 
-    def work(self, lane: Lane) -> None:
-        """Move chunks through `lane` until none is left."""
+    def work(self, ring: Ring) -> None:
+        """Move chunks through `ring` until none is left."""
         if self._up:
-            self._upload(lane)
+            self._upload(ring)
         else:
-            self._download(lane)
+            self._download(ring)
 
     def help(self) -> None:
         """The same by a helper."""
@@ -147,9 +147,9 @@ class Copy:
         try:
             if self._starts:
                 self._device.use()
-                lane = self._lane_of_helper()
-                if lane is not None:
-                    self.work(lane)
+                ring = self._ring_of_helper()
+                if ring is not None:
+                    self.work(ring)
         except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits for this
             self._error = error.with_traceback(None)  # whose frames would keep the arrays
             self.stop()
@@ -157,13 +157,13 @@ class Copy:
             with self._counting:
                 self._busy -= 1
 
-    def _lane_of_helper(self) -> Lane | None:
+    def _ring_of_helper(self) -> Ring | None:
         """The calling helper's; None if there is no memory for one, so that the others do without it."""
         try:
-            _helper.lane = lane_for(self, _helper.lane)
+            _helper.ring = ring_for(self, _helper.ring)
         except (MemoryError, self.cupy.cuda.runtime.CUDARuntimeError):
             return None
-        return _helper.lane
+        return _helper.ring
 
     def stop(self) -> None:
         """Take no further chunk."""
@@ -190,20 +190,20 @@ class Copy:
         except IndexError:
             return None
 
-    def _upload(self, lane: Lane) -> None:
+    def _upload(self, ring: Ring) -> None:
         while (start := self._next()) is not None:
             part = self._raw[start : start + self.chunk]
-            buffer = lane.next()
+            buffer = ring.next()
             np.copyto(buffer.bytes[: part.size], part)
             buffer.transfer(self._stream, self._address + start, buffer.address, part.size, self._kind)
 
-    def _download(self, lane: Lane) -> None:
+    def _download(self, ring: Ring) -> None:
         coming: deque[tuple[Bytes, Buffer]] = deque()
         while not self._stopped:
             start = self._next()
             if start is not None:
                 part = self._raw[start : start + self.chunk]
-                buffer = lane.next()
+                buffer = ring.next()
                 buffer.transfer(self._stream, buffer.address, self._address + start, part.size, self._kind)
                 coming.append((part, buffer))
             elif not coming:
@@ -217,7 +217,7 @@ class Copy:
 class _Helper(threading.local):
     """What a helping thread keeps."""
 
-    lane: Lane | None = None
+    ring: Ring | None = None
 
 
 _helper = _Helper()
@@ -231,9 +231,9 @@ _started = 0
 def wanted_help() -> SimpleQueue[Copy | None]:
     """Copies that want help, None to end a helper; the first one that does starts them."""
     global _started  # noqa: PLW0603 - of the process, as the helpers are
-    if _started < LANES - 1:
+    if _started < THREADS - 1:
         with _starting:
-            while _started < LANES - 1:
+            while _started < THREADS - 1:
                 _started += 1
                 name = f"pinned-copy-{_started}"
                 threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True).start()
@@ -247,10 +247,10 @@ def help_with(wanted: SimpleQueue[Copy | None]) -> None:
         del copy  # and with it the array
 
 
-def lane_for(copy: Copy, lane: Lane | None) -> Lane:
-    """`lane`, or a new one if it does not fit."""
-    if lane is not None and lane.cupy is copy.cupy:
-        if lane.nbytes >= copy.chunk:
-            return lane
-        lane.settle()
-    return Lane(copy.cupy, copy.chunk)
+def ring_for(copy: Copy, ring: Ring | None) -> Ring:
+    """`ring`, or a new one if it does not fit."""
+    if ring is not None and ring.cupy is copy.cupy:
+        if ring.nbytes >= copy.chunk:
+            return ring
+        ring.settle()
+    return Ring(copy.cupy, copy.chunk)

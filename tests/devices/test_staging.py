@@ -167,3 +167,38 @@ def test_what_a_helper_meets_is_raised_by_the_copy(gpus, monkeypatch):
             place.copy(there, np.ones(1000))
     place.copy(there, np.full(1000, 2.0))
     assert set(there.get().tolist()) == {2.0}
+
+
+def test_memory_that_a_helper_still_writes_to_is_given_to_nobody(gpus, monkeypatch):
+    """Two interrupts end a copy while a helper has a chunk; the array is dropped, and another one made."""
+    in_small_chunks(monkeypatch, 800)
+    place = GpuPlace(gpus.cupy, 0)
+    place.enter()
+    caller, held, go = threading.current_thread(), threading.Event(), threading.Event()
+    copy_to, rest = np.copyto, pinned.Copy.rest
+
+    def interrupted(*arrays):
+        if threading.current_thread() is caller:
+            assert held.wait(DEADLINE_S)
+            raise WorkerInterrupt
+        held.set()
+        assert go.wait(DEADLINE_S)
+        copy_to(*arrays)
+
+    def interrupted_again(copy):
+        raise WorkerInterrupt
+
+    there = gpus.cupy.zeros(1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(pinned.np, "copyto", interrupted)
+        patch.setattr(pinned.Copy, "rest", interrupted_again)
+        with pytest.raises(WorkerInterrupt):
+            place.copy(there, np.full(1000, 7.0))
+        del there
+        other = gpus.cupy.zeros(1000)
+        place.finish()
+        go.set()
+        rest(place._staging._copy)
+    place.copy(gpus.cupy.ones(1000), np.zeros(1000))
+    place.finish()
+    assert set(other.get().tolist()) == {0.0}

@@ -198,3 +198,16 @@ def test_a_thread_that_takes_over_finds_the_gpu_and_the_stream(gpus, session, ga
         thread.join(DEADLINE_S)
         assert not thread.is_alive()
     assert works(s)
+
+
+def test_who_lacks_memory_is_named_whoever_finds_out(session, monkeypatch):
+    """The last member to arrive finds the memory for all of them."""
+    with SimulatedGpus(count=2, memory_nbytes=1 << 20) as small:
+        with_nccl(small)
+        found(monkeypatch, small, 2)
+        s = session(2, devices="auto")
+        s.run("x = xp.ones(40_000)\nif worker_id == 0: rest = xp.ones(60_000)")
+        with pytest.raises(CellError, match="MemoryError: worker 0, on cuda:0: "):
+            s.run("y = allreduce(x)")
+        s.run("rest = None\ny = allreduce(x)")
+        assert s["y"].get(1)[0] == 2

@@ -175,22 +175,26 @@ def test_memory_that_a_helper_still_writes_to_is_given_to_nobody(gpus, monkeypat
     place = GpuPlace(gpus.cupy, 0)
     place.enter()
     caller, held, go = threading.current_thread(), threading.Event(), threading.Event()
-    copy_to, rest = np.copyto, pinned.Copy.rest
+    rest = pinned.Copy.rest
 
-    def interrupted(*arrays):
-        if threading.current_thread() is caller:
-            assert held.wait(DEADLINE_S)
-            raise WorkerInterrupt
-        held.set()
-        assert go.wait(DEADLINE_S)
-        copy_to(*arrays)
+    class Numpy:
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+        def copyto(self, *arrays):
+            if threading.current_thread() is caller:
+                assert held.wait(DEADLINE_S)
+                raise WorkerInterrupt
+            held.set()
+            assert go.wait(DEADLINE_S)
+            np.copyto(*arrays)
 
     def interrupted_again(copy):
         raise WorkerInterrupt
 
     there = gpus.cupy.zeros(1000)
     with monkeypatch.context() as patch:
-        patch.setattr(pinned.np, "copyto", interrupted)
+        patch.setattr(pinned, "np", Numpy())
         patch.setattr(pinned.Copy, "rest", interrupted_again)
         with pytest.raises(WorkerInterrupt):
             place.copy(there, np.full(1000, 7.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -11,17 +10,17 @@ from pathlib import Path
 import psutil
 
 from benchmarks.floor import bandwidth
+from disco_magic.functions.affinity import cores
 
 PACKAGES = ("numpy", "ipython", "ipykernel", "apache-tvm", "mpi4py", "mpich", "ipyparallel")
 
 
 def describe() -> list[str]:
     """Lines of text: when, where, with what; a second of listening, and the memory bandwidth."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     busy = psutil.cpu_percent(interval=1.0)
     return [
         f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; the cores were {busy:.0f} % busy before.",
-        f"Machine: {processor()}, {cores} cores, {platform.system()} {platform.machine()}.",
+        f"Machine: {processor()}, {cores()} cores, {platform.system()} {platform.machine()}.",
         f"Memory bandwidth: {bandwidth() / 1e9:.1f} GB/s with four copying threads (reads and writes).",
         f"Versions: Python {platform.python_version()}, {', '.join(installed())}.",
     ]

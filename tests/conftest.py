@@ -60,10 +60,10 @@ def stacks(threads):
     )
 
 
-def until(holds):
-    """Return when `holds()` does; some other thread is about to bring it about."""
+def until(holds, looks=20_000):
+    """Return when `holds()` does; some other thread is about to bring it about. A look per millisecond."""
     pause = threading.Event()
-    for _ in range(20_000):
+    for _ in range(looks):
         if holds():
             return
         pause.wait(0.001)

@@ -6,12 +6,12 @@ import argparse
 import faulthandler
 import importlib
 import json
-import os
 import sys
 from typing import Any
 
 from benchmarks.gpus.stand import Effort, Skipped, Stand
 from disco_magic.devices.find import nccl_of
+from disco_magic.functions.affinity import cores
 from tests.gpu.machine import SIMULATED, machine
 
 ABOUT, SKIPPED = "@about ", "@skipped "
@@ -71,7 +71,7 @@ def about(cupy: Any) -> dict[str, Any]:
         "cupy": cupy.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,11 +61,11 @@ def _measure(me: Any, stand: Stand) -> None:
 
 def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -> None:
     """One verb of a worker, from one array to another."""
-    _, verb, x, y = call
+    me, verb, x, y = call
     small = x.nbytes == SMALL
     target = {"most_over_s": MOST_OVER_S} if small else {"least_share": LEAST_SHARE}
     for name, what, one, compared in (
-        ("bare", "cupy's communicator, waited for as ours", _bare(*call, communicator), {}),
+        ("bare", "cupy's communicator, waited for as ours", _bare(me.place, verb, x, y, communicator), {}),
         ("plane", "our plane", _ours(*call), target | {"against": f"{verb}.{x.nbytes}.bare"}),
     ):
         y[...] = -1
@@ -82,8 +83,8 @@ def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -
         )
 
 
-def _bare(me: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[[int], object]:
-    stream, done = me.place.stream, me.xp.cuda.Event(disable_timing=True)
+def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[[int], object]:
+    stream, done = place.stream, place.xp.cuda.Event(disable_timing=True)
     source, target = x.data.ptr, y.data.ptr
     calls: dict[str, Callable[[], None]] = {
         "allreduce": lambda: communicator.allReduce(source, target, x.size, FLOAT32, SUM, stream.ptr),
@@ -172,7 +173,12 @@ class _Pair:
         def work(seat: Any) -> Any:
             x = self.cupy.full(max(nbytes // 4, 1), seat.worker + 1, "float32")
             y = self.cupy.zeros_like(x)
-            call = (lambda: self.plane.allreduce(seat, x, "sum", y)) if ours else self._bare(seat, x, y)
+            place, communicator = self.places[seat.worker], self.communicators[seat.worker]
+            call = (
+                partial(self.plane.allreduce, seat, x, "sum", y)
+                if ours
+                else partial(_bare(place, "allreduce", x, y, communicator), 0)
+            )
             self.barrier.wait()  # to load a kernel would wait for the other one's collective
             call()
             if not bool((y == 3).all()):
@@ -182,14 +188,3 @@ class _Pair:
             return taken
 
         return widths(self.each(work), count)
-
-    def _bare(self, seat: Any, x: Any, y: Any) -> Callable[[], object]:
-        stream, done = self.places[seat.worker].stream, self.cupy.cuda.Event(disable_timing=True)
-        communicator = self.communicators[seat.worker]
-
-        def one() -> None:
-            communicator.allReduce(x.data.ptr, y.data.ptr, x.size, FLOAT32, SUM, stream.ptr)
-            done.record(stream)
-            wait_until(lambda: bool(done.done))
-
-        return one

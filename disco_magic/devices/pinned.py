@@ -6,7 +6,6 @@ away: whoever asks for them has waited for everything else.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from queue import SimpleQueue
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.devices.events import has_passed
+from disco_magic.functions.affinity import cores
 from disco_magic.patience import pause, wait_until
 
 if TYPE_CHECKING:
@@ -25,15 +25,8 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 
-def _cores() -> int:
-    """Those that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 2
-
-
 # A thread copies 8 GB/s, twelve of them 60; a link of PCIe 5 takes 55.
-THREADS: Final = max(1, min(12, _cores() * 3 // 4))
+THREADS: Final = max(1, min(12, cores() * 3 // 4))
 BUFFERS: Final = 2  # of a ring
 _LOOK_S: Final = 50e-6
 

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+def cores() -> int:
+    """How many CPU cores the calling thread may use; the process's, unless it was bound."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def bind_thread(core: int) -> None:
     """Let the calling thread, and threads that it starts from now on, run on one core only. Costs 1 us.
 
@@ -36,8 +43,8 @@ def bind_thread(core: int) -> None:
         ) from None
 
 
-def check_cores(cores: Iterable[int]) -> None:
-    """Raise what `bind_thread` would raise for one of `cores`; the calling thread stays as it is.
+def check_cores(wanted: Iterable[int]) -> None:
+    """Raise what `bind_thread` would raise for one of `wanted`; the calling thread stays as it is.
 
     Which cores a process may use is written nowhere (a thread's own mask is what it was given last, not what
     it may have), so it is tried out, in a thread that ends. Costs 100 us.
@@ -45,7 +52,7 @@ def check_cores(cores: Iterable[int]) -> None:
     mistakes: list[UsageMistake] = []
 
     def attempt() -> None:
-        for core in sorted(set(cores)):
+        for core in sorted(set(wanted)):
             try:
                 bind_thread(core)
             except UsageMistake as mistake:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
 from disco_magic.planes.layout import Expected, lengths, part, sample, split
+from disco_magic.planes.plans import arrays_of
 from disco_magic.planes.wire import BYTES, Wire, wire
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ class Part:
 
     @property
     def _is_empty(self) -> bool:
-        sizes = {call.array.size for call in self._calls if call.array is not None}
-        return sizes == {0}
+        return {array.size for array in arrays_of(self._calls)} == {0}
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Part:
         if self._target is None or self._joins_runs:
             return
         if call.kind in GATHERING:
-            shapes = [each.array.shape for each in self._calls if each.array is not None]
+            shapes = [array.shape for array in arrays_of(self._calls)]
         elif call.kind == "alltoall":
             shapes = [split(self._target, self._axis, self._size)[0].shape] * self._size
         else:
@@ -156,10 +156,7 @@ class Part:
         )
 
     def _gathers_evenly(self) -> bool:
-        return (
-            self._joins_runs
-            and len({call.array.shape for call in self._calls if call.array is not None}) == 1
-        )
+        return self._joins_runs and len({array.shape for array in arrays_of(self._calls)}) == 1
 
     def _gather_evenly(self) -> None:
         self._communicator.allGather(

@@ -93,7 +93,7 @@ class HostCupy:
 
         def launch(grid, block, args):
             (job,) = args
-            assert job.dtype.itemsize == JOB.itemsize
+            assert job.dtype == f"V{JOB.itemsize}"
             assert job.size == 1  # cupy passes it by value
             self.launches.append((options, grid, job.tobytes(), threading.get_ident()))
             library.run(ctypes.c_void_p(job.ctypes.data), *grid, *block, self.backwards)

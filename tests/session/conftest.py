@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
 from disco_magic.session import pending, pump
 from disco_magic.testing.doubles import JumpingClock, scripted_session
+from tests import conftest
 
 MAIN = threading.main_thread().ident
 
@@ -31,14 +33,7 @@ def give(*args, **kwargs):
     return args, kwargs
 
 
-def until(condition):
-    """Return when `condition` holds; some other thread is about to bring it about."""
-    pause = threading.Event()
-    for _ in range(60_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    pytest.fail("it never came to that")
+until = partial(conftest.until, looks=60_000)
 
 
 def main_waits():

@@ -89,12 +89,20 @@ ROWS = (
     ),
     Row(
         "`debug_get` of an int",
-        "The value of worker 1's register, all workers idle. Floor: a thread hands a number back.",
+        "The value of worker 1's register, all workers idle and with nothing left to do: ours looks at it "
+        "without waking anybody. Floor: a thread hands a number back.",
         "us",
         "get",
         peer="tvm",
         floor="floor:get",
         bounds=(Bound(50e-6),),
+    ),
+    Row(
+        "call + `debug_get`",
+        "One call on all workers and the value of its result on worker 1, which has to wake for it.",
+        "us",
+        "get.called",
+        peer="tvm",
     ),
     Row(
         "session start + first sync",
@@ -191,6 +199,12 @@ def debug_get(effort: Effort) -> list[float]:
     return batches(lambda: register.debug_get_from_remote(1), effort.count(300), effort.repeat)
 
 
+def call_and_get(effort: Effort) -> list[float]:
+    """One call, and its value on worker 1."""
+    seven = session(effort.workers).get_global_func("bench.seven")
+    return batches(lambda: seven().debug_get_from_remote(1), effort.count(300), effort.repeat)
+
+
 def start(effort: Effort) -> list[float]:
     """A new session and its first sync; it is shut down after the clock has stopped."""
     from disco_magic import ThreadedSession
@@ -231,6 +245,7 @@ if __name__ == "__main__":
             "round": lambda effort: round_trip(effort, effort.workers),
             "round.wide": lambda effort: round_trip(effort, 16),
             "get": debug_get,
+            "get.called": call_and_get,
             "start": start,
         }
     )

@@ -116,6 +116,12 @@ def debug_get(effort: Effort) -> list[float]:
     return batches(lambda: register.debug_get_from_remote(1), effort.count(300), effort.repeat)
 
 
+def call_and_get(effort: Effort) -> list[float]:
+    """One call, and its value on worker 1."""
+    seven = session(effort.workers).session.get_global_func("bench.seven")
+    return batches(lambda: seven().debug_get_from_remote(1), effort.count(300), effort.repeat)
+
+
 def start(effort: Effort) -> list[float]:
     """A new session and its first sync."""
     disco()
@@ -167,6 +173,7 @@ PARTS: dict[str, dict[str, Callable[[Effort], list[float]]]] = {
         "round": lambda effort: round_trip(effort, effort.workers),
         "round.wide": lambda effort: round_trip(effort, 16),
         "get": debug_get,
+        "get.called": call_and_get,
         "start": start,
     },
     "data": {"copy.to": partial(copy, direction="to"), "copy.from": partial(copy, direction="from")},

@@ -249,6 +249,15 @@ class Launcher(Protocol):
         the function returns is plain data, which may have to travel back.
         """
 
+    def has_rested(self, worker: int, seq: int) -> bool:
+        """Whether a worker sleeps, has executed command `seq`, and has told everything that came of it.
+
+        `seq` is the last one that the worker was sent. Never waits; False where only the worker could say.
+        """
+
+    def glance(self, worker: int, register: int) -> Any:
+        """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
+
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event
 
 Reply = Reached | Answer | CellDone
+_PLAIN = (Reached, Answer)
 
 
 @dataclass(slots=True)
@@ -115,30 +116,42 @@ class Ledger:
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
-        if isinstance(event, Lost):
-            self.lost = self.lost or event
-            return None
-        if isinstance(event, Failed):
-            self._keep(event)
-            return None
-        if isinstance(event, CellDone):
+        if not isinstance(event, _PLAIN):
+            if isinstance(event, Lost):
+                self.lost = self.lost or event
+                return None
+            if isinstance(event, Failed):
+                self._keep(event)
+                return None
             self.names[event.worker] = self._names_after(event)
-        expectation = self._expected.get(event.seq)
+        worker, seq = event[:2]
+        expectation = self._expected.get(seq)
         if expectation is None:
             self._keep(event)  # nobody has a handle of the cell any more: the next wait raises it
             self._has_come_to(event)
             return None
-        expectation.replies[event.worker] = event
-        expectation.missing.discard(event.worker)
-        if expectation.missing:
+        expectation.replies[worker] = event
+        missing = expectation.missing
+        missing.discard(worker)
+        if missing:
             return None
-        del self._expected[event.seq]
+        del self._expected[seq]
         self._has_come_to(event)
         self._settle_names()
         return expectation
 
+    def is_nearly_answered(self, seq: int) -> bool:
+        """Whether the reply to command `seq` that came last left two to come, or of two the other one."""
+        waiting = self._expected.get(seq)
+        if waiting is None:
+            return False
+        missing = len(waiting.missing)
+        return missing == 2 or missing == len(waiting.replies) == 1
+
     def _has_come_to(self, reply: Reply) -> None:
         """A worker answers in order: it has ended everything before, also what was forgotten unsent."""
+        if not self._forgotten:
+            return
         for seq, missing in list(self._forgotten.items()):
             if seq <= reply.seq:
                 missing.discard(reply.worker)

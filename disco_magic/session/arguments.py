@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import SessionClosed, UsageMistake, ranges
 from disco_magic.session.dref import GIVEN_UP, DRef
@@ -54,6 +54,9 @@ class Limit:
         return "for ever" if self.timeout_s is None else f"{self.timeout_s:g} s"
 
 
+_ENDLESS: Final = Limit(None)
+
+
 class Arguments:
     """What a session is made of, as far as its callers can name it.
 
@@ -92,6 +95,8 @@ class Arguments:
         Raises:
             UsageMistake: that is no time. ``float("inf")`` is one: without end in spite of `self.timeout`.
         """
+        if timeout is None and self._timeout is None:
+            return _ENDLESS
         if isinstance(timeout, Limit):
             return timeout
         return Limit(self._timeout if timeout is None else seconds(timeout))

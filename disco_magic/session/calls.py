@@ -182,6 +182,10 @@ class Calls(Failures):
         """
         life, register = self.life, self.own(dref)
         chosen = self.check_workers(workers)
+        seen = self._glance(register, chosen, timeout, life)
+        if seen is not None:
+            self.raise_failures()
+            return seen
         ended = self.ask(lambda seq, kills: Fetch(seq, register, kills, chosen), chosen, timeout, "get", life)
         answers = {worker: cast("Answer", reply) for worker, reply in ended.replies.items()}
         self.raise_failures([answer.failure for answer in answers.values() if answer.failure is not None])
@@ -217,7 +221,8 @@ class Calls(Failures):
         await in_thread(lambda: self.sync_all(timeout))
 
     def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
-        self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
+        if not self._have_rested(workers, timeout):
+            self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
         self.raise_failures()
 
     def on_worker_0(

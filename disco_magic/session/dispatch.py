@@ -93,7 +93,8 @@ class Dispatch(Arguments):
         self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)
-        self._spared = [0] * self.num_workers  # worker -> commands that were not sent to it
+        self._partial = 0  # commands that were not sent to every worker
+        self._partial_to = [0] * self.num_workers  # worker -> those of them that were sent to it
         self._pace_at = self.max_outstanding
         self.forsaken = False
         self._taken_down = False  # closed, and the launcher has taken its workers down
@@ -140,21 +141,30 @@ class Dispatch(Arguments):
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
         inbox: Inbox = SimpleQueue()
-        asked: list[tuple[Pump, int]] = []  # of this life: a restart begins another one, with equal numbers
-
-        def act() -> None:
-            seq, kills = self._ordinal(workers, life)
-            asked.append((self._pump, seq))
-            self._pump.expect(seq, workers, inbox)
-            self._send(make(seq, kills), workers)
-
+        asked: tuple[Pump, int] | None = (
+            None  # of this life: a restart begins another one, with equal numbers
+        )
+        turn = self._turn
         try:
-            self._turn(act)
+            # Written out: while this thread comes to wait, the workers that it has woken stand at the
+            # interpreter's lock.
+            with turn.lock:
+                if turn.taken:
+                    turn.refuse()
+                turn.taken = True
+                try:
+                    seq, kills = self._ordinal(workers, life)
+                    asked = self._pump, seq
+                    self._pump.expect(seq, workers, inbox)
+                    self._send(make(seq, kills), workers)
+                finally:
+                    turn.taken = False
             item = take(inbox, limit.left())
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
-            for pump, seq in asked:
+            if asked is not None:
+                pump, seq = asked
                 self._turn(partial(pump.forget, seq))
             if not isinstance(error, Empty):
                 raise
@@ -243,10 +253,13 @@ class Dispatch(Arguments):
         self._pace_at = sent + max(1, self.max_outstanding - max(backlog))
 
     def _send(self, command: Command, workers: tuple[int, ...]) -> None:
+        sends = self._sends
         if len(workers) < self.num_workers:
-            for worker in set(self._everybody).difference(workers):
-                self._spared[worker] += 1
-        rest = iter([self._sends[worker] for worker in workers])
+            sends = tuple([sends[worker] for worker in workers])
+            self._partial += 1
+            for worker in workers:
+                self._partial_to[worker] += 1
+        rest = iter(sends)
         del self._dying[:]  # in `command` now; nothing strikes from here to the end of the first `send`
         try:
             for send in rest:

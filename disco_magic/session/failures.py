@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError
-from disco_magic.session.dispatch import Dispatch
 from disco_magic.session.pump import sigint_held_back
+from disco_magic.session.resting import Resting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Unheard(weakref.ref["PendingCell"]):
     seq: int
 
 
-class Failures(Dispatch):
+class Failures(Resting):
     """Mixed into `Session`."""
 
     def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:

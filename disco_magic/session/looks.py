@@ -171,7 +171,8 @@ class Looks(Dispatch):
         def act() -> tuple[Sequence[int], list[int]]:  # nothing is sent between counting and looking
             if self.closed or launcher is not self._launcher:
                 self._refuse()
-            return launcher.backlog(), [self.ledger.seq - spared for spared in self._spared]
+            to_all = self.ledger.seq - self._partial
+            return launcher.backlog(), [to_all + others for others in self._partial_to]
 
         backlog, sent = self._turn(act)
         outstanding = list(map(min, sent, backlog))

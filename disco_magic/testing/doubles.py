@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import CellDone, Lost, Run, full
+from disco_magic.core.registers import ABSENT
 from disco_magic.core.stats import Account
 from disco_magic.core.timeline import Record
 from disco_magic.errors import SessionClosed
@@ -191,6 +192,14 @@ class ScriptedLauncher:
     ) -> list[Any]:
         """Cells of workers that are not there see no names."""
         return [function({}, {}, *arguments) for _ in workers]
+
+    def has_rested(self, worker: int, seq: int) -> bool:  # noqa: ARG002 - the contract
+        """A worker that is not there has to be asked."""
+        return False
+
+    def glance(self, worker: int, register: int) -> Any:  # noqa: ARG002 - the contract
+        """Workers that are not there hold nothing."""
+        return ABSENT
 
     def positions(self) -> list[Position]:
         """Every worker executes what `places` says."""

@@ -7,6 +7,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import Answer, Call, CellDone, Failed, Fetch, Reached, Run, Stop, Sync
+from disco_magic.core.registers import ABSENT
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
 from disco_magic.testing.doubles import Gate
@@ -194,6 +195,31 @@ def names_are_examined_where_they_are(crew: Crew) -> None:
     expect(crew.run("x")[0].failure is None, "a function emptied the worker's own names")
 
 
+def a_worker_at_rest_has_done_and_told_everything(crew: Crew) -> None:
+    """`has_rested` is true of no worker that executes or was sent more, and then its values are the last."""
+    rested = crew.launcher.has_rested
+    for count in range(200):
+        seq = crew.send(lambda seq: Call(seq, 3, int, (str(seq),)))
+        if rested(count % crew.size, seq):
+            seen = crew.launcher.glance(count % crew.size, 3)
+            expect(seen is ABSENT or seen == seq, f"a worker at rest after command {seq} holds {seen}")
+    crew.ask(3)
+    gate = Gate()
+    seq = crew.send(lambda seq: Call(seq, 2, gate, ()))
+    try:
+        gate.arrived(crew.size)
+        idle = [worker for worker in range(crew.size) if rested(worker, seq)]
+        expect(not idle, f"workers {idle} are said to have done what they still execute")
+    finally:
+        gate.open()
+    crew.send(lambda seq: Call(seq, 2, list, ()))
+    crew.ask(2)
+    shared = [crew.launcher.glance(worker, 2) for worker in range(crew.size)]
+    expect(
+        all(value is ABSENT for value in shared), f"a list, which can be changed, was handed out: {shared}"
+    )
+
+
 def _value_and_rank(bound: dict[str, Any], behind: dict[str, Any], name: str) -> tuple[Any, int]:
     found = bound[name], behind["worker_id"]
     bound.clear()
@@ -223,6 +249,7 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
     records_say_what_every_worker_did,
     values_are_examined_where_they_are,
     names_are_examined_where_they_are,
+    a_worker_at_rest_has_done_and_told_everything,
     stopping_twice_is_no_error,
 )
 

@@ -62,6 +62,19 @@ def test_an_expectation_is_complete_when_the_last_worker_has_replied(reply):
     assert not ledger.expecting
 
 
+@pytest.mark.parametrize(("workers", "nearly"), [(1, []), (2, [1]), (3, [1]), (4, [2]), (5, [3]), (16, [14])])
+def test_replies_are_nearly_there_when_two_are_missing_or_one_of_two(workers, nearly):
+    ledger = Ledger(workers)
+    ledger.expect(5, range(workers))
+    found = []
+    for worker in range(workers):
+        ledger.feed(Reached(worker, 5))
+        if ledger.is_nearly_answered(5):
+            found.append(worker + 1)
+    assert found == nearly
+    assert not ledger.is_nearly_answered(6)
+
+
 def test_a_reply_nobody_waits_for_is_dropped():
     ledger = Ledger(2)
     assert ledger.feed(Reached(0, 3)) is None

@@ -122,9 +122,25 @@ class Uniform(ThreadLauncher):
         return super().examine_names(function, arguments, [0 for _ in workers])
 
 
+class Hasty(ThreadLauncher):
+    """A launcher that takes a worker for done as soon as it has taken up the last command."""
+
+    def has_rested(self, worker, seq):
+        return bool(self.workers[worker].lane.running) or super().has_rested(worker, seq)
+
+
+class Generous(ThreadLauncher):
+    """A launcher that hands out the workers' own values."""
+
+    def glance(self, worker, register):
+        return self.workers[worker].registers.values.get(register)
+
+
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
+        (Hasty, "a_worker_at_rest_has_done_and_told_everything"),
+        (Generous, "a_worker_at_rest_has_done_and_told_everything"),
         (Deaf, "an_interrupt_ends_what_runs_and_skips_what_was_sent"),
         (Silent, "positions_say_what_every_worker_does"),
         (Confused, "every_worker_answers"),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+from queue import Empty
 
 import pytest
 
 import disco_magic as disco
+from disco_magic.core.ledger import Ledger
+from disco_magic.core.messages import CellDone, Reached
 from disco_magic.errors import SessionClosed, SyncTimeout, UsageMistake
+from disco_magic.session.pump import Pump, take
+from disco_magic.session.turn import Turn
 from tests.session.conftest import until
 
 
@@ -17,6 +22,34 @@ def who():
 
 def give(*args, **kwargs):
     return args, kwargs
+
+
+# --- who is woken when -----------------------------------------------------------------------------
+
+
+def test_who_waits_is_woken_when_all_but_two_have_answered_and_waits_on():
+    pump = Pump(Ledger(4), Turn())
+    inbox = pump.expect(1, range(4))
+    pump.deliver(Reached(0, 1))
+    assert inbox.empty()
+    pump.deliver(Reached(1, 1))
+    assert inbox.qsize() == 1
+    with pytest.raises(Empty):  # it is no reply
+        take(inbox, 0)
+    pump.deliver(Reached(2, 1))
+    assert inbox.empty()
+    pump.deliver(Reached(3, 1))
+    assert sorted(take(inbox, 0).replies) == [0, 1, 2, 3]
+
+
+def test_who_waits_for_a_cell_is_woken_at_its_end_only():
+    pump = Pump(Ledger(4), Turn())
+    inbox = pump.expect(1, range(4))
+    for worker in range(3):
+        pump.deliver(CellDone(worker, 1, 0.0, ()))
+        assert inbox.empty()
+    pump.deliver(CellDone(3, 1, 0.0, ()))
+    assert inbox.qsize() == 1
 
 
 # --- waiting ---------------------------------------------------------------------------------------

@@ -182,3 +182,12 @@ def test_what_cannot_be_lent_is_refused_and_the_advice_for_out_is_the_gpu_s(shar
         shared.run(broken + "allreduce(Broken())")
     with pytest.raises(CellError, match=r"pass xp\.empty\(\(2,\), 'float64'\)"):
         shared.run("allreduce(xp.ones(2), out=xp.ones(3))")
+
+
+def test_a_worker_on_a_gpu_is_asked_for_its_work_may_go_on_while_it_sleeps(shared):
+    ref = shared.call_packed(lambda: 7)
+    shared.sync_all()
+    before = shared.ledger.seq
+    assert ref.get(1) == 7
+    shared.sync_all()
+    assert shared.ledger.seq == before + 2

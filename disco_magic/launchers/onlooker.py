@@ -1,0 +1,143 @@
+"""What can be seen of workers that are threads of this process, from outside and without a message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.core.registers import ABSENT, Poison
+from disco_magic.functions.copies import is_shared
+from disco_magic.functions.describe import describe_all
+from disco_magic.functions.members import visible
+from disco_magic.functions.places import HOST
+from disco_magic.functions.sights import seen_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.channels.thread import ThreadChannel
+    from disco_magic.core.doctor import Position
+    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.core.stats import Account
+    from disco_magic.core.timeline import Record
+    from disco_magic.functions.sights import Sight
+    from disco_magic.worker import Worker
+
+
+class Onlooker:
+    """The looking half of a `ThreadLauncher`, which has these attributes. No method waits for a worker."""
+
+    workers: list[Worker]
+    plane: Plane
+    places: Sequence[Place]
+    _sights: Sequence[Sight | None]
+    _channels: list[ThreadChannel]
+
+    def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
+        """Per worker ``(label, picture)`` of its named registers, with `numbered` of all."""
+        held = [
+            [
+                (label, value)
+                for label, value in worker.registers.contents()
+                if numbered or not label.startswith("#")
+            ]
+            for worker in self.workers
+        ]
+        sights = (sight for each, sight in zip(held, self._sights, strict=True) for _ in each)
+        pictures = iter(describe_all((value for each in held for _, value in each), sample, sights))
+        return [[(label, next(pictures)) for label, _ in each] for each in held]
+
+    def look_at(self, register: int) -> list[RegisterInfo | None]:
+        """Per worker the picture of one numbered register, None where there is none."""
+        held = [worker.registers.content(register) for worker in self.workers]
+        there = [pair for pair in zip(held, self._sights, strict=True) if pair[0] is not ABSENT]
+        pictures = iter(describe_all([value for value, _ in there], sights=[sight for _, sight in there]))
+        return [None if value is ABSENT else next(pictures) for value in held]
+
+    def examine(
+        self,
+        register: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        circles: Sequence[tuple[int, ...]],
+    ) -> list[Any]:
+        """``function(*values, *arguments)`` of each circle of workers, by the calling thread."""
+        held = {
+            number: self.workers[number].registers.labelled(register)
+            for number in {number for circle in circles for number in circle}
+        }
+        missing = {number for number, value in held.items() if value is ABSENT or type(value) is Poison}
+        found: list[Any] = []
+        for circle in circles:
+            if missing.intersection(circle):
+                found.append(None)
+                continue
+            with seen_by(self._sight(circle)):
+                found.append(function(*(held[number] for number in circle), *arguments))
+        return found
+
+    def examine_names(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], workers: Sequence[int]
+    ) -> list[Any]:
+        """``function(bound, behind, *arguments)`` of each of `workers`, by the calling thread."""
+        found = []
+        for number in workers:
+            with seen_by(self._sights[number]), visible(self.workers[number].registers.names) as names:
+                found.append(function(*names, *arguments))
+        return found
+
+    def has_rested(self, worker: int, seq: int) -> bool:
+        """Whether a worker sleeps, and has executed and told everything up to command `seq`.
+
+        It falls asleep after it has told what came of a command, and its clock stops before it takes up the
+        next one. On a GPU its work may go on when it sleeps.
+        """
+        me = self.workers[worker]
+        return self.plane.left[worker] == seq and me.idle.is_running and me.context.place is HOST
+
+    def glance(self, worker: int, register: int) -> Any:
+        """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
+        value = self.workers[worker].registers.values.get(register, ABSENT)
+        return value if is_shared(value) else ABSENT
+
+    def _sight(self, circle: Sequence[int]) -> Sight | None:
+        sights = [sight for number in circle if (sight := self._sights[number]) is not None]
+        return sights[0].with_others(sights[1:]) if sights else None
+
+    def positions(self) -> list[Position]:
+        """What every worker is doing now."""
+        places = [worker.position() for worker in self.workers]
+        return [
+            replace(place, state="queued" if place.state == "idle" and behind else place.state, behind=behind)
+            for place, behind in zip(places, self.backlog(), strict=True)
+        ]
+
+    def backlog(self) -> list[int]:
+        """Commands that every worker was sent and has not done.
+
+        The queue first: a command that is taken meanwhile counts twice for a moment, never not at all. One
+        that was taken and has not begun yet does not count.
+        """
+        return [
+            channel.size() + worker.is_executing
+            for channel, worker in zip(self._channels, self.workers, strict=True)
+        ]
+
+    def accounts(self) -> list[Account]:
+        """What every worker holds and how it spent its time."""
+        places = {str(place.device): place for place in self.places}
+        told = {device: _memory(place) for device, place in places.items()}
+        accounts = [worker.account() for worker in self.workers]
+        return [replace(account, memory=told[account.device]) for account in accounts]
+
+    def records(self) -> list[Record]:
+        """What every worker did and when, as far as that is kept."""
+        return [worker.record() for worker in self.workers]
+
+
+def _memory(place: Place) -> tuple[int, int] | None:
+    try:
+        return place.memory()
+    except Exception:  # noqa: BLE001 - a GPU that is lost has no memory to tell of
+        return None

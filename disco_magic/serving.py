@@ -199,14 +199,17 @@ class Serving(Ending):
         if now - recorder.spell[0] >= SHORT_S:
             recorder.rests(now, self.plane.left[self.id], self.interpreter.describe)
         recorder.spell = ASLEEP  # lets go of what it called
-        answer = self._answer
-        if answer is not None:
-            self._answer = None
-            self.deliver(answer)
+        self._give_answer()
         command = get(True)
         called = command[2] if type(command) is tuple else None
         recorder.spell = self.idle.stop(), command[0], called, recorder.quiet
         return command
+
+    def _give_answer(self) -> None:
+        answer = self._answer
+        if answer is not None:
+            self._answer = None
+            self.deliver(answer)
 
     def _odd(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """A call that did not end well, or turned out not to be ordinary; False ends the loop."""

@@ -3,7 +3,8 @@
 `Serving.serve` and `Serving._execute` are one function call long: they take a command, call its function,
 end it. Here the same lines are cut into steps, so that anything may happen between two of them. **They mirror
 these two functions and nothing else**: what they call (`_rare`, `_kill`, `_unclaim`, `_settle`, `_complete`,
-`_has_read_all`, `fail`, `Worker.interrupt`, `Worker.abandon`, the lane and its guard) is the real thing.
+`_has_read_all`, `_give_answer`, `fail`, `Worker.interrupt`, `Worker.abandon`, the lane and its guard) is the
+real thing.
 `test_mirror.py` sends the same commands both ways.
 
 ::
@@ -178,7 +179,9 @@ class SteppedThread:
         self.phase = TELL
 
     def tell(self):
+        """As `serve`, and what `_sleep` begins with."""
         if self.worker.plane.waiting:
             self.worker.plane.leave(self.worker.id, self.seq)
+        self.worker._give_answer()
         self.phase = IDLE
         self.rest()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 from disco_magic.core.messages import Fetch, Lost, Sync
 from disco_magic.errors import CellError, WorkerError, WorkerLost
+from disco_magic.session.pump import SOON
 from tests.simulation.controlling import Controlling
 from tests.simulation.user_code import CELLS, script
 from tests.simulation.worker_reference import Order, facts_of, key_of, require
@@ -34,7 +35,7 @@ class Waiting(Controlling):
 
         inbox = self._send(lambda: session._turn(begin), order)
         self.life.book.expect(order)
-        self.life.waits.append(SimpleNamespace(order=order, inbox=inbox, pending=None))
+        self.life.waits.append(SimpleNamespace(order=order, inbox=inbox, pending=None, early=False))
 
     def sync(self):
         if len(self.life.waits) >= MOST_WAITS:
@@ -62,8 +63,23 @@ class Waiting(Controlling):
         order = Order("cell", workers=chosen, dest="new", text=text, plans=plans)
         pending = self._send(lambda: self.session.run_nowait(text.cell, workers=workers), order)
         self.life.book.expect(order)
-        self.life.waits.append(SimpleNamespace(order=order, inbox=pending._inbox, pending=pending))
+        self.life.waits.append(
+            SimpleNamespace(order=order, inbox=pending._inbox, pending=pending, early=False)
+        )
         return None
+
+    def wake_early(self):
+        """Who is told that answers come soon finds none yet, and sleeps on: once per wait, see `pump.py`."""
+        for wait in self.life.waits:
+            items = [wait.inbox.get_nowait() for _ in range(wait.inbox.qsize())]
+            for item in items:
+                if item is not SOON:
+                    wait.inbox.put(item)
+                    continue
+                require(not wait.early, f"{wait.order} is woken early twice", wait.early, False)
+                require(wait.pending is None, "who waits for a cell is woken early", wait.order, None)
+                wait.early = True
+                self.note("wakes early", wait.order)
 
     def collect(self):
         """A wait ends, because everybody has answered or a worker is gone."""

@@ -203,6 +203,7 @@ class Working(Talking):
         require(facts == should, f"worker {w} says (is, should be)", facts, should)
         self.note(f"hear {facts[0]}", w, facts[1:])
         life.launcher.hear(event)
+        self.wake_early()
         if facts[0] == "Lost":
             if life.book.lost is None:
                 life.book.lost = w

@@ -6,6 +6,7 @@ Refusing here leaves the peers untouched: the caller has not joined, may correct
 from __future__ import annotations
 
 import operator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, people, ranges
@@ -15,6 +16,9 @@ from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import check_op, reduction
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    import numpy as np
     from numpy.typing import NDArray
 
     from disco_magic.core.interfaces import Seat, Spot
@@ -36,21 +40,38 @@ def read_call(
 
     `memory` is where `x` and `out` are.
     """
-    check_seat(kind, seat)
-    call = Call(kind, seat, spot_of(seat), memory)
+    worker, members, _, present, spot = seat
+    if present is not None or worker not in members:
+        check_seat(kind, seat)
+    call = Call(kind, seat, spot or call_spot(), memory)
     if root is not None:
         call.root = check_root(kind, root, len(seat.members))
     if x is not None or needs_array(call):
-        call.array, call.scalar = memory.read(kind, seat.worker, x)
+        call.array, call.scalar = memory.read(kind, worker, x)
     if kind in REDUCING and call.array is not None:
-        call.op = check_op(kind, op)
-        reduction(kind, call.op, call.array.dtype)
-        memory.check_reduction(kind, call.op, call.array.dtype)
+        call.op = _checked_op(kind, op, call.array.dtype, memory)
     if axis is not None:
         call.axis = check_axis(kind, axis, call.array)
     if out is not None:
-        call.out = memory.check_out(kind, seat.worker, out)
+        call.out = memory.check_out(kind, worker, out)
     return call
+
+
+def _checked_op(kind: str, op: object, dtype: np.dtype[Any], memory: Memory) -> str:
+    try:
+        known = _known_op(kind, op, dtype)
+    except TypeError:  # it has no hash
+        known = check_op(kind, op)
+    memory.check_reduction(kind, known, dtype)
+    return known
+
+
+@lru_cache(maxsize=256)
+def _known_op(kind: str, op: Hashable, dtype: np.dtype[Any]) -> str:
+    """`op`, or UsageMistake if arrays of `dtype` are not reduced with it."""
+    known = check_op(kind, op)
+    reduction(kind, known, dtype)
+    return known
 
 
 def spot_of(seat: Seat) -> Spot | None:

@@ -89,13 +89,13 @@ class Board:
             # Of a thread that was given up while others move its data: it is woken when they are done.
             self._displaced += [gate for each, gate in former.gates() if each == worker]
         self.waiting[worker] = wait
-        missing = wait.missing()
+        missing, left, scope = wait.missing(), self.left, wait.scope
         for needed in missing:
-            if self.left[needed] >= wait.scope:
+            if left[needed] >= scope:
                 self.fail(wait, self.gone(needed, wait))
                 return
         # Only if somebody waits elsewhere can it be for us; or we wait for ourselves.
-        if len(self.waiting) > len(wait.gates()) or worker in missing:
+        if len(self.waiting) > wait.size - len(missing) or worker in missing:
             self._break_circle(worker)
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
@@ -124,9 +124,10 @@ class Board:
 
     def wake(self, wait: Wait) -> None:
         """Wake everybody who is parked in `wait`."""
+        waiting = self.waiting
         for worker, gate in wait.gates():
-            if self.waiting.get(worker) is wait:
-                del self.waiting[worker]
+            if waiting.get(worker) is wait:
+                del waiting[worker]
                 gate.release()
             elif gate in self._displaced:
                 self._displaced.remove(gate)

@@ -175,12 +175,15 @@ def _split(calls: Sequence[Call]) -> str | None:
 
 
 def _outs(calls: Sequence[Call]) -> str | None:
-    if not any(call.out is not None for call in calls):
+    given = [call.out for call in calls if call.out is not None]
+    if not given:
         return None
-    memory = giver(calls).memory
-    kept: list[tuple[Call, NDArray[Any]]] = []
+    memory, wanted = giver(calls).memory, results(calls)
     apart = memory.are_apart([call.out for call in calls if call.out is not None and call.memory is memory])
-    for call, expected in zip(calls, results(calls), strict=True):
+    if apart and len(given) == len(calls) and _fit(calls, wanted, memory):
+        return None
+    kept: list[tuple[Call, NDArray[Any]]] = []
+    for call, expected in zip(calls, wanted, strict=True):
         if call.out is None or expected is None:
             continue  # the out of a member that gets no result is not looked at
         if call.memory is not memory:
@@ -199,6 +202,18 @@ def _outs(calls: Sequence[Call]) -> str | None:
                 )
         kept.append((call, call.out))
     return None
+
+
+def _fit(calls: Sequence[Call], wanted: Sequence[Expected | None], memory: Memory) -> bool:
+    """Whether every member has given an `out` that will do: the usual case where somebody has."""
+    writeable = memory.is_writeable
+    for call, expected in zip(calls, wanted, strict=True):
+        out: Any = call.out
+        if expected is None or call.memory is not memory:
+            return False
+        if out.shape != expected.shape or out.dtype != expected.dtype or not writeable(out):
+            return False
+    return True
 
 
 def check_out_fits(

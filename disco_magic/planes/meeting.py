@@ -36,8 +36,13 @@ class Verdict(NamedTuple):
 
 
 class Wait(Protocol):
-    """Something that workers wait for; all attributes are guarded by the board's lock."""
+    """Something that workers wait for; all attributes are guarded by the board's lock.
 
+    Attributes:
+        size: how many have to come, those who wait included.
+    """
+
+    size: int
     scope: int
     verdict: Verdict | None
 
@@ -79,10 +84,11 @@ class Meeting:
         moved: everything was moved.
     """
 
-    __slots__ = ("busy", "calls", "members", "moved", "pieces", "plan", "resting", "scope", "verdict")
+    __slots__ = ("busy", "calls", "members", "moved", "pieces", "plan", "resting", "scope", "size", "verdict")
 
     def __init__(self, members: tuple[int, ...], scope: int) -> None:
         self.members = members
+        self.size = len(members)
         self.scope = scope
         self.calls: dict[int, Call] = {}
         self.verdict: Verdict | None = None
@@ -95,11 +101,12 @@ class Meeting:
     @property
     def complete(self) -> bool:
         """All members have arrived."""
-        return len(self.calls) == len(self.members)
+        return len(self.calls) == self.size
 
     def missing(self) -> list[int]:
         """Members that have not arrived."""
-        return [member for member in self.members if member not in self.calls]
+        calls = self.calls
+        return [member for member in self.members if member not in calls]
 
     def gates(self) -> list[tuple[int, LockType]]:
         """(worker, gate) of the members that have arrived."""
@@ -155,6 +162,7 @@ class Receive:
     """
 
     __slots__ = ("call", "message", "scope", "source", "verdict")
+    size = 2
 
     def __init__(self, call: Call, source: int) -> None:
         self.call = call

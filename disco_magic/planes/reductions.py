@@ -54,7 +54,10 @@ class Reduction:
         return self.source == self.accumulator == self.result
 
     def fold(
-        self, sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]], scratch: NDArray[Any]
+        self,
+        sources: Sequence[NDArray[Any]],
+        targets: Sequence[NDArray[Any]],
+        scratch: Sequence[NDArray[Any]] | NDArray[Any],
     ) -> None:
         """Reduce `sources` in rank order and write the result to all `targets`.
 
@@ -67,7 +70,8 @@ class Reduction:
         Args:
             sources: one array per member, each of shape ``block`` and dtype `source`.
             targets: at least one array of shape ``block`` and dtype `result`.
-            scratch: memory of shape ``(1, *block)`` if `plain`, else ``(2, *block)``; dtype `accumulator`.
+            scratch: memory of shape ``(1, *block)`` if `plain`, else ``(2, *block)``; dtype `accumulator`. If
+                `plain`, a single target will do, too.
         """
         if self.plain:
             value = self._combine(sources, scratch[0], targets[0] if len(targets) == 1 else scratch[0])

@@ -179,7 +179,7 @@ class ThreadPlane:
 
     def _collective(self, call: Call) -> Any:
         plan = self._meet(call).plan
-        return None if plan is None else plan.result(call.seat.rank)
+        return None if plan is None else plan.result(call.seat.members.index(call.seat.worker))
 
     # --- point to point ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import pytest
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.planes import blocks, memory, plans, rendezvous, small
-from disco_magic.planes.blocks import Mover
+from disco_magic.planes.reductions import Reduction
 from disco_magic.planes.small import plan_of
 
 
@@ -171,15 +171,15 @@ def test_an_error_while_moving_reaches_every_member_and_the_next_call_works(
     nth, shared, make, run, monkeypatch
 ):
     moved = []
-    real = Mover.move
+    real = Reduction.fold
 
-    def failing(self, whole):
-        moved.append(whole)
+    def failing(self, *arrays):
+        moved.append(arrays)
         if len(moved) == (nth if shared == "shared" else 1):
             raise MemoryError("no memory for a scratch block")
-        real(self, whole)
+        real(self, *arrays)
 
-    monkeypatch.setattr(Mover, "move", failing)
+    monkeypatch.setattr(Reduction, "fold", failing)
     plane = make(4)
 
     def program(plane, seat):

@@ -74,11 +74,12 @@ class Board:
 
     def admit(self, kind: str, seat: Seat) -> None:
         """Raise if `seat` can make no more calls: aborted, closed, or the worker has left this scope."""
-        if seat.scope <= self.ended:
-            raise PlaneAborted(f"{kind} on worker {seat.worker}: {self._reason}")
-        if self.left[seat.worker] >= seat.scope:
+        worker, _, scope, _, _ = seat
+        if scope <= self.ended:
+            raise PlaneAborted(f"{kind} on worker {worker}: {self._reason}")
+        if self.left[worker] >= scope:
             raise PlaneAborted(
-                f"{kind} on worker {seat.worker}: the worker has already left this command - collectives have"
+                f"{kind} on worker {worker}: the worker has already left this command - collectives have"
                 f" to be called before the cell or function ends"
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.planes.calls import REDUCING, TO_ROOT, Call
@@ -44,13 +45,17 @@ def results(calls: Sequence[Call]) -> list[Expected | None]:
     if first.kind == "barrier":
         return [None] * size
     array = sample(calls)
-    dtype = array.dtype
-    if first.kind in REDUCING and first.op is not None:
-        dtype = reduction(first.kind, first.op, dtype).result
-    expected = Expected(_shape(calls, array.shape), dtype)
+    expected = _expected(first.kind, first.op, array.dtype, _shape(calls, array.shape))
     if first.kind in TO_ROOT:
         return [expected if rank == first.root else None for rank in range(size)]
     return [expected] * size
+
+
+@lru_cache(maxsize=256)
+def _expected(kind: str, op: str | None, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Expected:
+    if kind in REDUCING and op is not None:
+        dtype = reduction(kind, op, dtype).result
+    return Expected(shape, dtype)
 
 
 def _shape(calls: Sequence[Call], shape: tuple[int, ...]) -> tuple[int, ...]:

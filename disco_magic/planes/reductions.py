@@ -57,7 +57,7 @@ class Reduction:
         self,
         sources: Sequence[NDArray[Any]],
         targets: Sequence[NDArray[Any]],
-        scratch: Sequence[NDArray[Any]] | NDArray[Any],
+        scratch: NDArray[Any],
     ) -> None:
         """Reduce `sources` in rank order and write the result to all `targets`.
 
@@ -70,11 +70,10 @@ class Reduction:
         Args:
             sources: one array per member, each of shape ``block`` and dtype `source`.
             targets: at least one array of shape ``block`` and dtype `result`.
-            scratch: memory of shape ``(1, *block)`` if `plain`, else ``(2, *block)``; dtype `accumulator`. If
-                `plain`, a single target will do, too.
+            scratch: memory of shape ``(1, *block)`` if `plain`, else ``(2, *block)``; dtype `accumulator`.
         """
         if self.plain:
-            value = self._combine(sources, scratch[0], targets[0] if len(targets) == 1 else scratch[0])
+            value = self.combine(sources, scratch[0], targets[0] if len(targets) == 1 else scratch[0])
         else:
             value = targets[0]
             np.copyto(value, self._convert(sources, scratch[0], scratch[1]), casting="unsafe")
@@ -82,9 +81,16 @@ class Reduction:
             if target is not value:
                 np.copyto(target, value)
 
-    def _combine(
+    def combine(
         self, sources: Sequence[NDArray[Any]], running: NDArray[Any], last: NDArray[Any]
     ) -> NDArray[Any]:
+        """Reduce `sources` in rank order, if `plain`: the result, in `last`; of one source that itself.
+
+        Args:
+            sources: as `fold` has them.
+            running: memory for what is reduced so far; may be `last`, and neither may be a source.
+            last: memory for the result.
+        """
         value = sources[0]
         for rank, source in enumerate(sources[1:], start=2):
             value = self.ufunc(value, source, out=last if rank == len(sources) else running)

@@ -96,29 +96,31 @@ class Rendezvous:
     def _arrive(self, call: Call) -> tuple[Meeting, bool]:
         """Enter the meeting; (meeting, whether the caller is the last and does not park)."""
         board, seat = self._board, call.seat
+        worker, members, scope = seat[:3]
         with board.lock:
             board.admit(call.kind, seat)
-            key = (seat.members, seat.scope, self._number(call))
+            key = (members, scope, self._number(worker, members, scope))
             meeting = self._meetings.get(key)
             if meeting is None:
                 meeting = self._open(key)
-            meeting.calls[seat.worker] = call
-            if meeting.complete:
+            calls = meeting.calls
+            calls[worker] = call
+            if len(calls) == meeting.size:
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:
                 return meeting, True  # it failed before this member came: the same verdict, at once
-            board.park(seat.worker, meeting)
+            board.park(worker, meeting)
         return meeting, False
 
-    def _number(self, call: Call) -> int:
-        """How many collectives the caller made before on this communicator in this scope."""
-        scope, made = self._made[call.worker]
-        if scope != call.seat.scope:
+    def _number(self, worker: int, members: tuple[int, ...], scope: int) -> int:
+        """How many collectives `worker` made before on this communicator in this scope."""
+        last, made = self._made[worker]
+        if last != scope:
             made = {}
-            self._made[call.worker] = (call.seat.scope, made)
-        number = made.get(call.seat.members, 0)
-        made[call.seat.members] = number + 1
+            self._made[worker] = (scope, made)
+        number = made.get(members, 0)
+        made[members] = number + 1
         return number
 
     def _open(self, key: Key) -> Meeting:

@@ -58,7 +58,10 @@ class OnePlan:
             if call.out is None:
                 self._results[rank] = as_given(value.copy(), call, self._calls)
             else:
-                call.out[...] = value  # a third of `copyto`'s time
+                if type(call.out) is np.ndarray:
+                    call.out[...] = value  # a third of `copyto`'s time; of a subclass it may be its own code
+                else:
+                    np.copyto(call.out, value)
                 self._results[rank] = call.out
 
     def result(self, rank: int) -> Any:
@@ -82,14 +85,15 @@ def _are_small(calls: Sequence[Call]) -> bool:
 
 
 def _reduced(calls: Sequence[Call], expected: Expected) -> NDArray[Any]:
-    rule = rule_of(calls[0])
+    rule, arrays = rule_of(calls[0]), arrays_of(calls)
     value = np.empty(expected.shape, expected.dtype)
     if rule is None or not rule.plain:
-        Mover(rule).move(fold(arrays_of(calls), [value]))
+        Mover(rule).move(fold(arrays, [value]))
         return value
+    if expected.dtype.kind in "biu":  # nothing to warn of
+        return rule.combine(arrays, value, value)
     with np.errstate(all="ignore"):  # as `Mover.move`, without its blocks and its scratch: 2 us instead of 6
-        rule.fold(arrays_of(calls), [value], [value])
-    return value
+        return rule.combine(arrays, value, value)
 
 
 def _copied(calls: Sequence[Call], _: Expected) -> NDArray[Any]:

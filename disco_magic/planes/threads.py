@@ -169,9 +169,19 @@ class ThreadPlane:
         """Where `x`, what `worker` brings or wants filled, is."""
         return HOST
 
-    def _read(self, kind: str, seat: Seat, x: Any = None, **given: Any) -> Call:
-        memory = self.memory_of(seat.worker, given.get("out") if x is None else x)
-        return read_call(kind, seat, x, **given, memory=memory)
+    def _read(
+        self,
+        kind: str,
+        seat: Seat,
+        x: Any = None,
+        *,
+        op: Any = None,
+        root: Any = None,
+        axis: Any = None,
+        out: Any = None,
+    ) -> Call:
+        memory = self.memory_of(seat.worker, out if x is None else x)
+        return read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory)
 
     def _meet(self, call: Call) -> Meeting:
         join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone

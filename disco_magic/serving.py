@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
@@ -195,10 +196,11 @@ class Serving(Ending):
         Whoever waits for an answer is given it last. It wakes at once, and could not go on while this thread
         still has something to do: a sync of four workers takes 58 us so, and 70 the other way round.
         """
-        recorder, now = self.recorder, self.idle.start()
+        recorder, now = self.recorder, perf_counter()
         if now - recorder.spell[0] >= SHORT_S:
             recorder.rests(now, self.plane.left[self.id], self.interpreter.describe)
-        recorder.spell = ASLEEP  # lets go of what it called
+        recorder.spell = ASLEEP  # lets go of what it called, whose finalizer may take its time
+        self.idle.start()  # not before: it says that the worker has done everything
         self._give_answer()
         command = get(True)
         called = command[2] if type(command) is tuple else None

@@ -26,6 +26,19 @@ def is_shared(value: Any) -> bool:
     return kind is tuple and ATOMS.issuperset(map(type, value))  # a shape, for instance
 
 
+def is_constant(value: Any) -> bool:
+    """Whether nobody can change the object, or it is meant to be one for all; asks nothing but its type.
+
+    No code of the value's class runs, nor of that one's metaclass.
+    """
+    kind = type(value)
+    if kind is tuple:
+        return all(type(type(each)) is type and type(each) in ATOMS for each in value)
+    if type(kind) is type and kind in ATOMS:
+        return True
+    return issubclass(kind, _SHARED) and not issubclass(kind, np.void)  # whose fields can be set
+
+
 def copy_of(value: Any) -> Any:
     """An independent copy of `value`.
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.registers import ABSENT, Poison
-from disco_magic.functions.copies import is_shared
+from disco_magic.functions.copies import is_constant
 from disco_magic.functions.describe import describe_all
 from disco_magic.functions.members import visible
 from disco_magic.functions.places import HOST
@@ -90,16 +90,18 @@ class Onlooker:
     def has_rested(self, worker: int, seq: int) -> bool:
         """Whether a worker sleeps, and has executed and told everything up to command `seq`.
 
-        It falls asleep after it has told what came of a command, and its clock stops before it takes up the
-        next one. On a GPU its work may go on when it sleeps.
+        Its clock starts when it has told what came of its commands and let go of all of them, and stops
+        before it takes up the next one. On a GPU its work may go on while it sleeps.
         """
+        if self.plane.left[worker] != seq:  # also as long as the worker is not there yet
+            return False
         me = self.workers[worker]
-        return self.plane.left[worker] == seq and me.idle.is_running and me.context.place is HOST
+        return me.idle.is_running and me.context.place is HOST
 
     def glance(self, worker: int, register: int) -> Any:
         """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
         value = self.workers[worker].registers.values.get(register, ABSENT)
-        return value if is_shared(value) else ABSENT
+        return value if is_constant(value) else ABSENT
 
     def _sight(self, circle: Sequence[int]) -> Sight | None:
         sights = [sight for number in circle if (sight := self._sights[number]) is not None]

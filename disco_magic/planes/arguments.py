@@ -16,8 +16,6 @@ from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import check_op, reduction
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -58,18 +56,16 @@ def read_call(
 
 
 def _checked_op(kind: str, op: object, dtype: np.dtype[Any], memory: Memory) -> str:
-    try:
-        known = _known_op(kind, op, dtype)
-    except TypeError:  # it has no hash
-        known = check_op(kind, op)
+    """`op`, or UsageMistake if arrays of `dtype` in `memory` are not reduced with it."""
+    # A cache would take for an op whatever has the hash of one and says that it is equal.
+    known = _known_op(kind, op, dtype) if type(op) is str else _known_op.__wrapped__(kind, op, dtype)
     if memory is not HOST:  # which reduces whatever can be reduced
         memory.check_reduction(kind, known, dtype)
     return known
 
 
 @lru_cache(maxsize=256)
-def _known_op(kind: str, op: Hashable, dtype: np.dtype[Any]) -> str:
-    """`op`, or UsageMistake if arrays of `dtype` are not reduced with it."""
+def _known_op(kind: str, op: object, dtype: np.dtype[Any]) -> str:
     known = check_op(kind, op)
     reduction(kind, known, dtype)
     return known

@@ -141,13 +141,11 @@ class Dispatch(Arguments):
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
         inbox: Inbox = SimpleQueue()
-        asked: tuple[Pump, int] | None = (
-            None  # of this life: a restart begins another one, with equal numbers
-        )
+        asked: tuple[Pump, int] | None = None  # a restart begins another life, with equal numbers
         turn = self._turn
         try:
-            # Written out: while this thread comes to wait, the workers that it has woken stand at the
-            # interpreter's lock.
+            # `Turn.__call__` written out: workers that a call has woken stand at the interpreter's lock until
+            # this thread waits, and each us of it costs a call + sync several.
             with turn.lock:
                 if turn.taken:
                     turn.refuse()
@@ -164,8 +162,7 @@ class Dispatch(Arguments):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
             if asked is not None:
-                pump, seq = asked
-                self._turn(partial(pump.forget, seq))
+                self._turn(partial(asked[0].forget, asked[1]))
             if not isinstance(error, Empty):
                 raise
             raise self.too_late(

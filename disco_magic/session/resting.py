@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 
 
 class Resting(Dispatch):
-    """Mixed into `Session`. What is no is answered first: then the workers are under way, and wait for it."""
+    """Mixed into `Session`."""
 
     def _have_rested(self, workers: Sequence[int], timeout: float | Limit | None) -> bool:
         """Whether `workers` have executed everything sent so far and told what came of it; asks nobody.
 
         No, if somebody has to be asked: the last command went to others only, registers are to be dropped, a
-        worker is gone, the session is closed. Yes, only where `Dispatch.ask` would not refuse to ask.
+        worker is gone, the session is closed. `timeout` is only looked at: there is nothing to wait for.
         """
-        if not self._has_rested(workers[0]):
-            return False
-        refuse_in_worker(self.id, "sync")
-        self.patience(timeout)
-        return self._turn(lambda: self._are_at_rest(workers))
+        return self._seem_at_rest(workers, timeout, "sync") and self._turn(lambda: self._are_at_rest(workers))
 
     def _glance(
         self, register: int, workers: Sequence[int], timeout: float | Limit | None, life: Life
@@ -46,11 +42,18 @@ class Resting(Dispatch):
             values = {worker: self._launcher.glance(worker, register) for worker in workers}
             return None if any(value is ABSENT for value in values.values()) else values
 
+        return self._turn(act) if self._seem_at_rest(workers, timeout, "get") else None
+
+    def _seem_at_rest(self, workers: Sequence[int], timeout: float | Limit | None, verb: str) -> bool:
+        """Whether it is worth a turn, by one worker: those who were just called wait for this thread.
+
+        Refuses what `Dispatch.ask` would refuse.
+        """
         if not self._has_rested(workers[0]):
-            return None
-        refuse_in_worker(self.id, "get")
+            return False
+        refuse_in_worker(self.id, verb)
         self.patience(timeout)
-        return self._turn(act)
+        return True
 
     def _are_at_rest(self, workers: Sequence[int]) -> bool:
         if self.closed or self.ledger.lost is not None or self._dying or not self._dead.empty():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,37 @@ def test_the_root_of_a_broadcast_has_to_bring_something():
 def test_a_plane_needs_a_worker():
     with pytest.raises(UsageMistake, match="at least 1 worker, got 0"):
         ThreadPlane(0)
+
+
+class Alike:
+    """Is no text, but has the hash of one and says that it is equal."""
+
+    def __hash__(self):
+        return hash("sum")
+
+    def __eq__(self, other):
+        return other == "sum"
+
+
+class Named(enum.StrEnum):
+    SUM = "sum"
+
+
+@pytest.mark.parametrize("op", [Alike(), ["sum"], None, b"sum"], ids=["alike", "list", "None", "bytes"])
+def test_an_op_is_a_text_whatever_was_asked_for_before(op):
+    assert read_call("allreduce", SEAT, 1.0, op="sum").op == "sum"
+    with pytest.raises(UsageMistake, match="there is no reduction"):
+        read_call("allreduce", SEAT, 1.0, op=op)
+
+
+def test_a_kind_of_text_is_an_op_and_nobody_elses():
+    x = np.ones(2, "f2")
+    assert read_call("allreduce", SEAT, x, op=Named.SUM).op == "sum"
+    assert type(read_call("allreduce", SEAT, x, op="sum").op) is str
+
+
+@pytest.mark.parametrize("op", ["sum", Named.SUM])
+def test_dtypes_that_cannot_be_reduced_are_refused_each_time(op):
+    for _ in range(2):
+        with pytest.raises(UsageMistake, match="cannot be reduced"):
+            read_call("allreduce", SEAT, np.array(["a"]), op=op)

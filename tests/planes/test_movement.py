@@ -215,3 +215,20 @@ def test_more_members_than_helpers_all_return(make, run, monkeypatch):
     plane = make(8, plan=plans.FoldPlan)
     for got in run(plane, lambda p, s: p.allreduce(s, np.ones(10), "sum", None), 1):
         assert got.tolist() == [8] * 10
+
+
+class Odd(np.ndarray):
+    """Writes something else than it is given."""
+
+    def __setitem__(self, index, value):
+        super().__setitem__(index, 7)
+
+
+@pytest.mark.parametrize("length", [2, 200_000])
+def test_an_out_is_written_without_code_of_its_class(length, make, run):
+    def program(plane, seat):
+        out = np.zeros(length).view(Odd)
+        plane.allreduce(seat, np.ones(length), "sum", out)
+        return float(out.max())
+
+    assert run(make(2), program, 1) == [2.0, 2.0]

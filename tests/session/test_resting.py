@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
+from disco_magic.patience import pause
 from tests.session.conftest import until, who
 
 
@@ -191,11 +193,140 @@ def test_a_worker_may_not_wait_for_its_own_session(four):
             until(lambda: four._launcher.has_rested(1, four.ledger.seq))
             wait()
 
+    kept = []  # else there would be something to drop, and nobody at rest
     for wait in (lambda: four.sync_worker(1), lambda: ref.get(1)):
-        result = four.call_packed(peek, wait)
+        kept.append(four.call_packed(peek, wait))
         until(lambda: four.ledger.has_failures)  # nothing is sent meanwhile: worker 1 stays at rest
         with pytest.raises(WorkerError, match="called on worker 0 of the same session"):
-            result.get(0)
+            kept[-1].get(0)
+
+
+def test_a_call_that_strikes_in_a_turn_is_refused_asked_or_not(four):
+    ref = four.call_packed(who)
+    four.sync_all()
+    at_rest(four)
+    for wait in (four.sync_all, ref.get_all):
+        with pytest.raises(UsageMistake, match="finalizer or a signal handler"):
+            four._turn(wait)
+    four.set_register(ref, 0, [1])
+    for wait in (four.sync_all, ref.get_all):
+        with pytest.raises(UsageMistake, match="finalizer or a signal handler"):
+            four._turn(wait)
+    assert not four._turn.taken
+    assert ref.get(0) == [1]
+
+
+class Slow:
+    """What is called; its finalizer takes a moment."""
+
+    def __init__(self, ended):
+        self.ended = ended
+
+    def __call__(self):
+        return 7
+
+    def __del__(self):
+        pause(0.005)
+        self.ended.append(1)
+
+
+def test_a_worker_has_not_rested_before_it_has_let_go_of_what_it_called(session):
+    s = session(1)
+    ended, refs = [], []
+    for count in range(1, 40):
+        refs.append(s.call_packed(Slow(ended)))
+        pause(0.001)
+        s.sync_all()
+        assert len(ended) == count
+
+
+ASKED = []
+
+
+class Proxy:
+    """Stands for something that only workers can look into."""
+
+    @property
+    def __class__(self):
+        ASKED.append(disco.worker().id)
+        return int
+
+    def __deepcopy__(self, memo):
+        return f"copied on {disco.worker().id}"
+
+
+class Vain(type):
+    """A metaclass that runs code when it is asked for a hash."""
+
+    def __hash__(cls):
+        ASKED.append(cls)
+        return hash("int")
+
+
+def test_no_code_of_the_values_class_runs_on_the_controller(four):
+    ref = four.call_packed(Proxy)
+    four.sync_all()
+    at_rest(four)
+    ASKED.clear()
+    assert four._glance(ref.register, (2,), None, four.life) is None
+    assert ASKED == []
+    ref = four.call_packed(Vain("Made", (), {}))
+    four.sync_all()
+    at_rest(four)
+    ASKED.clear()
+    assert four._glance(ref.register, (2,), None, four.life) is None
+    assert ASKED == []
+
+
+def test_what_a_restart_has_taken_away_is_not_looked_at(four):
+    ref = four.call_packed(who)
+    four.sync_all()
+    at_rest(four)
+    assert four._glance(ref.register, (1,), None, four.life) == {1: 1}
+    assert four._glance(ref.register, (1,), None, lambda drop: None) is None
+
+
+@pytest.mark.parametrize("what", ["closed", "dying"])
+def test_what_has_to_be_said_or_told_is_not_passed_over(four, what):
+    ref = four.call_packed(who)
+    four.sync_all()
+    at_rest(four)
+    if what == "closed":
+        four.closed = True
+    else:
+        four._dying.append(0)
+    assert not four._have_rested((1,), None)
+    assert four._glance(ref.register, (1,), None, four.life) is None
+    four.closed = False
+    four._dying.clear()
+    assert four._glance(ref.register, (1,), None, four.life) == {1: 1}
+
+
+def test_a_session_that_restarts_in_another_thread_is_closed_or_there(session):
+    s = session(2)
+    ended, found = threading.Event(), set()
+
+    def work():
+        while not ended.is_set():
+            try:
+                s.sync_all()
+            except SessionClosed:
+                pass
+            except BaseException as error:  # noqa: BLE001 - whatever else comes is wrong
+                found.add(repr(error))
+
+    thread = threading.Thread(target=work)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(30):
+            s.restart()
+    finally:
+        sys.setswitchinterval(interval)
+        ended.set()
+        thread.join()
+    assert found == set()
 
 
 def test_a_session_that_is_closed_says_so(session):

@@ -292,7 +292,9 @@ def test_the_stop_button_ends_code_that_is_stepped_through(fresh):
 def test_a_thread_that_is_stuck_at_its_prompt_loses_its_turn(fresh):
     cell = fresh.send("%%disco -w 0\nprint('ready')\nbreakpoint()")
     before = fresh.until_text(cell, "ready\n")
-    answer(fresh, {0: ["!import threading; print('stuck'); threading.Event().wait()"]})
+    # In a loop: what strikes between the print and the wait must not get it out of there.
+    loop = "while True:\n try:\n  print('stuck'); threading.Event().wait()\n except BaseException: pass"
+    answer(fresh, {0: [f"!import threading; exec({loop!r})"]})
     before += fresh.until_text(cell, "stuck\n")
     fresh.interrupt()
     assert "was replaced by a new one" in fresh.finish(cell, before).traceback

@@ -38,20 +38,18 @@ def read_call(
 
     `memory` is where `x` and `out` are.
     """
-    worker, members, _, present, spot = seat
-    if present is not None or worker not in members:
-        check_seat(kind, seat)
-    call = Call(kind, seat, spot or call_spot(), memory)
+    check_seat(kind, seat)
+    call = Call(kind, seat, spot_of(seat), memory)
     if root is not None:
         call.root = check_root(kind, root, len(seat.members))
     if x is not None or needs_array(call):
-        call.array, call.scalar = memory.read(kind, worker, x)
+        call.array, call.scalar = memory.read(kind, seat.worker, x)
     if kind in REDUCING and call.array is not None:
         call.op = _checked_op(kind, op, call.array.dtype, memory)
     if axis is not None:
         call.axis = check_axis(kind, axis, call.array)
     if out is not None:
-        call.out = memory.check_out(kind, worker, out)
+        call.out = memory.check_out(kind, seat.worker, out)
     return call
 
 

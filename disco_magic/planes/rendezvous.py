@@ -103,9 +103,8 @@ class Rendezvous:
             meeting = self._meetings.get(key)
             if meeting is None:
                 meeting = self._open(key)
-            calls = meeting.calls
-            calls[worker] = call
-            if len(calls) == meeting.size:
+            meeting.calls[worker] = call
+            if meeting.complete:
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:

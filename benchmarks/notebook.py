@@ -129,12 +129,12 @@ ROWS = (
     Row(
         "bytes to the front end / text",
         f"Every worker prints {CHATTER} lines of {LINE} characters in about a second: JSON size of all "
-        "display messages of the cell, divided by the size of the text. Each line's worker, in its colour, "
-        "makes 23 of them.",
+        "display messages of the cell, divided by the size of the text. The number of a line's worker, in "
+        "its colour, takes 23 bytes.",
         "x",
         f"kernel.bytes.{CHATTER}",
         peer="ipp",
-        bounds=(Bound(1.35),),
+        bounds=(Bound(1.2),),
     ),
     Row(
         "64 MiB to worker 0",

@@ -74,7 +74,7 @@ class Mailbox:
                     del boxes[key]
                 return message
             board.park(call.worker, wait)
-        board.sleep(call)
+        board.sleep(call, wait)
         if wait.message is not None:
             return wait.message
         if wait.verdict is None:

@@ -40,10 +40,12 @@ class Wait(Protocol):
 
     Attributes:
         size: how many have to come, those who wait included.
+        to_wake: gates of those who are woken, each by the one before; see `board`.
     """
 
     size: int
     scope: int
+    to_wake: list[LockType]
     verdict: Verdict | None
 
     @property
@@ -82,9 +84,22 @@ class Meeting:
         busy: number of members that are moving pieces.
         resting: members that found no more piece and wait for the busy ones.
         moved: everything was moved.
+        size, to_wake: see `Wait`.
     """
 
-    __slots__ = ("busy", "calls", "members", "moved", "pieces", "plan", "resting", "scope", "size", "verdict")
+    __slots__ = (
+        "busy",
+        "calls",
+        "members",
+        "moved",
+        "pieces",
+        "plan",
+        "resting",
+        "scope",
+        "size",
+        "to_wake",
+        "verdict",
+    )
 
     def __init__(self, members: tuple[int, ...], scope: int) -> None:
         self.members = members
@@ -97,6 +112,7 @@ class Meeting:
         self.busy = 0
         self.resting: list[Call] = []
         self.moved = False
+        self.to_wake: list[LockType] = []
 
     @property
     def complete(self) -> bool:
@@ -159,9 +175,10 @@ class Receive:
         source: worker the message has to come from.
         message: set by the sender.
         verdict: why there will be none.
+        size, to_wake: see `Wait`.
     """
 
-    __slots__ = ("call", "message", "scope", "source", "verdict")
+    __slots__ = ("call", "message", "scope", "source", "to_wake", "verdict")
     size = 2
 
     def __init__(self, call: Call, source: int) -> None:
@@ -170,6 +187,7 @@ class Receive:
         self.scope = call.seat.scope
         self.message: Message | None = None
         self.verdict: Verdict | None = None
+        self.to_wake: list[LockType] = []
 
     @property
     def complete(self) -> bool:

@@ -129,7 +129,7 @@ class NcclPlane(GpuPlane):
     def _collective(self, call: Call) -> Any:
         if isinstance(call.memory, NcclMemory):
             call.ready = ready(call)
-        meeting = self._meet(call)
+        meeting = self._rendezvous.join(call)
         plan = meeting.plan
         if not isinstance(plan, NcclPlan):
             return None if plan is None else plan.result(call.seat.rank)

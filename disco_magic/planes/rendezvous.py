@@ -67,9 +67,11 @@ class Rendezvous:
             PlaneAborted: a member can no longer come.
             PlaneError: moving the data failed on some member.
         """
+        if len(call.seat.members) == 1:
+            return self._alone(call)
         meeting, last = self._arrive(call)
         if not last:
-            self._board.sleep(call)
+            self._board.sleep(call, meeting)
         elif meeting.verdict is None:
             self._settle(meeting, call)
         if meeting.pieces is not None:  # even if it failed meanwhile: others may still read our array
@@ -80,8 +82,8 @@ class Rendezvous:
             raise meeting.verdict.error()
         return meeting
 
-    def alone(self, call: Call) -> Meeting:
-        """As `join`, for a communicator of one member."""
+    def _alone(self, call: Call) -> Meeting:
+        """`join` for a communicator of one member."""
         with self._board.lock:
             self._board.admit(call.kind, call.seat)
         meeting = Meeting(call.seat.members, call.seat.scope)
@@ -214,12 +216,10 @@ class Rendezvous:
             meeting.busy -= 1
             if meeting.busy == 0:
                 meeting.moved = True
-                for resting in meeting.resting:
-                    resting.gate.release()
-                board.wake(meeting)
+                board.wake(meeting, [resting.gate for resting in meeting.resting])
                 return
             meeting.resting.append(call)
-        board.sleep(call)
+        board.sleep(call, meeting)
 
 
 def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
-    from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
@@ -183,12 +182,8 @@ class ThreadPlane:
         memory = self.memory_of(seat.worker, out if x is None else x)
         return read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory)
 
-    def _meet(self, call: Call) -> Meeting:
-        join = self._rendezvous.join if len(call.seat.members) > 1 else self._rendezvous.alone
-        return join(call)
-
     def _collective(self, call: Call) -> Any:
-        plan = self._meet(call).plan
+        plan = self._rendezvous.join(call).plan
         return None if plan is None else plan.result(call.seat.members.index(call.seat.worker))
 
     # --- point to point ------------------------------------------------------------------------------

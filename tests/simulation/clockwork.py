@@ -89,15 +89,21 @@ class Parked(BaseException):
         self.call = call
         self.wait = wait
 
+    @property
+    def is_called(self):
+        """It was woken, or will be by somebody who was."""
+        return not self.call.gate.locked() or self.call.gate in self.wait.to_wake
+
 
 def parking(board):
     """A board whose `sleep` does not block: a closed gate raises `Parked`."""
 
     class ParkingBoard(board):
-        def sleep(self, call):
-            wait = self.waiting.get(call.worker)
+        def sleep(self, call, wait):
+            parked_in = self.waiting.get(call.worker)
             if not call.gate.acquire(blocking=False):
-                raise Parked(call, wait)
+                raise Parked(call, parked_in)
+            self.pass_on(wait)
 
     return ParkingBoard
 

@@ -216,11 +216,16 @@ class AbortsLater(Board):
 
 
 class WakesOnlyOne(Board):
-    def wake(self, wait):
+    def wake(self, wait, resting=()):
         for worker, gate in wait.gates()[:1]:
             if self.waiting.get(worker) is wait:
                 del self.waiting[worker]
                 gate.release()
+
+
+class PassesNothingOn(Board):
+    def pass_on(self, wait):
+        pass
 
 
 class ForgetsVerdicts(Rendezvous):

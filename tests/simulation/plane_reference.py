@@ -230,12 +230,12 @@ class PlaneReference:
         self.resting[worker] = parked
 
     def _asleep(self):
-        return {w: self.waits[w] for w, parked in self.resting.items() if parked.call.gate.locked()}
+        return {w: self.waits[w] for w, parked in self.resting.items() if not parked.is_called}
 
     def _note_releases(self):
         for worker, wait in self.waits.items():
             parked = self.resting.get(worker)
-            if parked is not None and not parked.call.gate.locked() and not wait.complete:
+            if parked is not None and parked.is_called and not wait.complete:
                 wait.hopeless = True
 
     def check(self, waiting):

@@ -62,6 +62,7 @@ class Talking:
         parked, thread.parked = thread.parked, None
         wait, call = parked.wait, parked.call
         require(call.gate.acquire(blocking=False), "woken, but the gate is closed")
+        thread.worker.plane._board.pass_on(wait)
         value = error = None
         if wait.verdict is not None and not (isinstance(wait, Receive) and wait.message is not None):
             call.array = call.out = None

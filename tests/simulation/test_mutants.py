@@ -36,6 +36,7 @@ MISTAKES = [
     ("board", mutants.SeesNoCircles, "circle"),
     ("board", mutants.AbortsLater, "plane is closed"),
     ("board", mutants.WakesOnlyOne, "nobody is missing|asleep|hopeless"),
+    ("board", mutants.PassesNothingOn, "sleep for ever|should be"),
     ("rendezvous", mutants.ForgetsVerdicts, "sleeps for|asleep|hopeless"),
     ("mailbox", mutants.TakesNewestMessage, "recv"),
     ("mailbox", mutants.LetsReceiversSleep, "nobody is missing"),

@@ -56,6 +56,7 @@ OPTIONS = (
 )
 RESTORED = "() => window.jupyterapp.restored.then(() => 1)"
 CONTEXT_READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
+SHOW_IN = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme}).then(() => 1)"
 COLLAPSE_LEFT = "() => { window.jupyterapp.shell.collapseLeft?.(); return 1; }"
 RUN_CELL = """index => {
     const app = window.jupyterapp, cells = app.shell.currentWidget.content;
@@ -82,20 +83,19 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **places, "PYTHONPATH": path}
 
 
-def _write_settings(folder: Path, theme: str) -> None:
+def _write_settings(folder: Path) -> None:
     """Answer beforehand what JupyterLab would ask in a box over the notebook."""
     settings = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-    (settings / "themes.jupyterlab-settings").write_text(f'{{"theme": "{theme}"}}')
 
 
 @contextmanager
-def lab_server(folder: Path, theme: str = "JupyterLab Light") -> Iterator[str]:
+def lab_server(folder: Path) -> Iterator[str]:
     """JupyterLab over the notebooks in `folder/notebooks`; gives its address."""
     (folder / "notebooks").mkdir(parents=True)
     kernelspec.install(prefix=str(folder / "prefix"))
-    _write_settings(folder, theme)
+    _write_settings(folder)
     address = f"http://127.0.0.1:{_free_port()}"
     command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={address.rpartition(':')[2]}"]
     command.append(f"--ServerApp.root_dir={folder / 'notebooks'}")
@@ -177,6 +177,13 @@ class OpenNotebook:
     def text(self, index: int) -> str:
         """The text of the cell's outputs as it stands on the screen."""
         return "\n".join(self.cell(index).locator(".jp-OutputArea-output").all_inner_texts())
+
+    def show_in(self, theme: str) -> None:
+        """Change the colours of the whole page; it keeps them when it is loaded anew."""
+        self.page.evaluate(SHOW_IN, theme)
+        self.page.locator(f'body[data-jp-theme-name="{theme}"]').wait_for(
+            state="attached", timeout=CELL_LIMIT_MS
+        )
 
     def picture(self, path: Path) -> None:
         """Save the notebook's panel as it looks now."""

@@ -11,7 +11,7 @@ pytest.importorskip("playwright", reason="the browser tests need playwright")
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook, _write, lab_server
+from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,23 +158,23 @@ SAVE_AND_LEAVE = """() => {
 
 
 @pytest.mark.usefixtures("tall")
-def test_a_dark_theme_is_readable(page: Page, lab_folder: Path, pictures: Path) -> None:
-    folder = lab_folder / "dark"
-    with lab_server(folder, "JupyterLab Dark") as address:
-        for place in PLACES:
-            app = place.split("/", maxsplit=1)[0]
-            name = f"dark_{app}.ipynb"
-            _write(folder / "notebooks" / name, [START, REGISTERS, f"{OPEN} weight --as heatmap"])
-            lab = OpenNotebook(page, address, name, place)
-            for cell in range(3):
-                lab.run(cell)
-            inspector = Inspector(lab, 2)
-            expect(inspector.box.locator("figure img").first).to_be_visible()
-            lab.picture(pictures / f"inspector_dark_{app}.png")
-            for part in (inspector.row("step").locator("td").first, inspector.box.locator("figure").first):
-                text, ground = part.evaluate(COLOURS)
-                assert _luminance(ground) < 0.1
-                assert _contrast(text, ground) >= 4.5
+@pytest.mark.parametrize("place", PLACES)
+def test_a_dark_theme_is_readable(open_notebook: Callable[..., Any], place: str, pictures: Path) -> None:
+    app = place.split("/", maxsplit=1)[0]
+    lab = open_notebook(f"dark_{app}.ipynb", [START, REGISTERS, f"{OPEN} weight --as heatmap"], place)
+    lab.show_in("JupyterLab Dark")
+    try:
+        for cell in range(3):
+            lab.run(cell)
+        inspector = Inspector(lab, 2)
+        expect(inspector.box.locator("figure img").first).to_be_visible()
+        lab.picture(pictures / f"inspector_dark_{app}.png")
+        for part in (inspector.row("step").locator("td").first, inspector.box.locator("figure").first):
+            text, ground = part.evaluate(COLOURS)
+            assert _luminance(ground) < 0.1
+            assert _contrast(text, ground) >= 4.5
+    finally:
+        lab.show_in("JupyterLab Light")
 
 
 COLOURS = """element => {

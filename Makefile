@@ -30,13 +30,17 @@ lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab; the launcher has th
 	@$(BIN)/python -m disco_magic.notebook.kernel install --sys-prefix
 	@$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-# A part of the tests cannot cover everything: the gates are for all of them. In their order: the browser's tests,
-# few and slow, come first, and no process is left alone with them at the end.
-test: $(VENV)/.has-test  ## run all tests; at least 95 % of the branches covered, all of core/
+# In their order: the browser's tests, few and slow, come first, and no process is left alone with them at the end.
+ALL_TESTS := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+
+# A part of the tests cannot cover everything: the gates are for all of them. To measure takes half as long again.
+test: $(VENV)/.has-test  ## run all tests (COVERAGE=1: they have to cover 95 % of the branches, and all of core/)
 ifneq ($(strip $(ARGS)),)
 	@$(BIN)/python -m pytest $(ARGS)
+else ifeq ($(strip $(COVERAGE)),)
+	@$(BIN)/python -m pytest $(ALL_TESTS)
 else
-	@$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
+	@$(BIN)/python -m pytest $(ALL_TESTS) --cov --cov-report=term --cov-fail-under=95
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
 endif

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
@@ -29,6 +30,12 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """One process more than there are cores: a third of the time of a test it waits for something."""
+    return cores() + 1
 
 
 def _keep_jedi_s_cache_apart(process):

@@ -20,6 +20,11 @@ QUIET = {
 """Further environment of processes with a kernel of this checkout."""
 
 
+FAILS_LATER = "import threading\nthreading.Event().wait(0.5)\n1 / 0"
+"""A cell that fails when what was sent right behind it has arrived, also from a busy machine: a kernel aborts
+what it has by then, and nobody outside can see what that is."""
+
+
 @dataclass
 class Ran:
     """What one cell gave."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kernels import PATIENCE_S
+from tests.kernels import FAILS_LATER, PATIENCE_S
 
 # The cell of each state, which ends when there is a file GATE; how often it says that it has started.
 UNTIL = "print('started')\nwhile not os.path.exists(GATE): {}\nprint('ended')"
@@ -121,7 +121,7 @@ def test_a_question_does_not_come_after_all_the_cells_that_are_queued(fresh):
 
 
 def test_a_cell_that_fails_takes_those_behind_it_along_and_no_question(fresh, ask):
-    cells = [fresh.send(code) for code in ("1 / 0", "2", "3")]
+    cells = [fresh.send(code) for code in (FAILS_LATER, "2", "3")]
     asked = fresh.client.complete("worker_")
     replies = [fresh.client.get_shell_msg(timeout=PATIENCE_S) for _ in range(4)]
     answers = {reply["parent_header"]["msg_id"]: reply["content"] for reply in replies}

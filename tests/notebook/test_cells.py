@@ -15,6 +15,7 @@ from disco_magic.notebook.output.console import SWITCH_INTERVAL_S, Console
 from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.session.current import session
+from tests.conftest import until
 
 
 def test_a_syntax_error_names_its_line_and_nothing_is_sent(four):
@@ -167,7 +168,8 @@ def test_an_error_and_what_it_keeps_die_with_its_last_reference(four, counted, o
     refs = error_of(four, options, source)
     four.run("1")  # the end of a notebook's cell is when asynchronous ones are looked after
     assert len(refs) == 5
-    assert [ref() for ref in refs] == [None] * 5
+    # A worker says that it has ended before it lets go of the last frame.
+    until(lambda: [ref() for ref in refs] == [None] * 5)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt("stopped"), UsageMistake("a\nb")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tests.kernels import FAILS_LATER
+
 
 def test_the_failing_line_is_shown_with_the_cell_s_own_number(fresh):
     ran = fresh.run("%%disco\n\ndef f(a):\n    return 1 / a\n\nif worker_id == 1:\n    f(0)\n")
@@ -32,7 +34,7 @@ def test_workers_with_the_same_error_are_grouped_and_released_ones_come_after_th
 
 
 def test_a_failing_cell_aborts_the_cells_sent_after_it(fresh):
-    first, second = fresh.send("%%disco\n1 / 0"), fresh.send("not_run = 1")
+    first, second = fresh.send(f"%%disco\n{FAILS_LATER}"), fresh.send("not_run = 1")
     assert fresh.finish(first).status == "error"
     assert fresh.finish(second).status == "aborted"
 

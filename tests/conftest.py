@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -28,6 +29,9 @@ def pytest_configure(config):
         "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
     )
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
+    # What a shell starts behind "&" ignores Ctrl-C, and so does Python there: no test could stop anything.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
 

@@ -65,7 +65,8 @@ def test_every_worker_draws_its_own_figure(executed: NotebookNode) -> None:
 def test_time_names_the_worker_that_the_others_wait_for(executed: NotebookNode) -> None:
     told = text_of(cell_of(executed, "%%disco --time"))
     assert "load imbalance" in told
-    assert "worker 1" in told
+    # On an idle machine it is worker 1, which has the most to do; on a busy one whoever got no core.
+    assert re.search(r"worker \d came last to \d of \d collective", told)
 
 
 def test_the_mistake_is_one_of_worker_3_and_the_debugger_stands_there(executed: NotebookNode) -> None:

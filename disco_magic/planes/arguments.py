@@ -6,17 +6,15 @@ Refusing here leaves the peers untouched: the caller has not joined, may correct
 from __future__ import annotations
 
 import operator
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, people, ranges
 from disco_magic.functions.sites import call_spot, site_of
-from disco_magic.planes.calls import FROM_ROOT, GATHERING, REDUCING, Call
+from disco_magic.planes.calls import ALONG_AXIS, FROM_ROOT, GATHERING, REDUCING, ROOTED, Call
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.reductions import check_op, reduction
+from disco_magic.planes.reductions import OPS, check_op, reduction
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from disco_magic.core.interfaces import Seat, Spot
@@ -38,35 +36,33 @@ def read_call(
 
     `memory` is where `x` and `out` are.
     """
-    check_seat(kind, seat)
-    call = Call(kind, seat, spot_of(seat), memory)
-    if root is not None:
-        call.root = check_root(kind, root, len(seat.members))
-    if x is not None or needs_array(call):
-        call.array, call.scalar = memory.read(kind, seat.worker, x)
-    if kind in REDUCING and call.array is not None:
-        call.op = _checked_op(kind, op, call.array.dtype, memory)
-    if axis is not None:
-        call.axis = check_axis(kind, axis, call.array)
-    if out is not None:
-        call.out = memory.check_out(kind, seat.worker, out)
-    return call
-
-
-def _checked_op(kind: str, op: object, dtype: np.dtype[Any], memory: Memory) -> str:
-    """`op`, or UsageMistake if arrays of `dtype` in `memory` are not reduced with it."""
-    # A cache would take for an op whatever has the hash of one and says that it is equal.
-    known = _known_op(kind, op, dtype) if type(op) is str else _known_op.__wrapped__(kind, op, dtype)
-    if memory is not HOST:  # which reduces whatever can be reduced
-        memory.check_reduction(kind, known, dtype)
-    return known
-
-
-@lru_cache(maxsize=256)
-def _known_op(kind: str, op: object, dtype: np.dtype[Any]) -> str:
-    known = check_op(kind, op)
-    reduction(kind, known, dtype)
-    return known
+    # The first lines of `check_seat`, `check_op` and `spot_of` stand here too: in the usual case they are not
+    # called, and a call of 1.4 us takes 0.3 less.
+    present = seat.present
+    if seat.worker not in seat.members or (present is not None and present != seat.members):
+        check_seat(kind, seat)
+    rank = check_root(kind, root, len(seat.members)) if kind in ROOTED else None
+    array, scalar, known, rule = None, False, None, None
+    if x is not None or needs_array(kind, seat, rank):
+        array, scalar = memory.read(kind, seat.worker, x)
+        if kind in REDUCING:
+            known = op if type(op) is str and op in OPS else check_op(kind, op)
+            rule = reduction(kind, known, array.dtype)
+            if memory is not HOST:  # which reduces whatever can be reduced
+                memory.check_reduction(kind, known, array.dtype)
+    return Call(
+        kind,
+        seat,
+        seat.spot or call_spot(),
+        memory,
+        array=array,
+        scalar=scalar,
+        op=known,
+        rule=rule,
+        root=rank,
+        axis=check_axis(kind, axis, array) if kind in ALONG_AXIS else None,
+        out=None if out is None else memory.check_out(kind, seat.worker, out),
+    )
 
 
 def spot_of(seat: Seat) -> Spot | None:
@@ -74,11 +70,11 @@ def spot_of(seat: Seat) -> Spot | None:
     return seat.spot or call_spot()
 
 
-def needs_array(call: Call) -> bool:
+def needs_array(kind: str, seat: Seat, root: int | None) -> bool:
     """Whether this member must bring an array; a root's receivers and a barrier need none."""
-    if call.kind == "barrier":
+    if kind == "barrier":
         return False
-    return call.kind not in FROM_ROOT or call.seat.members[call.root or 0] == call.worker
+    return kind not in FROM_ROOT or seat.members[root or 0] == seat.worker
 
 
 def check_seat(kind: str, seat: Seat) -> None:

@@ -93,13 +93,15 @@ class Board:
             # Of a thread that was given up while others move its data: it is woken when they are done.
             self._displaced += [gate for each, gate in former.gates() if each == worker]
         self.waiting[worker] = wait
-        missing, left, scope = wait.missing(), self.left, wait.scope
-        for needed in missing:
-            if left[needed] >= scope:
-                self.fail(wait, self.gone(needed, wait))
-                return
+        # Whoever leaves later than we look finds us in `waiting`. One look at all tells that nobody has left
+        # yet; to ask each that is needed makes parking take 0.4 us instead of 0.25.
+        if max(self.left) >= wait.scope:
+            for needed in wait.missing():
+                if self.left[needed] >= wait.scope:
+                    self.fail(wait, self.gone(needed, wait))
+                    return
         # Only if somebody waits elsewhere can it be for us; or we wait for ourselves.
-        if len(self.waiting) > wait.size - len(missing) or worker in missing:
+        if len(self.waiting) > wait.arrived:
             self._break_circle(worker)
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
@@ -137,8 +139,9 @@ class Board:
                 self._displaced.remove(gate)
                 gates.append(gate)
         if gates:
+            first = gates.pop()
             wait.to_wake = gates
-            gates.pop().release()
+            first.release()
 
     def _break_circle(self, worker: int) -> None:
         workers = circles.circle(self.waiting, worker)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from _thread import allocate_lock
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import ranges
 from disco_magic.functions.sites import site_of
+from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
-    from _thread import LockType
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
@@ -18,27 +17,24 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Seat, Spot
     from disco_magic.functions.sites import Site
     from disco_magic.planes.memory import Memory
+    from disco_magic.planes.reductions import Reduction
 
 REDUCING = frozenset({"allreduce", "reduce", "reduce_scatter"})
 GATHERING = frozenset({"allgather", "gather"})
 SPLITTING = frozenset({"reduce_scatter", "scatter", "alltoall"})
 FROM_ROOT = frozenset({"broadcast", "scatter"})
 TO_ROOT = frozenset({"reduce", "gather"})
+ROOTED = FROM_ROOT | TO_ROOT
+ALONG_AXIS = GATHERING | SPLITTING
 
 
-def _closed_gate() -> LockType:
-    gate = allocate_lock()
-    gate.acquire()
-    return gate
-
-
-@dataclass(slots=True, eq=False)
 class Call:
     """A collective as one worker called it.
 
     Attributes:
         kind: the verb, e.g. ``allreduce``.
         seat: who called, with whom, in which command.
+        worker: id of the caller.
         spot: where in the user's code.
         memory: where its arrays are, if it has any.
         array: the caller's array, C-contiguous; None where the verb takes none from this member.
@@ -51,25 +47,71 @@ class Call:
         gate: a lock that is held; the caller parks by acquiring it, whoever releases it wakes the caller.
             A gate per call and not per worker: a thread that was given up and its replacement, which have
             the same worker id, can never wake each other. It costs 0.1 us.
+        rule: how `array` is reduced, where the verb has an `op`.
+        form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, op,
+            root, shape, dtype. Plain is the usual case, that nothing else can be wrong: an array on the host,
+            a verb that keeps its shape, and an `out` like the result, writeable, with memory of its own.
+            None: not plain. It tells what the arrays were when the call was made; nobody may reshape or
+            freeze them until it returns.
     """
 
-    kind: str
-    seat: Seat
-    spot: Spot | None
-    memory: Memory
-    array: NDArray[Any] | None = None
-    scalar: bool = False
-    op: str | None = None
-    root: int | None = None
-    axis: int | None = None
-    out: NDArray[Any] | None = None
-    ready: Any = None
-    gate: LockType = field(default_factory=_closed_gate)
+    __slots__ = (
+        "array",
+        "axis",
+        "form",
+        "gate",
+        "kind",
+        "memory",
+        "op",
+        "out",
+        "ready",
+        "root",
+        "rule",
+        "scalar",
+        "seat",
+        "spot",
+        "worker",
+    )
 
-    @property
-    def worker(self) -> int:
-        """Id of the caller."""
-        return self.seat.worker
+    def __init__(
+        self,
+        kind: str,
+        seat: Seat,
+        spot: Spot | None,
+        memory: Memory,
+        *,
+        array: NDArray[Any] | None = None,
+        op: str | None = None,
+        rule: Reduction | None = None,
+        root: int | None = None,
+        axis: int | None = None,
+        out: NDArray[Any] | None = None,
+        scalar: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.seat = seat
+        self.worker = seat.worker
+        self.spot = spot
+        self.memory = memory
+        self.array = array
+        self.scalar = scalar
+        self.op = op
+        self.rule = rule
+        self.root = root
+        self.axis = axis
+        self.out = out
+        self.ready: Any = None
+        self.form: tuple[Any, ...] | None = None
+        self.gate = allocate_lock()
+        self.gate.acquire()
+        if array is None or axis is not None or memory is not HOST or kind in SPLITTING:
+            return
+        shape, dtype = array.shape, array.dtype
+        if out is not None:
+            flags, result = out.flags, dtype if rule is None else rule.result
+            if out.shape != shape or out.dtype != result or not flags.owndata or not flags.writeable:
+                return
+        self.form = kind, op, root, shape, dtype
 
     @property
     def site(self) -> Site:

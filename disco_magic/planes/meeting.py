@@ -36,17 +36,19 @@ class Verdict(NamedTuple):
 
 
 class Wait(Protocol):
-    """Something that workers wait for; all attributes are guarded by the board's lock.
+    """Something that workers wait for; its attributes are guarded by the board's lock.
 
     Attributes:
-        size: how many have to come, those who wait included.
-        to_wake: gates of those who are woken, each by the one before; see `board`.
+        to_wake: gates of those who are woken, each by the one before; see `Board.wake`.
     """
 
-    size: int
     scope: int
     to_wake: list[LockType]
     verdict: Verdict | None
+
+    @property
+    def arrived(self) -> int:
+        """How many came: while no more wait in all, nobody waits elsewhere. 0 if one waits for itself."""
 
     @property
     def complete(self) -> bool:
@@ -84,7 +86,8 @@ class Meeting:
         busy: number of members that are moving pieces.
         resting: members that found no more piece and wait for the busy ones.
         moved: everything was moved.
-        size, to_wake: see `Wait`.
+        size: number of members.
+        to_wake: see `Wait`.
     """
 
     __slots__ = (
@@ -113,6 +116,11 @@ class Meeting:
         self.resting: list[Call] = []
         self.moved = False
         self.to_wake: list[LockType] = []
+
+    @property
+    def arrived(self) -> int:
+        """Number of members that have arrived."""
+        return len(self.calls)
 
     @property
     def complete(self) -> bool:
@@ -175,15 +183,15 @@ class Receive:
         source: worker the message has to come from.
         message: set by the sender.
         verdict: why there will be none.
-        size, to_wake: see `Wait`.
+        arrived, to_wake: see `Wait`.
     """
 
-    __slots__ = ("call", "message", "scope", "source", "to_wake", "verdict")
-    size = 2
+    __slots__ = ("arrived", "call", "message", "scope", "source", "to_wake", "verdict")
 
     def __init__(self, call: Call, source: int) -> None:
         self.call = call
         self.source = source
+        self.arrived = 0 if source == call.worker else 1
         self.scope = call.seat.scope
         self.message: Message | None = None
         self.verdict: Verdict | None = None

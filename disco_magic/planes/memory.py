@@ -117,6 +117,8 @@ class HostMemory:
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:  # noqa: ARG002 - as above
         """See `Memory.check_out`."""
+        if type(out) is np.ndarray:
+            return out
         if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
             return out
         raise UsageMistake(f"{kind}: out must be a NumPy array, got {type(out).__name__}")

@@ -126,7 +126,7 @@ class NcclPlane(GpuPlane):
             return plan_of(calls)
         return NcclPlan(calls, self._communicators)
 
-    def _collective(self, call: Call) -> Any:
+    def _meet(self, call: Call) -> Any:
         if isinstance(call.memory, NcclMemory):
             call.ready = ready(call)
         meeting = self._rendezvous.join(call)

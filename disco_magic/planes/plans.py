@@ -16,9 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
-from disco_magic.planes.calls import REDUCING
 from disco_magic.planes.layout import giver, lengths, part, results, sample, split
-from disco_magic.planes.reductions import Reduction, reduction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +57,7 @@ class FoldPlan:
         self.calls = calls
         self.kind = calls[0].kind
         self.memory = giver(calls).memory
-        self.reduction = rule_of(calls[0])
+        self.reduction = calls[0].rule
         self.targets = targets_of(calls)
         folds = _FOLDS.get(self.kind)  # a barrier moves nothing
         made = folds(calls, self.targets) if folds is not None else []
@@ -95,13 +93,6 @@ def as_given(array: NDArray[Any], call: Call, calls: Sequence[Call]) -> Any:
     return array[()] if source.scalar and array.ndim == 0 else array
 
 
-def rule_of(call: Call) -> Reduction | None:
-    """How the arrays of `call` are reduced; None if they are not."""
-    if call.kind not in REDUCING or call.op is None or call.array is None:
-        return None
-    return reduction(call.kind, call.op, call.array.dtype)
-
-
 def targets_of(calls: Sequence[Call]) -> Targets:
     """Where each rank's result is to be written: its `out` where that will do, else new memory of its own."""
     memory, wanted = giver(calls).memory, results(calls)
@@ -115,7 +106,7 @@ def targets_of(calls: Sequence[Call]) -> Targets:
     for call, expected in zip(calls, wanted, strict=True):
         if expected is None:
             targets.append(None)
-        elif call.out is not None and (call.out.flags.c_contiguous if clear else usable(call.out, calls)):
+        elif call.out is not None and (_is_straight(call.out) if clear else usable(call.out, calls)):
             targets.append(call.out)
         else:
             targets.append(memory.empty(call, expected))
@@ -134,10 +125,10 @@ def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
     """Whether results may be written straight to `out`; otherwise they go through memory of our own.
 
-    It has to be contiguous and must not overlap what some member still reads, except in place. Bounds of
-    memory decide: an interleaved neighbour costs a copy, never a wrong result.
+    It has to be contiguous and of native byte order, and must not overlap what some member still reads,
+    except in place. Bounds of memory decide: an interleaved neighbour costs a copy, never a wrong result.
     """
-    if not out.flags.c_contiguous:
+    if not _is_straight(out):
         return False
     in_place = calls[0].kind in _IN_PLACE
     return not any(
@@ -146,6 +137,10 @@ def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:
         and not (in_place and _same_memory(out, call.array, call.memory))
         for call in calls
     )
+
+
+def _is_straight(out: NDArray[Any]) -> bool:
+    return bool(out.flags.c_contiguous and out.dtype.isnative)
 
 
 def _same_memory(a: NDArray[Any], b: NDArray[Any], memory: Memory) -> bool:

@@ -91,10 +91,14 @@ class Reduction:
             running: memory for what is reduced so far; may be `last`, and neither may be a source.
             last: memory for the result.
         """
-        value = sources[0]
-        for rank, source in enumerate(sources[1:], start=2):
-            value = self.ufunc(value, source, out=last if rank == len(sources) else running)
-        return self._averaged(value, len(sources), last)
+        value, *others = sources
+        if not others:
+            return value
+        *between, end = others
+        for source in between:
+            value = self.ufunc(value, source, out=running)
+        value = self.ufunc(value, end, out=last)
+        return self._averaged(value, len(sources), last) if self.average else value
 
     def _convert(
         self, sources: Sequence[NDArray[Any]], running: NDArray[Any], converted: NDArray[Any]

@@ -98,31 +98,27 @@ class Rendezvous:
     def _arrive(self, call: Call) -> tuple[Meeting, bool]:
         """Enter the meeting; (meeting, whether the caller is the last and does not park)."""
         board, seat = self._board, call.seat
-        worker, members, scope = seat[:3]
+        worker, members, scope, _, _ = seat
         with board.lock:
             board.admit(call.kind, seat)
-            key = (members, scope, self._number(worker, members, scope))
+            last, made = self._made[worker]
+            if last != scope:
+                made = {}
+                self._made[worker] = scope, made
+            number = made[members] = made.get(members, 0) + 1
+            key = members, scope, number
             meeting = self._meetings.get(key)
             if meeting is None:
                 meeting = self._open(key)
-            meeting.calls[worker] = call
-            if meeting.complete:
+            calls = meeting.calls
+            calls[worker] = call
+            if len(calls) == meeting.size:
                 del self._meetings[key]
                 return meeting, True
             if meeting.verdict is not None:
                 return meeting, True  # it failed before this member came: the same verdict, at once
             board.park(worker, meeting)
         return meeting, False
-
-    def _number(self, worker: int, members: tuple[int, ...], scope: int) -> int:
-        """How many collectives `worker` made before on this communicator in this scope."""
-        last, made = self._made[worker]
-        if last != scope:
-            made = {}
-            self._made[worker] = (scope, made)
-        number = made.get(members, 0)
-        made[members] = number + 1
-        return number
 
     def _open(self, key: Key) -> Meeting:
         # Every meeting that has not failed has a worker parked in it: so many mean that some have failed.
@@ -158,7 +154,7 @@ class Rendezvous:
                     and plan.nbytes > ALONE_NBYTES
                     and len(calls) > 1
                 ):
-                    self._share(meeting, plan, call)
+                    self._share(meeting, plan)
                     return
                 plan.run()
         except BaseException as error:
@@ -170,7 +166,7 @@ class Rendezvous:
                 with self._board.lock:
                     self._board.wake(meeting)
 
-    def _share(self, meeting: Meeting, plan: FoldPlan, call: Call) -> None:
+    def _share(self, meeting: Meeting, plan: FoldPlan) -> None:
         """Cut the plan into pieces and wake helpers: at most one per piece, and two per core.
 
         On idle cores, one helper each moves as fast as more (measured: 2 and 4 threads on 2 cores are
@@ -179,10 +175,11 @@ class Rendezvous:
         """
         pieces = deque(plan.pieces(2 * self._movers))
         with self._board.lock:
-            meeting.pieces = pieces
-            helpers = [(worker, gate) for worker, gate in meeting.gates() if worker != call.worker]
+            meeting.pieces, waiting = pieces, self._board.waiting
+            # Not a worker whose thread was given up meanwhile: its new one may wait for something else.
+            helpers = [(worker, gate) for worker, gate in meeting.gates() if waiting.get(worker) is meeting]
             for worker, gate in helpers[: min(len(pieces), self._movers) - 1]:
-                del self._board.waiting[worker]
+                del waiting[worker]
                 gate.release()
 
     def _help(self, meeting: Meeting, call: Call) -> None:

@@ -41,8 +41,9 @@ class ThreadPlane:
 
     Arrays may have any strides and any dtype without Python objects. Results are fresh arrays of native
     byte order, owned by the caller; a number gives a NumPy scalar. With `out`, which needs the result's
-    exact shape and dtype, the result is written there and `out` is returned; it may be the input itself,
-    and costs one more copy if it is not contiguous or partly overlaps some member's input.
+    exact shape and dtype, in any byte order, the result is written there and `out` is returned; it may be the
+    input itself, and costs one more copy if it is not contiguous, of another byte order, or partly overlaps
+    some member's input.
 
     Reductions accumulate every element in rank order: all members get the same bits in every run.
     See `disco_magic.planes.reductions` for precision.
@@ -124,51 +125,51 @@ class ThreadPlane:
 
         Cost: each element is read once and written once per member.
         """
-        return self._collective(self._read("allreduce", seat, x, op=op, out=out))
+        return self._collective("allreduce", seat, x, op=op, out=out)
 
     def reduce(self, seat: Seat, x: Any, op: str, root: int, out: Any | None) -> Any | None:
         """As `allreduce`, for rank `root` only; the others get None and their `out` is not looked at."""
-        return self._collective(self._read("reduce", seat, x, op=op, root=root, out=out))
+        return self._collective("reduce", seat, x, op=op, root=root, out=out)
 
     def allgather(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
         """Concatenate along `axis` in rank order; shapes may differ there. 0-d arrays give shape ``(n,)``."""
-        return self._collective(self._read("allgather", seat, x, axis=axis, out=out))
+        return self._collective("allgather", seat, x, axis=axis, out=out)
 
     def gather(self, seat: Seat, x: Any, root: int, axis: int, out: Any | None) -> Any | None:
         """As `allgather`, for rank `root` only; the others get None and their `out` is not looked at."""
-        return self._collective(self._read("gather", seat, x, root=root, axis=axis, out=out))
+        return self._collective("gather", seat, x, root=root, axis=axis, out=out)
 
     def reduce_scatter(self, seat: Seat, x: Any, op: str, axis: int, out: Any | None) -> Any:
         """Reduce, then split `axis` of length ``n * k`` evenly; rank r gets part r, of length ``k``."""
-        return self._collective(self._read("reduce_scatter", seat, x, op=op, axis=axis, out=out))
+        return self._collective("reduce_scatter", seat, x, op=op, axis=axis, out=out)
 
     def broadcast(self, seat: Seat, x: Any | None, root: int, out: Any | None) -> Any:
         """Copy the array of rank `root` to every member, the root included unless its `out` is that array.
 
         The others pass None, or an array of the root's shape and dtype, which is only compared.
         """
-        return self._collective(self._read("broadcast", seat, x, root=root, out=out))
+        return self._collective("broadcast", seat, x, root=root, out=out)
 
     def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
         """Split the array of rank `root` evenly along `axis`; rank r gets part r.
 
         The others pass None, or an array of the root's shape and dtype, which is only compared.
         """
-        return self._collective(self._read("scatter", seat, x, root=root, axis=axis, out=out))
+        return self._collective("scatter", seat, x, root=root, axis=axis, out=out)
 
     def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
         """Split `axis` of length ``n * k`` evenly; part j goes to rank j; joined in rank order."""
-        return self._collective(self._read("alltoall", seat, x, axis=axis, out=out))
+        return self._collective("alltoall", seat, x, axis=axis, out=out)
 
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""
-        self._collective(self._read("barrier", seat))
+        self._collective("barrier", seat)
 
     def memory_of(self, worker: int, x: object) -> Memory:  # noqa: ARG002 - one memory for all arrays here
         """Where `x`, what `worker` brings or wants filled, is."""
         return HOST
 
-    def _read(
+    def _collective(
         self,
         kind: str,
         seat: Seat,
@@ -178,13 +179,14 @@ class ThreadPlane:
         root: Any = None,
         axis: Any = None,
         out: Any = None,
-    ) -> Call:
+    ) -> Any:
         memory = self.memory_of(seat.worker, out if x is None else x)
-        return read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory)
+        return self._meet(read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory))
 
-    def _collective(self, call: Call) -> Any:
+    def _meet(self, call: Call) -> Any:
+        """Make `call` together with the other members; what the caller gets of it."""
         plan = self._rendezvous.join(call).plan
-        return None if plan is None else plan.result(call.seat.members.index(call.seat.worker))
+        return None if plan is None else plan.result(call.seat.rank)
 
     # --- point to point ------------------------------------------------------------------------------
 

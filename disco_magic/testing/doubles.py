@@ -173,7 +173,7 @@ class ScriptedLauncher:
         """Workers that are not there hold nothing."""
         return [[] for _ in self.channels]
 
-    def look_at(self, register: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
+    def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
         """Workers that are not there hold nothing."""
         return [None for _ in self.channels]
 
@@ -183,6 +183,7 @@ class ScriptedLauncher:
         function: Callable[..., Any],  # noqa: ARG002 - as above
         arguments: tuple[Any, ...],  # noqa: ARG002 - as above
         circles: Sequence[tuple[int, ...]],
+        since: int = 0,  # noqa: ARG002 - as above
     ) -> list[Any]:
         """Workers that are not there hold nothing."""
         return [None for _ in circles]

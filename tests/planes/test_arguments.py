@@ -57,11 +57,26 @@ def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
         HOST.read("allreduce", 0, x)
 
 
+@pytest.mark.parametrize("kind", ["reduce", "gather", "broadcast", "scatter"])
 @pytest.mark.parametrize("root", [-1, 2, 2.0, "0", None])
-def test_a_root_that_is_no_rank_is_refused(root):
-    expected = "root=" if isinstance(root, int) else "root must be an integer|None holds"
-    with pytest.raises(UsageMistake, match=expected):
-        read_call("reduce", SEAT, None if root is None else 1.0, op="sum", root=root)
+def test_a_root_that_is_no_rank_is_refused(kind, root):
+    expected = (
+        f"root={root} is no rank" if isinstance(root, int) else f"root must be an integer, got {root!r}"
+    )
+    with pytest.raises(UsageMistake, match=f"{kind}: {expected}"):
+        read_call(kind, SEAT, np.ones(2), op="sum", root=root, axis=0)
+
+
+@pytest.mark.parametrize("kind", ["allgather", "gather", "reduce_scatter", "scatter", "alltoall"])
+@pytest.mark.parametrize("axis", [1.0, "0", None])
+def test_an_axis_that_is_no_number_is_refused(kind, axis):
+    with pytest.raises(UsageMistake, match=f"{kind}: axis must be an integer, got {axis!r}"):
+        read_call(kind, SEAT, np.ones(2), op="sum", root=0, axis=axis)
+
+
+def test_a_dtype_that_cannot_be_reduced_is_what_is_told_first():
+    with pytest.raises(UsageMistake, match="dtype <U1 cannot be reduced"):
+        read_call("reduce_scatter", SEAT, np.array(["a"]), op="sum", axis=7, out="no array")
 
 
 @pytest.mark.parametrize("axis", [-1, 1, np.int64(1)])

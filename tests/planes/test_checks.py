@@ -8,6 +8,7 @@ from disco_magic.functions import sites
 from disco_magic.planes.calls import Call
 from disco_magic.planes.checks import verdict
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.reductions import reduction
 
 sites.label("<cell 7>", "Cell In[7]")
 X = np.zeros((4, 6), "f4")
@@ -21,9 +22,15 @@ def spot(line):
 def calls(*each, line=4):
     members = tuple(range(len(each)))
     return [
-        Call(kind, Seat(worker, members, 1), spot(line + worker), HOST, **facts)
+        Call(kind, Seat(worker, members, 1), spot(line + worker), HOST, **with_rule(kind, facts))
         for worker, (kind, facts) in enumerate(each)
     ]
+
+
+def with_rule(kind, facts):
+    if "op" not in facts:
+        return facts
+    return {**facts, "rule": reduction(kind, facts["op"], facts["array"].dtype)}
 
 
 def alike(size, kind, **facts):
@@ -188,3 +195,48 @@ def test_a_gathered_out_has_the_joined_length():
     outs = [np.empty((4, 12), "f4"), np.empty((4, 12), "f4")]
     assert with_outs(*outs, kind="allgather", axis=1) is None
     assert "the result is float32 (8, 6)" in with_outs(*outs, kind="allgather", axis=0)
+
+
+def form(kind="allreduce", memory=HOST, **facts):
+    return Call(kind, Seat(0, (0, 1), 1), None, memory, **with_rule(kind, facts)).form
+
+
+def frozen(array):
+    array.flags.writeable = False
+    return array
+
+
+def test_calls_that_fit_have_one_form_and_others_another():
+    facts = {"array": X, "op": "sum"}
+    assert form(**facts) is not None
+    assert form(**facts) == form(**facts, out=np.empty((4, 6), "f4")) == form(**facts, scalar=True)
+    assert form(array=X, op="avg") != form(**facts)
+    assert form(array=X.astype("f8"), op="sum") != form(**facts)
+    assert form(array=X[:2], op="sum") != form(**facts)
+    assert form("reduce", **facts, root=0) not in {form(**facts), form("reduce", **facts, root=1)}
+    assert form("broadcast", array=X, root=0) is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        ("barrier", {}),
+        ("broadcast", {"root": 1}),
+        ("allgather", {"array": X, "axis": 0}),
+        ("reduce_scatter", {"array": X, "op": "sum"}),
+        ("allreduce", {"array": X, "op": "sum", "memory": object()}),
+        ("allreduce", {"array": X, "op": "sum", "out": np.empty((4, 5), "f4")}),
+        ("allreduce", {"array": X, "op": "sum", "out": np.empty((4, 6), "f8")}),
+        ("allreduce", {"array": X.astype("i4"), "op": "avg", "out": np.empty((4, 6), "i4")}),
+        ("allreduce", {"array": X, "op": "sum", "out": np.empty((8, 6), "f4")[:4]}),
+        ("allreduce", {"array": X, "op": "sum", "out": frozen(np.empty((4, 6), "f4"))}),
+    ],
+)
+def test_a_call_that_has_to_be_looked_at_has_no_form(kind, facts):
+    assert form(kind, **facts) is None
+
+
+def test_calls_of_one_form_into_one_array_do_not_fit():
+    out = np.empty((4, 6), "f4")
+    assert form(array=X, op="sum", out=out) is not None
+    assert "out of workers 0 and 1 share memory" in with_outs(out, out)

@@ -232,3 +232,24 @@ def test_an_out_is_written_without_code_of_its_class(length, make, run):
         return float(out.max())
 
     assert run(make(2), program, 1) == [2.0, 2.0]
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("verb", ["allreduce", "broadcast", "reduce_scatter", "allgather"])
+def test_out_may_be_of_another_byte_order(make, run, verb):
+    swapped, plane, length = np.dtype("f8").newbyteorder(), make(3), 600
+    shapes = {"reduce_scatter": length // 3, "allgather": 3 * length}
+    rest = {"allreduce": ("sum",), "broadcast": (1,), "reduce_scatter": ("sum", 0), "allgather": (0,)}[verb]
+
+    def program(p, seat):
+        x = (np.arange(length) + seat.worker).astype(swapped)
+        out = x if verb in {"allreduce", "broadcast"} else np.empty(shapes[verb], swapped)
+        assert getattr(p, verb)(seat, x, *rest, out) is out
+        return out
+
+    given = [np.arange(length, dtype="f8") + worker for worker in range(3)]
+    whole = {"broadcast": given[1], "allgather": np.concatenate(given)}.get(verb, sum(given))
+    for worker, got in enumerate(run(plane, program, 1)):
+        assert got.dtype == swapped
+        part = np.split(whole, 3)[worker] if verb == "reduce_scatter" else whole
+        np.testing.assert_array_equal(got, part)

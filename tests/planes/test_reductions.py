@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
+from disco_magic.planes import small
 from disco_magic.planes.reductions import check_op, reduction
+from disco_magic.planes.small import SMALL_NBYTES
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -59,10 +61,23 @@ def test_integers_wrap_around_as_in_numpy(make, run):
         assert got.tolist() == [-128, 127]
 
 
-def test_overflow_warns_nobody(make, run):
+@pytest.mark.parametrize("length", [1, SMALL_NBYTES], ids=["small", "large"])
+@pytest.mark.parametrize(("dtype", "large"), [("f4", 3e38), ("f2", 60000)])
+def test_overflow_warns_nobody(make, run, length, dtype, large):
     # Warnings are errors here: one would come out as an exception of one worker.
-    arrays = [np.array([3e38], "f4")] * 2
+    arrays = [np.full(length, large, dtype)] * 2
     assert [got[0] for got in allreduce(make, run, arrays, "sum")] == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("context", [small._QUIET, None], ids=["as NumPy 2", "as NumPy 1"])
+@pytest.mark.parametrize("mode", ["warn", "raise", "ignore"])
+def test_what_the_caller_wants_to_hear_of_overflow_is_as_before(monkeypatch, context, mode):
+    monkeypatch.setattr(small, "_QUIET", context)
+    arrays, value = [np.array([3e38], "f4")] * 2, np.empty(1, "f4")
+    with np.errstate(all=mode):
+        before = np.geterr()
+        assert small.quietly(reduction("allreduce", "sum", value.dtype), arrays, value) == np.inf
+        assert np.geterr() == before
 
 
 @pytest.mark.parametrize("dtype", ["?", "i4", "u8"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, words
+from disco_magic.errors import UsageMistake, class_name, words
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.lending import has_dlpack, lent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,14 +21,19 @@ if TYPE_CHECKING:
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
+def _as_array(x: Any) -> NDArray[Any]:
+    array = np.asarray(x)
+    return lent(x) if array.dtype.hasobject and has_dlpack(x) else array
+
+
 def read_array(kind: str, x: Any) -> NDArray[Any]:
-    """`x` as NumPy reads it; may run code of its class (`__array__`, `__len__`, ...).
+    """`x` as NumPy reads it, or DLPack; may run code of its class (`__array__`, `__len__`, ...).
 
     Raises:
         UsageMistake: it cannot be read.
     """
     try:
-        return np.asarray(x)
+        return _as_array(x)
     except Exception as error:
         raise UsageMistake(
             f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - pass an array,"
@@ -59,8 +66,8 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
     try:
-        array = copy_of(host).get() if is_gpu_array(type(host)) else np.asarray(host)
-    except ValueError as reason:  # nested lists of different lengths
+        array = copy_of(host).get() if is_gpu_array(type(host)) else _as_array(host)
+    except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or as `lent` has it
         raise UsageMistake(f"{verb}: NumPy makes no array of this {type(host).__name__}: {reason}") from None
     if array.dtype.hasobject:
         raise UsageMistake(
@@ -68,3 +75,18 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
             "numbers, or use session.put(name, value) for other objects"
         )
     return array
+
+
+def host_target(verb: str, host: Any) -> NDArray[Any]:
+    """What a controller gives as the array to fill: NumPy's, or the memory of another library's tensor.
+
+    Raises:
+        UsageMistake: it is none that could be written.
+    """
+    array = host
+    if has_dlpack(host):
+        with suppress(Exception):  # as below: it is none that could be written
+            array = lent(host)
+    if isinstance(array, np.ndarray) and array.flags.writeable:
+        return array
+    raise UsageMistake(f"{verb}: host must be a writeable array on the CPU, got {class_name(host)}")

@@ -53,8 +53,8 @@ class Collectives:
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
     The result is a fresh array of native byte order, or `out`, which needs the result's exact shape and
-    dtype, may be the input itself, and costs one more copy if it is not contiguous or overlaps an input in
-    part. What is not reduced is moved exactly; of a reduction all members get the same bits.
+    dtype, may be the input itself, and costs one more copy if it is not contiguous, of another byte order, or
+    overlaps an input in part. What is not reduced is moved exactly; of a reduction all get the same bits.
 
     Each raises
       * UsageMistake if the caller's own arguments are wrong, or the command was sent to some members only;
@@ -83,9 +83,11 @@ class Collectives:
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
         lent = False
         if arguments and verb != "recv":
-            x = read_early(verb, arguments[0], self.place)
-            if x is not arguments[0]:
-                arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
+            given = arguments[0]
+            if type(given) is not np.ndarray:  # as `read_early` begins, without a call in the usual case
+                x = read_early(verb, given, self.place)
+                if x is not given:
+                    arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
         facts = _facts(verb, arguments)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left

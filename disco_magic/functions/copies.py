@@ -12,6 +12,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.tvm_copies import shared_in
 
 # Immutable all the way down: the object itself may be handed over.
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})
@@ -46,7 +47,7 @@ def copy_of(value: Any) -> Any:
     copied with the GIL released (memory speed); containers and other objects by
     `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
     returns: the copy may be read on any stream, and the original be dropped. Lists and other objects in the
-    cells of a DataFrame are copied, too.
+    cells of a DataFrame are copied, too, and tensors of TVM.
 
     Raises:
         UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file).
@@ -56,8 +57,8 @@ def copy_of(value: Any) -> Any:
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
         return value.copy(order="K")
-    memo: dict[int, Any] = {}
     try:
+        memo = shared_in(value)
         copied = copy.deepcopy(value, memo)
         _copy_cells(memo)
         _await_copies(memo)

@@ -11,6 +11,7 @@ from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.kinds import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,13 +68,16 @@ HOST: Final = HostPlace()
 """One for all workers: it holds nothing."""
 
 
-def check_there(verb: str, device: str | Device, there: Sequence[Device]) -> Device:
+def check_there(verb: str, device: object, there: Sequence[Device]) -> Device:
     """The device of that name, which has to be the host or one of those that workers have.
 
     Raises:
         UsageMistake: it is another one, or no device at all.
     """
-    wanted = device_of(device)
+    known: Any = device
+    if not isinstance(device, Device) and module_of(type(device)) != "builtins":
+        known = str(device)  # another library's: all of them write ``cpu:0``
+    wanted = device_of(known)
     if wanted == _CPU or wanted in there:
         return wanted
     gpus = ", ".join(dict.fromkeys(f"'{each}'" for each in there if each != _CPU))

@@ -128,7 +128,7 @@ def support() -> Support:
         *_gpu_parts(),
         _mpi(),
         _tvm(),
-        _package("ml_dtypes", "bfloat16 and float8 arrays"),
+        _package("ml_dtypes", "bfloat16 and float8 arrays", "loader"),
         Part("safetensors", present=True, version=None, purpose="parameters from files", note="built in"),
         _package("tqdm", "progress bars", "loader"),
         _package("jupyterlab", "JupyterLab, to run notebooks in", "lab"),

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.tvm_collectives import install
 from disco_magic.functions.tvm_values import Held, TVMFunction, ffi_module
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ _NOT_FOR_US: Final = "runtime.disco."
 _SYMBOL: Final = re.compile(rb"__tvm_ffi_([A-Za-z]\w*)\0")
 # Functions of an executable's own; what it calls in other modules ends in "packed_func;".
 _MACHINE_FUNCTION: Final = re.compile(r"^@(\S+)(?::| num_inputs=\d+ vm_tir_func;)$", re.MULTILINE)
+# The header of an ELF file, as far as it says where the table of its sections is: that stands at its end.
+_ELF: Final = struct.Struct("<40xQ10xHH2x")
+_ELF_64_LITTLE: Final = b"\x7fELF\x02\x01"
 _opened: set[Path] = set()
 
 
@@ -111,7 +116,7 @@ def load(path: Path) -> Library:
     a file that was compiled again is loaded from a copy. A ``.tar`` is linked first.
 
     Raises:
-        UsageMistake: it is a ``.tar`` and there is no C compiler.
+        UsageMistake: it is a ``.tar`` and there is no C compiler, or its end is missing.
         Whatever TVM raises: for a file that is no library, for instance.
     """
     tvm = _tvm()
@@ -120,6 +125,8 @@ def load(path: Path) -> Library:
             f"'{path}' has to be linked, which takes a C compiler, and there is none here; "
             "export the module as .so instead"
         )
+    _check_whole(path)
+    install()
     if path not in _opened and path.suffix != ".tar":
         library = tvm.runtime.load_module(str(path))
         _opened.add(path)
@@ -128,6 +135,20 @@ def load(path: Path) -> Library:
         copy = shutil.copy(path, folder)
         library = tvm.runtime.load_module(copy)
         return Library(path, library, _symbols(Path(f"{copy}.so") if path.suffix == ".tar" else Path(copy)))
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a library whose end is missing: to load it ends the process, or goes well for a while."""
+    with path.open("rb") as file:
+        header = file.read(_ELF.size)
+    if len(header) < _ELF.size or header[:6] != _ELF_64_LITTLE:
+        return  # of another system, or no library, which the loader says
+    sections, entry, count = _ELF.unpack(header)
+    size, whole = path.stat().st_size, sections + entry * count
+    if size < whole:
+        raise UsageMistake(
+            f"'{path}' is cut off: it has {size:,} of {whole:,} bytes - copy or export it again"
+        )
 
 
 def _symbols(path: Path) -> frozenset[str]:

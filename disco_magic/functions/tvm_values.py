@@ -10,6 +10,7 @@ Arrays on the worker's GPU are lent as they are, and TVM queues its work on the 
 
 from __future__ import annotations
 
+import threading
 import types
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import ALIGNMENT, aligned
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.lending import lent
 from disco_magic.functions.modules import Module
 from disco_magic.functions.places import HOST
 
@@ -83,8 +85,21 @@ class TVMFunction:
         """Call it; raises what TVM raises, and UsageMistake for an array that it cannot read."""
         loan = _Loan()
         lent = [loan.lend(value) for value in args]
-        with _stream():
-            result = self.function(*lent)
+        error = None
+        try:
+            with _stream():
+                result = self.function(*lent)
+        except BaseException as reason:
+            error = _raised.behind(reason)
+            if error is None:
+                raise
+        finally:
+            _raised.error = None
+        if error is not None:
+            try:
+                raise error
+            finally:  # else it would hold this frame, which holds it
+                del error, loan, lent
         loan.end()
         return to_numpy(result)
 
@@ -126,7 +141,7 @@ class _Loan:
         if isinstance(value, Device):
             return ffi_module().device(f"{value.kind}:{value.index}")
         if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType):
-            return _callback(value)
+            return callback(value)
         return value
 
     def _tensor(self, array: Array) -> Any:
@@ -152,21 +167,32 @@ class _Loan:
                 np.copyto(array, copy)
 
 
-def _callback(function: Callable[..., Any]) -> Callable[..., Any]:
+class _Raised(threading.local):
+    """What a function that TVM called has raised in this thread: TVM hands on another exception."""
+
+    error: BaseException | None = None
+
+    def behind(self, reason: BaseException) -> BaseException | None:
+        """What a function of ours raised, if that is what TVM tells with `reason`."""
+        error = self.error
+        return error if error is not None and str(error) in str(reason) else None
+
+
+_raised = _Raised()
+
+
+def callback(function: Callable[..., Any]) -> Callable[..., Any]:
     """A Python function that TVM calls with its tensors."""
 
     def call(*args: Any) -> Any:
-        return _Loan().lend(function(*map(to_numpy, args)))
+        _raised.error = None
+        try:
+            return _Loan().lend(function(*map(to_numpy, args)))
+        except BaseException as error:
+            _raised.error = error
+            raise
 
     return call
-
-
-class _Writable:
-    """The memory of `array`, which NumPy will take for writable."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array  # whoever has the memory keeps this object, and this one the array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
 def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
@@ -174,12 +200,10 @@ def to_numpy(value: Any) -> Any:  # noqa: PLR0911 - a case per kind of value
     ffi = ffi_module()
     if isinstance(value, ffi.Tensor):
         try:
-            array = np.from_dlpack(value)
+            return lent(value)
         except (RuntimeError, BufferError):
             near = _place().read(value)
             return value if near is None else near  # of a dtype that NumPy does not know, or a device
-        # Before 2.2, NumPy lets nobody write into what it got by DLPack.
-        return array if array.flags.writeable else np.asarray(_Writable(array))
     if isinstance(value, ffi.Array):
         return tuple(map(to_numpy, value))
     if isinstance(value, ffi.Map):

@@ -79,6 +79,19 @@ def named(name: str, where: str) -> np.dtype[Any]:
     raise UsageMistake(f"{where}: the dtype is {name!r}, which cannot be read; those that can: {known}")
 
 
+def dtype_of(given: Any, where: str) -> np.dtype[Any]:
+    """As `numpy.dtype`, and by name also what only `ml_dtypes` has; `where` as in the others' errors.
+
+    Raises:
+        TypeError: there is no such dtype.
+        MissingDependency: it needs `ml_dtypes`.
+    """
+    if isinstance(given, str) and given in _ML_DTYPES:
+        return _from_ml_dtypes(given, where)
+    kind: np.dtype[Any] = np.dtype(given)
+    return kind
+
+
 def _from_ml_dtypes(name: str, where: str) -> np.dtype[Any]:
     try:
         kinds = importlib.import_module("ml_dtypes")

@@ -17,22 +17,20 @@ cost the waking of the workers, 20-40 us each (2 cores); big ones what the verb 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.arrays import host_array
+from disco_magic.functions.arrays import host_array, host_target
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import check_there
+from disco_magic.loader.dtypes import dtype_of
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.device import Device
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import DRef
 
@@ -44,7 +42,7 @@ class ArrayVerbs(Calls):
         self,
         shape: int | Sequence[int],
         dtype: Any = "float32",
-        device: str | Device | None = None,
+        device: object = None,
         worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
     ) -> DRef:
@@ -52,8 +50,8 @@ class ArrayVerbs(Calls):
 
         Args:
             shape: of every worker's array; a number for one axis.
-            dtype: anything `numpy.dtype` takes.
-            device: its name or a Device, ``"cpu"`` or the workers' GPU; None: the workers' own.
+            dtype: anything `numpy.dtype` takes; ``"bfloat16"`` and the like are found in `ml_dtypes`.
+            device: its name, a Device or TVM's, ``"cpu"`` or the workers' GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
 
@@ -62,13 +60,15 @@ class ArrayVerbs(Calls):
 
         Raises:
             UsageMistake: shape, dtype or device is impossible.
+            MissingDependency: the dtype needs `ml_dtypes`.
         """
         asked = None
         if device is not None:
             asked = check_there("empty", device, self._places())
         try:
-            kind = np.dtype(dtype)
-            lengths = tuple(operator.index(n) for n in ((shape,) if isinstance(shape, int) else shape))
+            kind = dtype_of(dtype, "empty")
+            alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several
+            lengths = tuple(operator.index(n) for n in cast("Sequence[int]", (shape,) if alone else shape))
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         if any(n < 0 for n in lengths):
@@ -101,20 +101,22 @@ class ArrayVerbs(Calls):
         self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=True)
         return remote
 
-    def copy_from_worker_0(
-        self, host: np.ndarray[Any, Any], remote: DRef, *, timeout: float | None = None
-    ) -> None:
+    def copy_from_worker_0(self, host: Any, remote: DRef, *, timeout: float | None = None) -> None:
         """Copy worker 0's array into `host`; waits for it. One copy at memory speed.
 
+        Args:
+            host: an array of NumPy, or another library's tensor on the CPU, taken through DLPack.
+            remote: register whose array on worker 0 has its shape and dtype.
+            timeout: seconds to wait at most; None: `self.timeout`.
+
         Raises:
-            UsageMistake: `host` is no writeable NumPy array.
+            UsageMistake: `host` is none that could be written.
             WorkerError: shape or dtype differ; nothing was written.
             SyncTimeout: worker 0 did not come to it within `timeout` seconds, None: `self.timeout`; it will
                 still write `host` when it does.
         """
-        if not isinstance(host, np.ndarray) or not host.flags.writeable:
-            raise UsageMistake("copy_from_worker_0: host must be a writeable NumPy array")
-        self.on_worker_0(builtins.copy_array, remote, host, timeout, into_register=False)
+        array = host_target("copy_from_worker_0", host)
+        self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=False)
 
     def broadcast(
         self,

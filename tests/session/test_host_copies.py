@@ -42,10 +42,10 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
         (lambda s: s.scatter(5.0), "expected a first axis of length 2"),
         (lambda s: s.broadcast([object()]), "broadcast: got list, which NumPy can only hold as objects"),
         (lambda s: s.copy_to_worker_0({"a": 1}), "copy_to_worker_0: got dict"),
-        (lambda s: s.copy_from_worker_0([1], s.empty((1,))), "must be a writeable NumPy array"),
+        (lambda s: s.copy_from_worker_0([1], s.empty((1,))), "must be a writeable array on the CPU"),
         (
             lambda s: s.copy_from_worker_0(np.broadcast_to(1.0, 2), s.empty((2,))),
-            "must be a writeable NumPy array",
+            "must be a writeable array on the CPU",
         ),
     ],
     ids=range(13),
@@ -104,3 +104,31 @@ def test_a_copy_of_a_register_that_holds_no_array_says_what_it_holds(session):
         s.copy_from_worker_0(np.zeros(1), ref)
     with pytest.raises(WorkerError, match="the destination is dict, expected an array of NumPy"):
         s.copy_to_worker_0(np.zeros(1), ref)
+
+
+class Lender:
+    """Another library's tensor over memory of NumPy's."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_tensors_of_other_libraries_are_filled_through_dlpack(session):
+    s = session(2)
+    array = np.zeros(3)
+    s.copy_from_worker_0(Lender(array), s.copy_to_worker_0(Lender(np.arange(3.0))))
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_read_only_memory_of_other_libraries_is_not_written(session, tmp_path):
+    s = session(1)
+    np.zeros(4096).tofile(tmp_path / "x")
+    there = s.copy_to_worker_0(np.ones(4096))
+    with pytest.raises(UsageMistake, match="writeable array on the CPU, got Lender"):
+        s.copy_from_worker_0(Lender(np.memmap(tmp_path / "x", "f8", "r")), there)

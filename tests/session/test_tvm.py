@@ -221,6 +221,17 @@ def test_what_is_no_library_is_an_error_of_the_workers(session, tmp_path):
         module["f"]
 
 
+@pytest.mark.parametrize("missing", [100, 20_000])
+def test_a_library_whose_end_is_missing_is_refused_and_not_loaded(session, compiled, tmp_path, missing):
+    whole = compiled.read_bytes()
+    cut = tmp_path / "lib.so"
+    cut.write_bytes(whole[:-missing])
+    module = session(2).load_vm_module(cut)
+    told = rf"lib.so' is cut off: it has {len(whole) - missing:,} of {len(whole):,} bytes"
+    with pytest.raises(WorkerError, match=told):
+        module["mlp"]
+
+
 LEAVE = """
 import sys
 import disco_magic as disco

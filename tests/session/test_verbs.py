@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import WorkerError
+from disco_magic.errors import UsageMistake, WorkerError
 
 groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (6, 2)])
 
@@ -251,3 +251,21 @@ def test_a_collective_that_does_not_fit_is_raised_at_the_next_wait(session):
     with pytest.raises(WorkerError):
         bad.get(0)
     assert s.allreduce(s.call_packed(mine, (1,))).get(1).tolist() == [3]
+
+
+def test_one_length_may_be_any_whole_number(session):
+    s = session(1)
+    assert s.empty(np.int64(3)).get(0).shape == (3,)
+    assert s.empty(np.array([3])).get(0).shape == (3,)
+    assert s.empty(np.array([3, 2])).get(0).shape == (3, 2)
+
+
+def test_dtypes_that_numpy_lacks_are_found_by_name(session):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    s = session(1)
+    assert s.empty((2,), "bfloat16").get(0).dtype == ml_dtypes.bfloat16
+    assert s.empty((2,), "float8_e4m3fn").get(0).dtype == ml_dtypes.float8_e4m3fn
+    with pytest.raises(
+        UsageMistake, match=r"empty\(\(2,\), 'bfloat17'\): data type 'bfloat17' not understood"
+    ):
+        s.empty((2,), "bfloat17")

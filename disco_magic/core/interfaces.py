@@ -221,8 +221,11 @@ class Launcher(Protocol):
     def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
         """Per worker ``(label, picture)`` of its registers, of at most `sample` elements; never waits."""
 
-    def look_at(self, register: int) -> list[RegisterInfo | None]:
-        """Per worker the picture of one numbered register, None where there is none; never waits."""
+    def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
+        """Per worker the picture of one numbered register, None where there is none; never waits.
+
+        `since` is the command that fills it: whoever has not executed that has a former owner's value there.
+        """
 
     def examine(
         self,
@@ -230,13 +233,15 @@ class Launcher(Protocol):
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         circles: Sequence[tuple[int, ...]],
+        since: int = 0,
     ) -> list[Any]:
         """``function(*values, *arguments)`` of each circle of workers, with their values of one register.
 
-        `register` is a label, ``x`` or ``#5``. Never waits for what a worker executes, and sends no command.
-        None where a worker of the circle has no value. The values are the workers' own, and may change
-        meanwhile: `function` leaves them as they are, keeps no reference to them, runs no code of theirs.
-        What it raises comes out. It and the arguments may have to travel to where the values are.
+        `register` is a label, ``x`` or ``#5``; `since` as with `look_at`. Never waits for what a worker
+        executes, and sends no command. None where a worker of the circle has no value. The values are the
+        workers' own, and may change meanwhile: `function` leaves them as they are, keeps no reference to
+        them, runs no code of theirs. What it raises comes out. It and the arguments may have to travel to
+        where the values are.
         """
 
     def examine_names(

@@ -48,9 +48,9 @@ class Onlooker:
         pictures = iter(describe_all((value for each in held for _, value in each), sample, sights))
         return [[(label, next(pictures)) for label, _ in each] for each in held]
 
-    def look_at(self, register: int) -> list[RegisterInfo | None]:
+    def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none."""
-        held = [worker.registers.content(register) for worker in self.workers]
+        held = [self._content(number, f"#{register}", since) for number in range(len(self.workers))]
         there = [pair for pair in zip(held, self._sights, strict=True) if pair[0] is not ABSENT]
         pictures = iter(describe_all([value for value, _ in there], sights=[sight for _, sight in there]))
         return [None if value is ABSENT else next(pictures) for value in held]
@@ -61,10 +61,11 @@ class Onlooker:
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         circles: Sequence[tuple[int, ...]],
+        since: int = 0,
     ) -> list[Any]:
         """``function(*values, *arguments)`` of each circle of workers, by the calling thread."""
         held = {
-            number: self.workers[number].registers.labelled(register)
+            number: self._content(number, register, since)
             for number in {number for circle in circles for number in circle}
         }
         missing = {number for number, value in held.items() if value is ABSENT or type(value) is Poison}
@@ -102,6 +103,12 @@ class Onlooker:
         """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""
         value = self.workers[worker].registers.values.get(register, ABSENT)
         return value if is_constant(value) else ABSENT
+
+    def _content(self, worker: int, label: str, since: int) -> Any:
+        """What a worker holds under a label, ABSENT before it has executed command `since`."""
+        if self.plane.left[worker] < since:  # first: what is there afterwards may be anybody's
+            return ABSENT
+        return self.workers[worker].registers.labelled(label)
 
     def _sight(self, circle: Sequence[int]) -> Sight | None:
         sights = [sight for number in circle if (sight := self._sights[number]) is not None]

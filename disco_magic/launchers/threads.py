@@ -134,10 +134,13 @@ class ThreadLauncher(Onlooker):
         """Interrupt `workers`; those that were executing something and may still be.
 
         A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
+        In a restart some are not there yet: they have nothing to execute.
         """
-        me = threading.get_ident()
-        order = sorted(workers, key=lambda number: self.workers[number].lane.thread_id == me)
-        return [number for number in order if self.workers[number].interrupt(through)]
+        me, there = threading.get_ident(), dict(enumerate(self.workers))
+        order = sorted(
+            there.keys() & workers, key=lambda number: (there[number].lane.thread_id == me, number)
+        )
+        return [number for number in order if there[number].interrupt(through)]
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give every worker that ignores its interrupt a new thread; which workers that was.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 from disco_magic.errors import SessionClosed, UsageMistake, ranges
 from disco_magic.session.dref import GIVEN_UP, DRef
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import Drop
 
     Life = Callable[[Drop], None]
+
+
+def _number(worker: SupportsIndex) -> int:
+    """A worker's id; TypeError for what is no whole number, as True is none."""
+    if isinstance(worker, bool):
+        raise TypeError
+    return operator.index(worker)
 
 
 def seconds(timeout: object) -> float | None:
@@ -116,7 +123,7 @@ class Arguments:
         ):
             return workers  # the usual case, in a fifth of the time
         try:
-            chosen = tuple(sorted({operator.index(worker) for worker in workers}))
+            chosen = tuple(sorted({_number(worker) for worker in workers}))
         except TypeError:
             what = f"workers are given as a list of whole numbers, not as {workers!r}"
         else:

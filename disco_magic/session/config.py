@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Launcher, Place, Plane
     from disco_magic.serving import Extras
+    from disco_magic.session.equipment import Devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,8 @@ class ThreadedSession(Session):
         num_groups: how many groups of equal size they form.
         ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
             for one GPU per worker; ``"auto"``: what fits `devices`.
-        devices: each worker's GPU, ``[0, 0, 0]`` or ``"0,1"``; ``"auto"``: GPUs if there are any, one per
-            worker, or all on the only one. None: the CPU, unless `ccl` needs GPUs.
+        devices: each worker's GPU: ``[0, 0, 0]``, ``"0,1"`` or ``["cuda:0", "cuda:1"]``; ``"auto"``: GPUs if
+            there are any, one per worker, or all on the only one. None: the CPU, unless `ccl` needs GPUs.
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
@@ -149,7 +150,7 @@ class ThreadedSession(Session):
         num_groups: int = 1,
         *,
         ccl: str = "auto",
-        devices: Sequence[int] | str | None = None,
+        devices: Devices = None,
         max_outstanding: int = MAX_OUTSTANDING,
         timeout: float | None = None,
         extras: Extras | None = None,

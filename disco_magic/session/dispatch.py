@@ -211,6 +211,7 @@ class Dispatch(Arguments):
             if self.closed:
                 self._refuse()
             heir = make(self, register)
+            heir.seq = dref.seq
             dref.life = GIVEN_UP
             return heir
 

@@ -43,6 +43,8 @@ class DRef:
         session: the session it belongs to.
         register: the register's id, the same on all workers.
         life: what the session's life is known by; another one after each restart.
+        seq: the command that fills the register; before a worker has executed it, what stands there is what
+            a reference left that had the register before.
 
     Example:
         >>> ref = session.call_packed(lambda: disco.worker().id ** 2)
@@ -53,12 +55,13 @@ class DRef:
         [101, 2, 5, 10]
     """
 
-    __slots__ = ("__weakref__", "life", "register", "session")
+    __slots__ = ("__weakref__", "life", "register", "seq", "session")
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session
         self.register = register
         self.life = life = session.life
+        self.seq = session.ledger.seq  # references are made in a turn, when their command has its number
         drop = Drop(self, life)
         drop.register = register
         session.drops[register] = drop  # a reference that had the register before has given it up with this

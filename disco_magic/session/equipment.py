@@ -9,6 +9,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.device import Device, device
 from disco_magic.core.words import plural
 from disco_magic.devices import find
 from disco_magic.errors import PlaneUnavailable, UsageMistake
@@ -16,7 +17,10 @@ from disco_magic.errors import PlaneUnavailable, UsageMistake
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Devices = Sequence[int | str | Device] | str | Device | None
+
 ON_GPUS: Final = ("device", "nccl")
+GPU_KINDS: Final = ("cuda", "rocm")
 # An array of each worker's to read and one to write: what a kernel takes at a time (`planes.kernels.MOST`).
 MOST_SHARING: Final = 64
 
@@ -38,19 +42,24 @@ class Choice:
     why: str = ""
 
 
-def choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
+def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
     """Plane and devices for a session of threads.
 
     Args:
         ccl: ``"auto"``, ``"threads"``, ``"device"`` or ``"nccl"``.
-        devices: each worker's GPU: numbers, or text like ``"0,0,1"``; ``"auto"``: GPUs if there are any;
-            ``"cpu"`` or None: none, unless `ccl` needs them.
+        devices: each worker's GPU: numbers, names or Devices, or text like ``"0,0,1"`` and
+            ``"cuda:0,cuda:1"``; ``"auto"``: GPUs if there are any; ``"cpu"`` or None: none, unless `ccl`
+            needs them.
         num_workers: how many; None: one per GPU.
 
     Raises:
         UsageMistake: the three do not go together.
         PlaneUnavailable: there are no GPUs that could be used.
     """
+    return _choose(ccl, _by_number(devices), num_workers)
+
+
+def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
     if ccl == "threads" and _asks_for_gpus(devices):
         raise UsageMistake(
             f"ccl='threads' carries arrays on the CPU, but devices are {devices!r}; leave one of the two out"
@@ -71,6 +80,21 @@ def choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | Non
     if numbers is None:
         numbers = _spread(ccl, count, num_workers)
     return _on(numbers, ccl, count, num_workers)
+
+
+def _by_number(devices: Devices) -> Any:
+    """`devices` with GPUs by their numbers, as ``cuda:1`` and its Device say them."""
+    if isinstance(devices, Device):
+        devices = str(devices)
+    if isinstance(devices, str) and ":" in devices:
+        devices = [each.strip() for each in devices.split(",")]
+    return [_number(each) for each in devices] if isinstance(devices, list | tuple) else devices
+
+
+def _number(named: object) -> object:
+    if isinstance(named, str) and ":" in named:
+        named = device(named)
+    return named.index if isinstance(named, Device) and named.kind in GPU_KINDS else named
 
 
 def _asks_for_gpus(devices: Sequence[int] | str | None) -> bool:

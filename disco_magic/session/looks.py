@@ -131,10 +131,11 @@ class Looks(Dispatch):
         circles: list[tuple[int, ...]],
     ) -> list[Any]:
         label = register if isinstance(register, str) else f"#{self.own(register)}"
+        since = 0 if isinstance(register, str) else register.seq
         if self.closed:
             self._refuse()
         launcher = self._launcher
-        found = launcher.examine(label, function, arguments, circles)
+        found = launcher.examine(label, function, arguments, circles, since)
         if isinstance(register, str) and all(each is None for each in found):
             held = launcher.look(numbered=label.startswith("#"), sample=0)
             known = list(dict.fromkeys(name for each in held for name, _ in each))
@@ -148,7 +149,7 @@ class Looks(Dispatch):
         register = self.own(dref)
         if self.closed:
             self._refuse()
-        return Row(f"#{register}", tuple(self._launcher.look_at(register)))
+        return Row(f"#{register}", tuple(self._launcher.look_at(register, dref.seq)))
 
     def stats(self) -> SessionStats:
         """What the workers have done since they were started: commands, registers, time.

@@ -22,18 +22,23 @@ class NamedRegisters(Calls):
         """Names that at least one worker has bound, as the controller knows them."""
         return self.ledger.known_names()
 
+    def _there(self) -> tuple[str, ...]:
+        if self.closed:
+            self._refuse()
+        return self.names()
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
+        return iter(self._there())
 
     def __len__(self) -> int:
-        return len(self.names())
+        return len(self._there())
 
     def __bool__(self) -> bool:
         """A session without registers is a session."""
         return True
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return name in self._there()
 
     def __getitem__(self, name: str) -> DRef:
         """A reference to the value `name` has now, on every worker that has it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.core.device import device
 from disco_magic.devices import find
 from disco_magic.errors import MissingDependency, PlaneUnavailable, UsageMistake
 from disco_magic.session.equipment import Choice, choose
@@ -86,6 +87,37 @@ def test_what_does_not_go_together_is_refused(ccl, devices, workers, count, text
     sees(count)
     with pytest.raises(UsageMistake, match=text):
         choose(ccl, devices, workers)
+
+
+@pytest.mark.parametrize(
+    "devices",
+    ["cuda:0,cuda:1", ["cuda:0", "cuda:1"], (device("cuda:0"), device("rocm:1")), [0, "cuda:1"], ["0", 1]],
+)
+def test_gpus_have_names_too(devices, sees):
+    sees(2)
+    assert choose("auto", devices, None).devices == (0, 1)
+    assert choose("device", device("cuda:1"), 1).devices == (1,)
+
+
+@pytest.mark.parametrize("devices", ["cpu", device("cpu"), None])
+def test_the_host_has_a_name_too(devices, sees):
+    sees(2)
+    assert choose("auto", devices, 3).devices == ()
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"),
+    [
+        (["cpu"], "expected GPU numbers"),
+        ([device("metal:0")], "expected GPU numbers"),
+        ("cuda:x", "the index is 'x'"),
+        ("cude:0", "did you mean 'cuda'"),
+    ],
+)
+def test_other_devices_are_refused(devices, text, sees):
+    sees(2)
+    with pytest.raises(UsageMistake, match=text):
+        choose("auto", devices, None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import UnknownName, UsageMistake, WorkerError
+from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 
@@ -176,3 +176,13 @@ def test_naming_a_poisoned_register_leaves_the_name_unbound_there(session):
         s.sync_all()
     with pytest.raises(disco.errors.CellError, match="'x' is not defined"):
         s.run("x")
+
+
+def test_a_closed_session_has_no_names_to_ask_for(session):
+    s = session(1)
+    s.run("x = 1")
+    s.shutdown()
+    for ask in (lambda: "x" in s, lambda: list(s), lambda: len(s)):
+        with pytest.raises(SessionClosed, match="was shut down"):
+            ask()
+    assert s

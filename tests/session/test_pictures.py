@@ -84,6 +84,37 @@ def test_info_waits_for_nobody(gated, gate):
     pending.wait()
 
 
+def test_info_shows_nothing_of_a_reference_that_had_the_register_before(gated, gate):
+    s = gated(1)
+    former = s.call_packed(str, "stale")
+    s.sync_all()
+    register = former.register
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    del former
+    ref = s.call_packed(who)
+    assert ref.register == register
+    assert ref.info().cells == (None,)
+    assert s.examine(ref, repr) == [None]
+    gate.open()
+    pending.wait()
+    s.sync_all()
+    assert ref.info().cells[0].type != "str"
+    assert s.examine(ref, repr) != [None]
+
+
+def test_a_reference_that_takes_a_register_over_knows_when_it_was_filled(gated, gate):
+    s = gated(1)
+    ref = s.call_packed(str, "there")
+    s.sync_all()
+    pending = s.run_nowait("gate()")
+    gate.arrived()
+    function = ref.as_function("late")
+    assert function.info().cells[0].type == "str"
+    gate.open()
+    pending.wait()
+
+
 def test_info_of_a_poisoned_register_shows_the_failure(session):
     s = session(1)
     ref = s.call_packed(int, "no number")

@@ -260,3 +260,18 @@ def test_a_thread_that_waits_for_an_endless_cell_does_not_keep_the_process_alive
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.strip() in ("CellError", "WorkerError", "SessionClosed", "")
+
+
+def test_an_interrupt_while_the_workers_are_being_made_concerns_those_that_are_there(session, monkeypatch):
+    s, asked = session(3), []
+    start = ThreadLauncher.start
+
+    def slowly(launcher, deliver):
+        s.interrupt()  # as another thread would: the session knows its new launcher already
+        asked.append(len(launcher.workers))
+        return start(launcher, deliver)
+
+    monkeypatch.setattr(ThreadLauncher, "start", slowly)
+    s.restart()
+    assert asked == [0]
+    assert s.run("allreduce(1)").values == [3, 3, 3]

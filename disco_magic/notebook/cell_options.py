@@ -64,6 +64,12 @@ def _add_workers(who: Callable[..., object]) -> None:
         metavar="WORKERS",
         help="run it on these only; collectives in the cell then fail",
     )
+    who(
+        "--session",
+        type=of.name,
+        metavar="NAME",
+        help="run it in the session that this variable holds, not in the current one",
+    )
     who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
     who("--show", metavar="WORKERS", help="show output and values of these only; all run")
     who(

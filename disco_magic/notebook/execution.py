@@ -135,7 +135,8 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     cell = replace(compile_notebook_cell(front.shell, line, body), watched=options.check is not None)
     if not options.local:  # the cell itself may define them
         front.variables(options.push)
-    session = front.sessions.ensure(front.settings)
+    named = options.session
+    session = front.session_in(named) if named else front.sessions.ensure(front.settings)
     workers = _chosen(options, session)
     show = parse_workers(options.show, session.num_workers)
     if options.local:

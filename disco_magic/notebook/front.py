@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.errors import UsageMistake, class_name, near_misses
 from disco_magic.notebook.inspector.refresher import Refresher
 from disco_magic.notebook.live.views import LiveViews
 from disco_magic.notebook.plain import PlainCells
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.magics import DiscoMagics
     from disco_magic.notebook.output.console import Console
     from disco_magic.notebook.shell import Shell
+    from disco_magic.session.session import Session
 
 
 @dataclass(slots=True)
@@ -59,6 +60,22 @@ class Front:
                 raise UsageMistake(f"the notebook has no variable {name!r}; {hint}")
             found[name] = self.shell.user_ns[name]
         return found
+
+    def session_in(self, name: str) -> Session:
+        """The session that a notebook variable holds.
+
+        Raises:
+            UsageMistake: there is no such variable, or something else in it.
+        """
+        held = self.variables([name])[name]
+        from disco_magic.session.session import Session  # brings NumPy, which the extension does not
+
+        if not isinstance(held, Session):
+            raise UsageMistake(
+                f"the variable {name!r} holds no session but {class_name(held)}; the current one is used "
+                "without --session"
+            )
+        return held
 
     def bind(self, values: dict[str, Any]) -> None:
         """Bind notebook variables."""

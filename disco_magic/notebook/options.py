@@ -57,7 +57,10 @@ class OptionParser(MagicArgumentParser):
             UsageError: they are wrong.
             HelpAskedFor: the help was asked for.
         """
-        options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
+        try:
+            options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
+        except ValueError as reason:  # a quote that is not closed
+            self.error(str(reason)[:1].lower() + str(reason)[1:])
         return options
 
     def error(self, message: str) -> NoReturn:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
-from disco_magic.errors import CellError, SyncTimeout, UsageMistake
+from disco_magic.errors import CellError, SessionClosed, SyncTimeout, UsageMistake
 from disco_magic.session.current import session
 
 
@@ -30,6 +30,8 @@ def names(shell):
         "--group-outputs x",
         "-g one",
         "extra",
+        '"not closed',
+        "--session 1",
     ],
 )
 def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
@@ -53,6 +55,8 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("--show 9", "there is no worker 9"),
         ("--show 0 --output worker0", "both say whose output is shown"),
         ("--push nowhere", "has no variable 'nowhere'"),
+        ("--session nowhere", "has no variable 'nowhere'"),
+        ("--session get_ipython", "the variable 'get_ipython' holds no session but"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_sent(four, line, reason):
@@ -201,3 +205,22 @@ def test_shell_output_can_be_assigned_with_the_worker_s_values(four):
     assert "offers !commands only" in str(four.fail("%%disco\nget_ipython().kernel", CellError))
     four.run("%%disco\nx = 1\nget_ipython().user_ns['x'], repr(get_ipython())[:16]")
     assert four.lines[-1] == "[0-3] (1, '<get_ipython() o')"
+
+
+def test_a_cell_runs_in_the_session_that_a_variable_holds(four):
+    four.run("import disco_magic\nfirst = disco_magic.session()\nsecond = disco_magic.ThreadedSession(2)")
+    first, second = four.ip.user_ns["first"], four.ip.user_ns["second"]
+    try:
+        assert session() is second
+        result = four.run("%%disco --session first --pull mine\nmine = 7 * num_workers\nmine")
+        assert result.values == [28] * 4
+        assert four.ip.user_ns["mine"] == 28
+        assert (list(first), list(second)) == (["mine"], [])
+        assert four.run("%%disco\nnum_workers").values == [2, 2]
+    finally:
+        second.shutdown()
+
+
+def test_a_closed_session_is_not_run_in(four):
+    four.run("import disco_magic\nother = disco_magic.ThreadedSession(2)\nother.shutdown()")
+    four.fail("%%disco --session other\n1", SessionClosed)

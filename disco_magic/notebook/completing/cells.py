@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from IPython.core.completer import Completion, completions_sorting_key
 from IPython.core.error import UsageError
 
-from disco_magic.errors import DiscoError
+from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.completing.offer import UNKNOWN, Request, Settings
 from disco_magic.notebook.options import HelpAskedFor
@@ -49,7 +49,7 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
     code, cursor = text[body.start :], offset - body.start
     request = Request(code, cursor, (), Settings.of(front.shell.Completer))
     pushed = _pushed(front, options)
-    session = front.sessions.find()
+    session = _session(front, options)
     if session is None:
         found, kinds = _without_session(front, pushed, request), {}
     else:
@@ -74,6 +74,16 @@ def _options(line: str) -> Namespace | None:
     try:
         return cell_parser().read(line)
     except (UsageError, HelpAskedFor):
+        return None
+
+
+def _session(front: Front, options: Namespace | None) -> Session | None:
+    """Where the cell will run, if that is there already."""
+    if options is None or options.session is None:
+        return front.sessions.find()
+    try:
+        return front.session_in(options.session)
+    except UsageMistake:
         return None
 
 

@@ -157,7 +157,8 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
         debugger.prompt = before
         sys.settrace(tracing)
         vars(debugger).pop("do_interact", None)
-        vars(debugger).pop("precmd", None)
+        for name in ("preloop", "precmd"):
+            vars(debugger).pop(name, None)
         debugger.cmdqueue.clear()
         debugger.reset()
         for frame in _frames(trace):
@@ -165,17 +166,23 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
 
 
 def _say_beforehand(debugger: Any, commands: Sequence[str]) -> None:
-    """Queue `commands` and the end of the session; they are printed when their turn comes."""
-    understood = debugger.precmd
+    """Have `commands` executed, then the session ended; they are printed when their turn comes."""
+    begun, understood = debugger.preloop, debugger.precmd
+    waiting = [*commands, "q"]
+
+    def begin() -> None:
+        # Not before: since Python 3.13 what is queued already comes before pdb says where it is.
+        begun()
+        debugger.cmdqueue += waiting
+        waiting.clear()
 
     def shown(line: str) -> str:
-        if debugger.cmdqueue:  # all but the end
+        if debugger.cmdqueue and not line.startswith("_pdbcmd_"):  # all but the end, and pdb's own
             print(f"{debugger.prompt}{line}")
         text: str = understood(line)
         return text
 
-    debugger.precmd = shown
-    debugger.cmdqueue = [*commands, "q"]
+    debugger.preloop, debugger.precmd = begin, shown
 
 
 def _debugger(shell: Shell) -> Any:

@@ -147,3 +147,16 @@ def test_the_kernel_completes_while_workers_are_busy(fresh, ask):
         assert "--output" in ask("%%disco --out")
     finally:
         fresh.ok("builtins.gate.set()\ncell.wait()")
+
+
+def test_names_of_the_session_that_a_cell_says(offered, shell):
+    shell.run("%disco start -n 1")
+    shell.run("import disco_magic\nfirst = disco_magic.session()\nfirst.run('thesis = 1')")
+    shell.run("second = disco_magic.ThreadedSession(2)\nsecond.run('theirs = 1')")
+    try:
+        assert set(offered("%%disco --session first\nthes")) == {"thesis"}
+        assert not offered("%%disco --session second\nthes")
+        assert set(offered("%%disco --session second\nthei")) == {"theirs"}
+        assert not offered("%%disco --session nobody\nthei")
+    finally:
+        shell.ip.user_ns["second"].shutdown()

@@ -106,8 +106,7 @@ def test_what_a_failure_has_poisoned_leads_to_where_it_began(fresh):
 
 def test_a_cell_that_was_stopped_shows_where_each_worker_was(fresh):
     cell = fresh.send(
-        "%%disco\nprint('ready')\nif worker_id == 1:\n"
-        "    while True:\n        i = 7\n        i += 0\nbarrier()"
+        "%%disco\ni = 7\nprint('ready')\nif worker_id == 1:\n    while True:\n        i += 0\nbarrier()"
     )
     before = fresh.until_text(cell, "ready\n", times=4)
     fresh.interrupt()

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import signal
+import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 30
+WHOLE_PATIENCE_S = 90  # of a kernel that still tells of its progress; less than pytest's faulthandler_timeout
 QUIET = {
     "PYTHONPATH": str(ROOT),
     "NO_COLOR": "1",
     "PYTHONWARNINGS": "ignore",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    "PYTHONFAULTHANDLER": "1",  # see `Kernel.give_up`
 }
 """Further environment of processes with a kernel of this checkout."""
 
@@ -89,10 +94,22 @@ class Kernel:
     def until(self, condition):
         """Messages up to the first that fulfils `condition`."""
         messages = []
+        deadline = time.monotonic() + WHOLE_PATIENCE_S
         while True:
-            messages.append(self.client.get_iopub_msg(timeout=PATIENCE_S))
+            left = max(0, min(PATIENCE_S, deadline - time.monotonic()))
+            try:
+                messages.append(self.client.get_iopub_msg(timeout=left))
+            except Empty:
+                self.give_up(messages)
             if condition(messages[-1]):
                 return messages
+
+    def give_up(self, messages):
+        """Fail with the last of `messages`; the kernel writes its threads' stacks to stderr and ends."""
+        self.manager.signal_kernel(signal.SIGABRT)
+        self.manager.provisioner.process.wait(PATIENCE_S)
+        last = "\n".join(str(message["content"]) for message in messages[-5:])
+        raise TimeoutError(f"it did not come after {len(messages)} messages; the last:\n{last}")
 
     def until_text(self, cell, text, times=1):
         """Messages up to the moment when the cell's output contains `text` so many times."""
@@ -121,7 +138,10 @@ class Kernel:
 
     def _reply(self, cell):
         while True:
-            reply = self.client.get_shell_msg(timeout=PATIENCE_S)
+            try:
+                reply = self.client.get_shell_msg(timeout=PATIENCE_S)
+            except Empty:
+                self.give_up([])
             if _parent(reply) == cell:
                 return reply
 

@@ -31,7 +31,8 @@ lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab; the launcher has th
 	@$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 # In their order: the browser's tests, few and slow, come first, and no process is left alone with them at the end.
-ALL_TESTS := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+# A process that crashes ends the run: with one in its place xdist waits for ever for the tests that were its own.
+ALL_TESTS := --numprocesses=auto --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
 # A part of the tests cannot cover everything: the gates are for all of them. To measure takes half as long again.
 test: $(VENV)/.has-test  ## run all tests (COVERAGE=1: they have to cover 95 % of the branches, and all of core/)

@@ -124,12 +124,15 @@ class Kernel:
         return self.until(enough)
 
     def finish(self, cell, before=()):
-        """Wait for a cell that was sent."""
-        messages = list(before) + self.until(
-            lambda m: (
-                m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and _parent(m) == cell
-            )
-        )
+        """Wait for a cell that was sent; `before`: the messages that were read meanwhile."""
+
+        def is_last(message):
+            is_idle = message["content"].get("execution_state") == "idle"
+            return message["msg_type"] == "status" and is_idle and _parent(message) == cell
+
+        messages = list(before)
+        if not any(map(is_last, messages)):  # what a cell has started may go on writing
+            messages += self.until(is_last)
         reply = self._reply(cell)
         mine = [m for m in messages if _parent(m) == cell]
         late = [m for m in messages if _parent(m) != cell and m["msg_type"] != "status"]

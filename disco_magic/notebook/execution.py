@@ -137,6 +137,8 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
         front.variables(options.push)
     named = options.session
     session = front.session_in(named) if named else front.sessions.ensure(front.settings)
+    if named:
+        front.others.add(session)
     workers = _chosen(options, session)
     show = parse_workers(options.show, session.num_workers)
     if options.local:
@@ -157,7 +159,7 @@ def _answer(front: Front, body: str) -> bool:
     """Show what a cell of questions alone asks about; whether it is one."""
     asked = asked_alone(front.shell, body)
     for inquiry in dict.fromkeys(asked):
-        tell(front, inquiry)
+        tell(front, inquiry, front.sessions.find())
     return bool(asked)
 
 

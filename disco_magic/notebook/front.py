@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from disco_magic.errors import UsageMistake, class_name, near_misses
 from disco_magic.notebook.inspector.refresher import Refresher
@@ -32,6 +33,7 @@ class Front:
         views: the inspectors and timelines that are open.
         refresher: keeps the inspectors up to date.
         plain: where cells without a magic line run.
+        others: sessions that cells have named, ``--session NAME``.
     """
 
     shell: Shell
@@ -41,6 +43,7 @@ class Front:
     views: LiveViews = field(default_factory=LiveViews)
     refresher: Refresher = field(default_factory=Refresher)
     plain: PlainCells = field(init=False)
+    others: WeakSet[Session] = field(default_factory=WeakSet)
 
     def __post_init__(self) -> None:
         self.plain = PlainCells(self)
@@ -76,6 +79,16 @@ class Front:
                 "without --session"
             )
         return held
+
+    def session_there(self, name: str | None) -> Session | None:
+        """Where a cell with ``--session name`` runs, None: without; None if that is not there, or closed."""
+        if name is None:
+            return self.sessions.find()
+        try:
+            session = self.session_in(name)
+        except UsageMistake:
+            return None
+        return None if session.closed else session
 
     def bind(self, values: dict[str, Any]) -> None:
         """Bind notebook variables."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from IPython.core.completer import Completion, completions_sorting_key
 from IPython.core.error import UsageError
 
-from disco_magic.errors import DiscoError, UsageMistake
+from disco_magic.errors import DiscoError
 from disco_magic.notebook.cell_options import cell_parser
 from disco_magic.notebook.completing.offer import UNKNOWN, Request, Settings
 from disco_magic.notebook.options import HelpAskedFor
@@ -45,11 +45,11 @@ class Body(NamedTuple):
 
 def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Completion]:
     """What can stand at `offset` of the cell `text`, within its body; never waits for a worker."""
-    options = _options(body.options)
+    options = options_of(body)
     code, cursor = text[body.start :], offset - body.start
     request = Request(code, cursor, (), Settings.of(front.shell.Completer))
     pushed = _pushed(front, options)
-    session = _session(front, options)
+    session = front.session_there(None if options is None else options.session)
     if session is None:
         found, kinds = _without_session(front, pushed, request), {}
     else:
@@ -69,21 +69,11 @@ def completions(front: Front, body: Body, text: str, offset: int) -> Iterator[Co
         )
 
 
-def _options(line: str) -> Namespace | None:
+def options_of(body: Body) -> Namespace | None:
     """The cell's options; None while they are being typed, or are wrong."""
     try:
-        return cell_parser().read(line)
+        return cell_parser().read(body.options)
     except (UsageError, HelpAskedFor):
-        return None
-
-
-def _session(front: Front, options: Namespace | None) -> Session | None:
-    """Where the cell will run, if that is there already."""
-    if options is None or options.session is None:
-        return front.sessions.find()
-    try:
-        return front.session_in(options.session)
-    except UsageMistake:
         return None
 
 

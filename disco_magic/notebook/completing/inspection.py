@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.members import NameInfo
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
+    from disco_magic.session.session import Session
 
 _QUESTION: Final = re.compile(r"\s*(?:#.*|\?{1,2}[\s\w.]*|%pinfo2?\s[\s\w.]*|[\w.]+\?{1,2}\s*;?\s*)?$")
 
@@ -58,20 +59,26 @@ class Inspection:
         body = body_at(self._front, code, cursor_pos)
         if body is None:
             return self._below(code, cursor_pos, detail_level, omit_sections)
+        from disco_magic.notebook.completing.cells import options_of
+
+        options = options_of(body)
+        session = self._front.session_there(None if options is None else options.session)
         name = token_at_cursor(code[body.start :], cursor_pos - body.start)
-        data = inspected(self._front, name, detail_level, omit=omit_sections)
+        data = inspected(self._front, name, detail_level, session, omit=omit_sections)
         return {"status": "ok", "found": bool(data), "data": data, "metadata": {}}
 
     def answer(self, *_: object) -> None:
         """A cell has ended: show what its workers have asked for, as IPython does at the end of a cell."""
-        session = self._front.sessions.find()
-        for inquiry, workers in (INQUIRIES.take(session.id) if session is not None else {}).items():
-            tell(self._front, inquiry, workers)
+        current = self._front.sessions.find()
+        others = [session for session in self._front.others if session is not current]
+        for session in others if current is None else [current, *others]:
+            for inquiry, workers in INQUIRIES.take(session.id).items():
+                tell(self._front, inquiry, session, workers)
 
 
-def tell(front: Front, inquiry: Inquiry, workers: Sequence[int] = ()) -> None:
+def tell(front: Front, inquiry: Inquiry, session: Session | None, workers: Sequence[int] = ()) -> None:
     """Show what there is to say about a name, of these `workers` first, where IPython shows help."""
-    data = inspected(front, inquiry.name, inquiry.detail, first=workers)
+    data = inspected(front, inquiry.name, inquiry.detail, session, first=workers)
     if not data:
         print(f"Object `{inquiry.name}` not found.")
         return
@@ -110,7 +117,13 @@ def _inquiry(statement: ast.stmt) -> Inquiry | None:
 
 
 def inspected(
-    front: Front, name: str, detail: int, *, omit: Container[str] = (), first: Sequence[int] = ()
+    front: Front,
+    name: str,
+    detail: int,
+    session: Session | None,
+    *,
+    omit: Container[str] = (),
+    first: Sequence[int] = (),
 ) -> dict[str, str]:
     """MIME bundle of everything there is to say about a name that cells of the workers see.
 
@@ -121,6 +134,7 @@ def inspected(
         front: the notebook's side.
         name: dotted, ``model.weight``.
         detail: 1: with the source.
+        session: whose workers; None: what every worker has.
         omit: titles of sections to leave out.
         first: workers whose object is documented, if they have it; else that of the first who has.
 
@@ -131,7 +145,7 @@ def inspected(
     if not all(part.isidentifier() for part in path):
         return {}
     try:
-        infos, sections = _asked(front, path, detail, first)
+        infos, sections = _asked(front, path, detail, session, first)
     except DiscoError:
         return {}
     if not sections:
@@ -148,12 +162,12 @@ def _asked(
     front: Front,
     path: tuple[str, ...],
     detail: int,
+    session: Session | None,
     first: Sequence[int],
 ) -> tuple[list[NameInfo | None], list[tuple[str, str]]]:
     from disco_magic.functions.documents import document
     from disco_magic.functions.members import look_up
 
-    session = front.sessions.find()
     if session is None:
         from disco_magic.notebook.completing.cells import behind
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from disco_magic.notebook.front import Front
+    from disco_magic.session.session import Session
 
 _LINE: Final = re.compile(r"\s*(%%?)disco\s")
+_SESSION: Final = re.compile(r"--session[ =]\s*(\w+)\s")
 _SEVERAL: Final = ("A,B", "Y", "WORKERS")
 
 
@@ -45,6 +47,18 @@ def make_matcher(front: Front) -> Callable[[Any], Any]:
     return matcher
 
 
+class Asked(NamedTuple):
+    """Who is asked what can be typed.
+
+    Attributes:
+        front: the notebook's side.
+        session: the one that the line is about; None: there is none yet.
+    """
+
+    front: Front
+    session: Session | None
+
+
 class Typed(NamedTuple):
     """What is being typed.
 
@@ -64,47 +78,48 @@ def _typed_line(front: Front, text: str) -> Typed:
     command = COMMANDS.get(name)
     if command is None:
         return Typed("", {})
-    return _typed(front, command.parser, command.completes, rest)
+    return _typed(Asked(front, front.sessions.find()), command.parser, command.completes, rest)
 
 
 def _typed_cell(front: Front, text: str) -> Typed:
-    return _typed(front, cell_parser(), None, text)
+    named = _SESSION.search(text)
+    return _typed(Asked(front, front.session_there(named[1] if named else None)), cell_parser(), None, text)
 
 
-def _typed(front: Front, parser: argparse.ArgumentParser, completes: str | None, text: str) -> Typed:
+def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None, text: str) -> Typed:
     *before, word = text.split(" ")
     actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]  # noqa: SLF001 - argparse has no public list
     options = {option: action for action in actions for option in action.option_strings}
     name, sign, value = word.partition("=")
     if sign and name in options:
-        return _value(front, options[name], value)
+        return _value(asked, options[name], value)
     last = options.get(next((each for each in reversed(before) if each), ""))
     if last is not None and last.nargs is None:
-        return _value(front, last, word)
+        return _value(asked, last, word)
     used = {id(options[each.partition("=")[0]]) for each in before if each.partition("=")[0] in options}
     fitting = {option: "option" for option, action in options.items() if id(action) not in used}
     if last is not None and last.nargs == "?":
-        fitting |= _value(front, last, word).fitting
+        fitting |= _value(asked, last, word).fitting
     for action in actions:
         if not action.option_strings:
             fitting |= dict.fromkeys(action.choices or (), "word")
             one = action.nargs == "?"
             if not (one and any(each and not each.startswith("-") for each in before)):
-                fitting |= _names(front, completes, results=parser.prog.endswith(" rm"))
+                fitting |= _names(asked, completes, results=parser.prog.endswith(" rm"))
     return Typed(word, {name: kind for name, kind in fitting.items() if name not in before})
 
 
-def _value(front: Front, action: argparse.Action, text: str) -> Typed:
+def _value(asked: Asked, action: argparse.Action, text: str) -> Typed:
     """What an option takes."""
     *others, fragment = text.split(",") if action.metavar in _SEVERAL else [text]
-    fitting = _values(front, action, alone=not others)
+    fitting = _values(asked, action, alone=not others)
     return Typed(fragment, {name: kind for name, kind in fitting.items() if name not in others})
 
 
-def _values(front: Front, action: argparse.Action, *, alone: bool) -> Mapping[str, str]:
+def _values(asked: Asked, action: argparse.Action, *, alone: bool) -> Mapping[str, str]:
     if action.choices:
         return dict.fromkeys(map(str, action.choices), "word")
-    session = front.sessions.find()
+    session = asked.session
     if action.metavar == "WORKERS" and session is not None:
         every = {"all": "workers"} if alone else {}
         return every | {str(worker): "worker" for worker in range(session.num_workers)}
@@ -112,19 +127,31 @@ def _values(front: Front, action: argparse.Action, *, alone: bool) -> Mapping[st
         return {str(group): "group" for group in range(session.num_groups)}
     if action.dest == "devices":
         return {"auto": "word", "cpu": "word"}
-    return _names(front, {"push": "notebook", "pull": "registers"}.get(action.dest))
+    completes = {"push": "notebook", "pull": "registers", "session": "sessions"}.get(action.dest)
+    return _names(asked, completes)
 
 
-def _names(front: Front, completes: str | None, *, results: bool = False) -> Mapping[str, str]:
+def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Mapping[str, str]:
+    front, session = asked
     found: dict[str, str] = dict(_results(front)) if results else {}
     if completes == "notebook":
         found |= {name: "variable" for name in front.shell.user_ns if not name.startswith("_")}
-    session = front.sessions.find() if completes == "registers" else None
-    if session is not None:
+    if completes == "sessions":
+        found |= dict.fromkeys(_sessions(front), "session")
+    if completes == "registers" and session is not None:
         from disco_magic.notebook.completing.marks import marks
 
         found |= marks(session, session.names())
     return found
+
+
+def _sessions(front: Front) -> Iterable[str]:
+    """Variables that hold a session which is open."""
+    module = sys.modules.get("disco_magic.session.session")
+    if module is not None:
+        for name, value in dict(front.shell.user_ns).items():
+            if isinstance(value, module.Session) and not value.closed and not name.startswith("_"):
+                yield name
 
 
 def _results(front: Front) -> Iterable[tuple[str, str]]:

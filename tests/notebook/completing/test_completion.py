@@ -150,6 +150,9 @@ def test_the_kernel_completes_while_workers_are_busy(fresh, ask):
 
 
 def test_names_of_the_session_that_a_cell_says(offered, shell):
+    def lines(text):
+        return {re.split("[ ,=]", found)[-1]: kind for found, kind in offered(text).items()}
+
     shell.run("%disco start -n 1")
     shell.run("import disco_magic\nfirst = disco_magic.session()\nfirst.run('thesis = 1')")
     shell.run("second = disco_magic.ThreadedSession(2)\nsecond.run('theirs = 1')")
@@ -158,5 +161,13 @@ def test_names_of_the_session_that_a_cell_says(offered, shell):
         assert not offered("%%disco --session second\nthes")
         assert set(offered("%%disco --session second\nthei")) == {"theirs"}
         assert not offered("%%disco --session nobody\nthei")
+        assert lines("%%disco --session second --pull thei") == {"theirs": "register"}
+        assert "theirs" not in lines("%%disco --session first --pull ")
+        assert set(lines("%%disco --session second -w ")) == {"all", "0", "1"}
+        assert lines("%%disco --session ") == {"first": "session", "second": "session"}
+        assert lines("%%disco --session=s") == {"second": "session"}
+        shell.run("second.shutdown()")
+        assert lines("%%disco --session ") == {"first": "session"}
+        assert not offered("%%disco --session second\nthei")
     finally:
         shell.ip.user_ns["second"].shutdown()

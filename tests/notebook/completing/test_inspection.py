@@ -15,7 +15,9 @@ from tests.notebook.completing.inspecting import MODEL, front
 
 
 def text(shell, name, detail=0, **options):
-    return inspected(front(shell), name, detail, **options).get("text/plain", "")
+    return inspected(front(shell), name, detail, front(shell).sessions.find(), **options).get(
+        "text/plain", ""
+    )
 
 
 # --- what is told -----------------------------------------------------------------------------------
@@ -37,12 +39,12 @@ def test_of_a_register_every_worker_s_value_is_told_equal_ones_once(four):
 
 def test_the_same_stands_in_html(four):
     four.run("%%disco\nx = np.full(2, worker_id // 3)\ny = '<b>'")
-    html = inspected(front(four), "x", 0)["text/html"]
+    html = inspected(front(four), "x", 0, front(four).sessions.find())["text/html"]
     assert html.startswith("<pre><b>Register:</b>\n  [0-2] int64 2 \u00b7 cpu")
     assert "\n\u2260 [3]   int64 2 \u00b7 cpu" in html
     assert "\n<b>Docstring:</b>\nndarray(shape" in html
     assert html.endswith("\n<b>Type:</b>      ndarray</pre>")
-    assert "&lt;b&gt;" in inspected(front(four), "y", 0)["text/html"]
+    assert "&lt;b&gt;" in inspected(front(four), "y", 0, front(four).sessions.find())["text/html"]
 
 
 def test_values_are_told_as_in_the_tables(crew):
@@ -115,19 +117,19 @@ def test_sections_can_be_left_out(four):
 @pytest.mark.parametrize("name", ["nobody", "", "model.nothing", "5", "a b", "x[0]", "%disco"])
 def test_what_nobody_has_is_not_found(four, name):
     four.run(MODEL)
-    assert inspected(front(four), name, 0) == {}
+    assert inspected(front(four), name, 0, front(four).sessions.find()) == {}
 
 
 def test_before_there_is_a_session_what_cells_will_see_is_told(shell):
     assert "Signature: allreduce(x: Any" in text(shell, "allreduce")
     assert "What a function or a cell sees" in text(shell, "worker")
-    assert inspected(front(shell), "x", 0) == {}
+    assert inspected(front(shell), "x", 0, front(shell).sessions.find()) == {}
 
 
 def test_of_a_session_that_is_ended_meanwhile_nothing_is_told(four, monkeypatch):
     four.run("%%disco\nx = 1")
     monkeypatch.setattr(session()._launcher, "examine_names", lambda *_: session()._refuse())
-    assert inspected(front(four), "x", 0) == {}
+    assert inspected(front(four), "x", 0, front(four).sessions.find()) == {}
 
 
 def test_busy_workers_are_not_waited_for(four):

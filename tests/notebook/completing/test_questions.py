@@ -44,6 +44,19 @@ def test_the_object_told_is_that_of_a_worker_that_asks(four):
     assert "Low." in four.out
 
 
+def test_a_question_in_a_cell_of_another_session_is_answered_by_that(four):
+    four.run("import disco_magic\nfirst = disco_magic.session()\nother = disco_magic.ThreadedSession(2)")
+    try:
+        four.run("%%disco --session first\nsame = 3")
+        four.run("%%disco --session first\nsame?\nworker_id")
+        assert four.out.count("Register:") == 1
+        assert "[0-3] int \u00b7 3" in four.out
+        four.run("%%disco\nsame?")
+        assert "Object `same` not found." in four.out
+    finally:
+        four.ip.user_ns["other"].shutdown()
+
+
 def test_what_nobody_has_is_said(four):
     four.run("%%disco\nnobody?\n1 + 1")
     assert "Object `nobody` not found." in four.out

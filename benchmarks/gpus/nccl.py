@@ -1,18 +1,21 @@
-"""Our plane on NCCL beside the same calls of cupy's bare communicator: one rank, and two on the GPU."""
+"""Our plane on NCCL beside the same calls of cupy's bare communicator: one rank, and two on the GPU.
+
+Calls return when their work is queued, on both sides: many are queued and waited for together.
+"""
 
 from __future__ import annotations
 
 import threading
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.clock import repeat_call, spans, widths
+from benchmarks.clock import spans, widths
 from benchmarks.gpus import data
 from benchmarks.gpus.crew import Crew
 from benchmarks.gpus.stand import MIB, Skipped, size_text
-from disco_magic.patience import wait_until
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.testing.stage import values
 from tests.gpu.machine import SIMULATED
@@ -34,7 +37,7 @@ VERBS = ("allreduce", "broadcast", "allgather", "reduce_scatter")
 
 
 def measure(stand: Stand) -> None:
-    """8 bytes by the time it takes more, large arrays by the ratio; both sides wait for every call's end."""
+    """8 bytes by the time it takes more, large arrays by the ratio."""
     from disco_magic import ThreadedSession
 
     reason = absent()
@@ -60,32 +63,45 @@ def _measure(me: Any, stand: Stand) -> None:
 
 
 def _compare(stand: Stand, call: tuple[Any, str, Any, Any], communicator: Any) -> None:
-    """One verb of a worker, from one array to another."""
+    """One verb of a worker, from one array to another: queued one after the other, and waited for each."""
     me, verb, x, y = call
     small = x.nbytes == SMALL
     target = {"most_over_s": MOST_OVER_S} if small else {"least_share": LEAST_SHARE}
-    for name, what, one, compared in (
-        ("bare", "cupy's communicator, waited for as ours", _bare(me.place, verb, x, y, communicator), {}),
-        ("plane", "our plane", _ours(*call), target | {"against": f"{verb}.{x.nbytes}.bare"}),
-    ):
-        y[...] = -1
-        for number in range(WARM if small else 1):  # the first hundreds after connecting are slow
-            one(number)
-        seconds = stand.by_clock(one)
-        if not bool((x == y).all()):
-            raise RuntimeError(f"{verb} by {what} gave something else")
-        stand.tell(
-            f"{verb}.{x.nbytes}.{name}",
-            f"{verb}, {size_text(x.nbytes)}: {what}",
-            seconds,
-            0 if small else 2 * x.nbytes,
-            **compared,
-        )
+    bare, ours = _bare(me.place, verb, x, y, communicator), partial(getattr(me, verb), x, out=y)
+    for how, waited in (("queued", False), ("waited for", True)):
+        name = f"{verb}.{x.nbytes}" + ".waited" * waited
+        for side, what, one, compared in (
+            ("bare", "cupy's communicator", bare, {}),
+            ("plane", "our plane", ours, ({} if waited else target) | {"against": f"{name}.bare"}),
+        ):
+            y[...] = -1
+            for _ in range(WARM if small else 1):  # the first hundreds after connecting are slow
+                one()
+            seconds = stand.sampled(partial(_batch, one, me.place.finish, waited=waited))
+            if not bool((x == y).all()):
+                raise RuntimeError(f"{verb} by {what} gave something else")
+            stand.tell(
+                f"{name}.{side}",
+                f"{verb}, {size_text(x.nbytes)}, {how}: {what}",
+                seconds,
+                0 if small else 2 * x.nbytes,
+                **compared,
+            )
 
 
-def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[[int], object]:
-    stream, done = place.stream, place.xp.cuda.Event(disable_timing=True)
-    source, target = x.data.ptr, y.data.ptr
+def _batch(call: Callable[[], object], finish: Callable[[], object], count: int, *, waited: bool) -> float:
+    """Seconds of `count` calls, to the end of their work; `waited`: each is waited for."""
+    start = perf_counter()
+    for _ in range(count):
+        call()
+        if waited:
+            finish()
+    finish()
+    return perf_counter() - start
+
+
+def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[[], object]:
+    stream, source, target = place.stream, x.data.ptr, y.data.ptr
     calls: dict[str, Callable[[], None]] = {
         "allreduce": lambda: communicator.allReduce(source, target, x.size, FLOAT32, SUM, stream.ptr),
         "broadcast": lambda: communicator.broadcast(source, target, x.nbytes, BYTES, 0, stream.ptr),
@@ -94,19 +110,7 @@ def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[
             source, target, x.size, FLOAT32, SUM, stream.ptr
         ),
     }
-    call = calls[verb]
-
-    def one(_: int) -> None:
-        call()
-        done.record(stream)
-        wait_until(lambda: bool(done.done))
-
-    return one
-
-
-def _ours(me: Any, verb: str, x: Any, y: Any) -> Callable[[int], object]:
-    method = getattr(me, verb)
-    return lambda _: method(x, out=y)
+    return calls[verb]
 
 
 # --- two ranks ---------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ def measure_pair(stand: Stand) -> None:
             {"most_over_s": MOST_OVER_S} if small else {"least_share": LEAST_SHARE} if nbytes >= MIB else {}
         )
         for name, what, ours, compared in (
-            ("bare", "cupy's communicators, waited for as ours", False, {}),
+            ("bare", "cupy's communicators", False, {}),
             ("plane", "our plane", True, target | {"against": f"{nbytes}.bare"}),
         ):
             stand.tell(
@@ -177,13 +181,15 @@ class _Pair:
             call = (
                 partial(self.plane.allreduce, seat, x, "sum", y)
                 if ours
-                else partial(_bare(place, "allreduce", x, y, communicator), 0)
+                else _bare(place, "allreduce", x, y, communicator)
             )
             self.barrier.wait()  # to load a kernel would wait for the other one's collective
             call()
+            place.finish()
+            self.barrier.wait()
             if not bool((y == 3).all()):
                 raise RuntimeError("the ranks' sum is wrong")
-            taken = spans(self.barrier.wait, repeat_call(call, count), repeat)
+            taken = spans(self.barrier.wait, lambda: _batch(call, place.finish, count, waited=False), repeat)
             self.barrier.wait()  # memory goes back to the GPU: nobody's collective is under way
             return taken
 

@@ -10,7 +10,7 @@ uses the block. Whoever uses a worker's array on another stream (`planes.device`
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
 from disco_magic.patience import pause_precisely, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # cudaError_t: errors after which the GPU refuses everything else that this process asks for.
 _LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
@@ -37,6 +40,8 @@ class GpuPlace:
     Attributes:
         stream: where the worker's work is queued; does not wait for the default stream.
         fence: an event that others may record on the stream, while the worker waits for them.
+        wait: how to wait for the GPU, until a function says that it is there; as `wait_until`, unless a
+            plane has work there that may fail, or may need help to end.
     """
 
     def __init__(self, cupy: Any, index: int) -> None:
@@ -51,6 +56,7 @@ class GpuPlace:
             self._staging = Staging(cupy, self.stream, self._device)
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
+        self.wait: Callable[[Callable[[], bool]], object] = wait_until
 
     def enter(self) -> None:
         """See `Place.enter`. Costs 2 us."""
@@ -73,7 +79,7 @@ class GpuPlace:
         self._come_back()
         try:
             self._done.record(self.stream)
-            wait_until(lambda: has_passed(self.xp, self._done))
+            self.wait(lambda: has_passed(self.xp, self._done))
         except self.xp.cuda.runtime.CUDARuntimeError as error:
             if getattr(error, "status", 0) in _LOST:
                 error.add_note(

@@ -49,8 +49,9 @@ class Call:
             the same worker id, can never wake each other. It costs 0.1 us.
         rule: how `array` is reduced, where the verb has an `op`.
         form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, op,
-            root, shape, dtype. Plain is the usual case, that nothing else can be wrong: an array on the host,
-            a verb that keeps its shape, and an `out` like the result, writeable, with memory of its own.
+            root, shape, dtype, memory. Plain is the usual case, that nothing else can be wrong: a verb that
+            keeps its array's shape, and no `out`, or one on the host like the result, writeable, with memory
+            of its own.
             None: not plain. It tells what the arrays were when the call was made; nobody may reshape or
             freeze them until it returns.
     """
@@ -104,14 +105,16 @@ class Call:
         self.form: tuple[Any, ...] | None = None
         self.gate = allocate_lock()
         self.gate.acquire()
-        if array is None or axis is not None or memory is not HOST or kind in SPLITTING:
+        if array is None or axis is not None or kind in SPLITTING:
             return
         shape, dtype = array.shape, array.dtype
         if out is not None:
+            if memory is not HOST:  # whose arrays do not tell whether their memory is their own
+                return
             flags, result = out.flags, dtype if rule is None else rule.result
             if out.shape != shape or out.dtype != result or not flags.owndata or not flags.writeable:
                 return
-        self.form = kind, op, root, shape, dtype
+        self.form = kind, op, root, shape, dtype, memory
 
     @property
     def site(self) -> Site:
@@ -125,17 +128,15 @@ class Call:
 
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
-        facts = []
-        if self.array is not None:
-            facts.append(f"{describe_array(self.array)}{self.where}")
-        elif self.kind in FROM_ROOT:
-            facts.append("no array")
-        facts += [
-            f"{name}={value}"
-            for name, value in (("op", self.op), ("root", self.root), ("axis", self.axis))
-            if value is not None
-        ]
-        return f"{self.kind}({', '.join(facts)})"
+        brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
+        return described(self.kind, brings, op=self.op, root=self.root, axis=self.axis)
+
+
+def described(kind: str, brings: str | None, **facts: object) -> str:
+    """A call in words, see `Call.describe`; `brings` its array, those of `facts` that are not None."""
+    given = [brings] if brings is not None else ["no array"] if kind in FROM_ROOT else []
+    given += [f"{name}={value}" for name, value in facts.items() if value is not None]
+    return f"{kind}({', '.join(given)})"
 
 
 def describe_array(array: NDArray[Any]) -> str:

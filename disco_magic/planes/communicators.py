@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Members = tuple[int, ...]
+
+
+# What is aborted waits for what its GPU has to do before it, for ever perhaps.
+_PATIENCE_S: Final = 1.0
 
 
 class _Invitation(NamedTuple):
@@ -48,19 +52,40 @@ class Communicators:
         self._lock = threading.Lock()
         self._invitations: dict[Members, _Invitation] = {}
         self._held: list[dict[Members, _Held]] = [{} for _ in range(num_workers)]
+        # Held while somebody uses communicators that others may want to abort.
+        self.launching = threading.Lock()
+        self._ending: list[threading.Thread] = []
 
-    def prepare(self, members: Members) -> None:
-        """Invite `members`, unless they are connected; by one of them, before the others connect."""
+    def prepare(self, members: Members) -> bool:
+        """Whether `members` are connected; if not, they are invited. By one of them, before they connect."""
         with self._lock:
-            invitation = self._invitations.get(members)
-            if invitation is not None and all(self._holds(each, members, invitation) for each in members):
-                return
+            if self._of(members) is not None:
+                return True
             # Also where some are connected and some are not: a call of theirs was aborted, or a thread that
             # was given up still waits in NCCL with the former id.
             number = next(self._numbers)
             self._invitations[members] = _Invitation(number, self._nccl.get_unique_id())
             if members == self._everybody:
                 self._invitations.update({group: _Invitation(number, None) for group in self._groups})
+            return False
+
+    def of(self, members: Members) -> list[Any] | None:
+        """The communicators of `members`, in rank order; None if they are not connected."""
+        with self._lock:
+            return self._of(members)
+
+    def _of(self, members: Members) -> list[Any] | None:
+        invitation = self._invitations.get(members)
+        if invitation is None:
+            return None
+        held = [self._held[worker].get(members) for worker in members]
+        found = [each.communicator for each in held if each is not None and each.number == invitation.number]
+        return found if len(found) == len(members) else None
+
+    def are_held(self, members: Members, communicators: Sequence[Any]) -> bool:
+        """Whether these have not been taken out: that happens to all members' at once."""
+        held = self._held[members[0]].get(members)
+        return held is not None and held.communicator is communicators[0]
 
     def connect(self, worker: int, members: Members, is_over: Callable[[], bool] = lambda: False) -> Any:
         """The caller's communicator; waits for the other members if it has to be made.
@@ -95,10 +120,6 @@ class Communicators:
                 split = world.commSplit(color, group.index(worker))
                 self._keep(worker, group, _Held(number, split), is_over)
 
-    def _holds(self, worker: int, members: Members, invitation: _Invitation) -> bool:
-        held = self._held[worker].get(members)
-        return held is not None and held.number == invitation.number
-
     def _keep(self, worker: int, members: Members, held: _Held, is_over: Callable[[], bool]) -> None:
         with self._lock:
             invitation = self._invitations.get(members)
@@ -113,10 +134,41 @@ class Communicators:
 
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
         """End what a communicator of the worker's does on the GPU; it cannot be used any more. Any thread."""
-        held = self._held[worker].get(members)
-        if held is not None and held.communicator is communicator:
-            del self._held[worker][members]
+        if self._take(worker, members, communicator):
             communicator.abort()
+
+    def _take(self, worker: int, members: Members, communicator: Any) -> bool:
+        with self._lock:
+            held = self._held[worker].get(members)
+            mine = held is not None and held.communicator is communicator
+            if mine:
+                del self._held[worker][members]
+            return mine
+
+    def take_out(self, members: Members, communicators: Sequence[Any]) -> list[Any]:
+        """Those of `communicators` that are still held; nobody gets them any more, `abort_soon` is next."""
+        pairs = zip(members, communicators, strict=True)
+        return [communicator for worker, communicator in pairs if self._take(worker, members, communicator)]
+
+    def abort_soon(self, communicators: Sequence[Any]) -> None:
+        """Abort what was taken out, in a thread of its own: that waits for what its GPU did before."""
+        if not communicators:
+            return
+        thread = threading.Thread(target=self._abort, args=(communicators,), name="nccl-abort", daemon=True)
+        with self._lock:
+            self._ending = [each for each in self._ending if each.is_alive()]
+            self._ending.append(thread)
+            thread.start()
+
+    def _abort(self, communicators: Sequence[Any]) -> None:
+        with self.launching:
+            for communicator in communicators:
+                communicator.abort()
+
+    @property
+    def are_ending(self) -> bool:
+        """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
+        return any(each.is_alive() for each in self._ending)
 
     def close(self) -> None:
         """Abort all: `destroy` would wait for the other members, one after the other."""
@@ -125,3 +177,19 @@ class Communicators:
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):
                 self.abort(worker, members, each.communicator)
+        for thread in self._ending:
+            thread.join(_PATIENCE_S)
+
+
+def async_error(communicator: Any, nccl: Any) -> Exception | None:
+    """What NCCL says has gone wrong since the last call, None if nothing."""
+    try:
+        communicator.check_async_error()
+    except (nccl.NcclError, KeyError) as error:  # KeyError: a status that cupy has no name for, remote errors
+        if isinstance(error, KeyError) and error.args == (_IN_PROGRESS,):
+            return None
+        return error
+    return None
+
+
+_IN_PROGRESS: Final = 7  # ncclInProgress

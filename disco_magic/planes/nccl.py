@@ -1,29 +1,37 @@
 """One GPU per worker: collectives by NCCL, through cupy.
 
 The members meet on the host, as in the thread plane, and their calls are checked there, so that nobody starts
-what the others do not. Then each starts its part on its own stream, and waits for it by looking: whoever sees
-that the call cannot end (an interrupt, a failed member, an error that NCCL reports) aborts its communicator,
-and all members raise. Their communicators are rebuilt at the next call.
+what the others do not. Then the last one to arrive queues everybody's part on that member's stream, as one
+group of NCCL's, and nobody waits for the GPUs:
 
-    ready -> arrive -> checked -> allocate -> connect, once -> start -> look: done? error? gone? -> finish
+    stream of member 0   ...work... part 0 -> work that needs the result
+    stream of member 1   ...work... part 1 -> work that needs the result
+
+One thread does it for all because a part that has started waits for the others on its GPU, and whoever
+allocates memory meanwhile may wait for that, with locks of the driver that another thread would need to start
+its part.
+Communicators are made by each worker's own thread, once. What goes wrong later is told by `flights`.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.devices.events import has_passed
-from disco_magic.errors import MissingDependency, PlaneAborted, words
+from disco_magic.errors import MissingDependency, WorkerInterrupt, words
 from disco_magic.patience import wait_until
+from disco_magic.planes.board import CLOSED
+from disco_magic.planes.calls import Call
 from disco_magic.planes.communicators import Communicators
 from disco_magic.planes.device import DeviceMemory, GpuPlane
+from disco_magic.planes.flights import Fate, Flights
 from disco_magic.planes.layout import giver
-from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.memory import HOST
-from disco_magic.planes.nccl_calls import Part, ready
+from disco_magic.planes.nccl_calls import Part, Together, ready
 from disco_magic.planes.plans import targets_of
-from disco_magic.planes.rendezvous import broken
+from disco_magic.planes.rendezvous import Broken
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.wire import wire
 
@@ -34,14 +42,10 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.devices.gpu import GpuPlace
-    from disco_magic.planes.calls import Call
+    from disco_magic.errors import Failure
     from disco_magic.planes.layout import Expected
     from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.plans import Plan
-
-
-# So long nobody looks whether a call can end at all: that takes several times as long as to see that it has.
-_AT_ONCE_S = 300e-6
 
 
 class NcclMemory(DeviceMemory):
@@ -66,39 +70,82 @@ class NcclMemory(DeviceMemory):
 
 
 class NcclPlan:
-    """One collective that NCCL carries out; each member does its own part.
+    """One collective that NCCL carries out, for all its members.
 
     Attributes:
-        parts: of the members, in rank order, when memory was found for them.
-        verdict: why it fails, as soon as any member knows.
-        finished: ranks whose part of NCCL's work is done.
+        parts: of the members, in rank order.
+        fate: of what was queued; None: the members have to connect first, and to make their call again.
+        refused: a member could not connect.
     """
 
-    def __init__(self, calls: Sequence[Call], communicators: Communicators) -> None:
+    def __init__(
+        self, calls: Sequence[Call], memory: NcclMemory, nccl: Any, communicators: Communicators
+    ) -> None:
         self.calls = calls
         self.parts: list[Part] = []
-        self.verdict: Verdict | None = None
-        self.finished: set[int] = set()
+        self.fate: Fate | None = None
+        self.refused = False
+        self._memory = memory
+        self._nccl = nccl
         self._communicators = communicators
 
     def run(self) -> None:
-        """By the last member to arrive, before the others do their parts."""
+        """Queue it; by the last member to arrive, while the others wait for that."""
+        members, communicators = self.calls[0].seat.members, self._communicators
+        if not communicators.prepare(members):
+            return
         self.parts = [Part(self.calls, rank, target) for rank, target in enumerate(targets_of(self.calls))]
         for part in self.parts:
             part.allocate()
-        self._communicators.prepare(self.calls[0].seat.members)
+        with communicators.launching:
+            held = communicators.of(members)
+            if held is not None:
+                self._start(held)
+                self.fate = Fate(members, held)
+                return
+        communicators.prepare(members)  # another thread has aborted them meanwhile
+
+    def _start(self, held: Sequence[Any]) -> None:
+        call, streams = self.calls[0], self._memory.streams
+        try:
+            with Together(self._nccl) if len(held) > 1 else nullcontext():
+                for part, communicator in zip(self.parts, held, strict=True):
+                    call = part.call
+                    part.start(communicator, self._nccl, streams[call.worker].ptr)
+        except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
+            # Some may have started, and wait for the others.
+            self._communicators.abort_soon(self._communicators.take_out(call.seat.members, held))
+            raise Broken(call, error) from None
 
     def result(self, rank: int) -> Any:
-        """What `rank` gets; to be called when NCCL has done its part."""
+        """What `rank` gets, on its own stream; by its own thread."""
         return self.parts[rank].finish()
+
+
+class _Connected:
+    """The members' word that they have connected, or why one could not: what they meet for is the answer."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._told = [call.ready for call in calls]
+
+    def run(self) -> None:
+        """Raise for all what one of them met with."""
+        for call, error in self._told:
+            if error is not None:
+                raise Broken(call, error)
+
+    def result(self, rank: int) -> None:
+        """Nothing."""
 
 
 class NcclPlane(GpuPlane):
     """Moves arrays between workers with a GPU each; implements `disco_magic.core.interfaces.Plane`.
 
-    A call returns when its work is done. NCCL reduces in the precision of the arrays and in an order of its
-    own: all members get the same bits, but not those that another plane would give. Messages between two
-    workers are copies from one GPU to the other, without NCCL.
+    A call returns when its work is queued on the caller's current stream. If it cannot be done then (NCCL
+    reports an error, a member is interrupted) the members' next wait for their GPUs raises, or their next
+    collective. NCCL reduces in the precision of the arrays and in an order of its own: all members get the
+    same bits, but not those that another plane would give. Messages between two workers are copies from one
+    GPU to the other, without NCCL.
 
     Args:
         places: of the workers; no two on one GPU.
@@ -114,106 +161,95 @@ class NcclPlane(GpuPlane):
     name = "nccl"
 
     def __init__(self, places: Sequence[GpuPlace], groups: Sequence[tuple[int, ...]] = ()) -> None:
-        super().__init__(places, NcclMemory(places), plan=self._plan)
-        self._cupy = places[0].xp
-        self._nccl = load_nccl(self._cupy)
-        if self._cupy.cuda.runtime.is_hip:
+        memory = NcclMemory(places)
+        super().__init__(places, memory, plan=self._plan)
+        self._nccl = load_nccl(memory.cupy)
+        if memory.cupy.cuda.runtime.is_hip:
             self.name = "rccl"
+        self._arrays = memory
         self._communicators = Communicators(self._nccl, len(places), groups)
+        self._flights = Flights(self._board, memory, self._communicators, self._nccl)
+        for worker, place in enumerate(places):
+            place.wait = partial(self._flights.wait, worker)
 
     def _plan(self, calls: list[Call]) -> Plan:
-        if giver(calls).memory is HOST or calls[0].kind == "barrier":
+        kind = calls[0].kind
+        if kind == "connect":
+            return _Connected(calls)
+        if kind == "barrier" or giver(calls).memory is HOST:
             return plan_of(calls)
-        return NcclPlan(calls, self._communicators)
+        return NcclPlan(calls, self._arrays, self._nccl, self._communicators)
 
     def _meet(self, call: Call) -> Any:
-        if isinstance(call.memory, NcclMemory):
-            call.ready = ready(call)
-        meeting = self._rendezvous.join(call)
-        plan = meeting.plan
-        if not isinstance(plan, NcclPlan):
-            return None if plan is None else plan.result(call.seat.rank)
-        return self._perform(meeting, plan, call)
-
-    def _perform(self, meeting: Meeting, plan: NcclPlan, call: Call) -> Any:
-        """The caller's part, to its end."""
-        rank, members, worker = call.seat.rank, call.seat.members, call.worker
-        done = self._places[worker].fence
-        watch = self._board.asleep[worker]
-        with self._board.lock:
-            self._board.waiting[worker] = meeting
-        watch.start()
-        communicator = None
-        try:
-            if plan.verdict is None:  # else somebody may not come to where NCCL connects
-                communicator = self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
-                plan.parts[rank].start(communicator, self._nccl)
-            done.record(self._memory.streams[worker])
-            if not wait_until(lambda: has_passed(self._cupy, done), _AT_ONCE_S):
-                wait_until(
-                    lambda: (
-                        has_passed(self._cupy, done) or self._is_hopeless(meeting, plan, call, communicator)
-                    )
-                )
-            if plan.verdict is None:
-                plan.finished.add(rank)
-                return self._finished(plan, call)
-        except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
-            self._condemn(plan, broken(call, error))
-        finally:
-            watch.stop()
-            with self._board.lock:
-                # If this thread was given up, the worker's new one may wait for something else by now.
-                if self._board.waiting.get(worker) is meeting:
-                    del self._board.waiting[worker]
-        if communicator is not None:
-            self._communicators.abort(worker, members, communicator)
-        if plan.verdict is None:
-            raise AssertionError("given up without a verdict")
-        raise plan.verdict.error()
-
-    def _finished(self, plan: NcclPlan, call: Call) -> Any:
-        """The caller's result, when all of its work is done."""
+        if call.memory is HOST:
+            return super()._meet(call)
+        self._flights.settle(call.worker)
+        call.ready = ready(call)
+        if self._communicators.are_ending:  # nothing new may start on a GPU before
+            wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
+        while True:
+            meeting = self._rendezvous.join(call)
+            plan = meeting.plan
+            if not isinstance(plan, NcclPlan):
+                return None if plan is None else plan.result(call.seat.rank)
+            if plan.fate is not None:
+                break
+            self._connect(call, meeting, plan)
         result = plan.result(call.seat.rank)
-        if plan.parts[call.seat.rank].has_more:
-            done = self._places[call.worker].fence
-            done.record(self._memory.streams[call.worker])
-            wait_until(lambda: has_passed(self._cupy, done))
+        self._flights.add(call, plan.fate)
         return result
 
-    def _is_hopeless(self, meeting: Meeting, plan: NcclPlan, call: Call, communicator: Any) -> bool:
-        """Whether the call cannot end by itself; then `plan` has a verdict."""
-        if plan.verdict is not None:
-            return True
-        board, seat = self._board, call.seat
-        error = async_error(communicator, self._nccl)
-        if error is not None:
-            self._condemn(plan, broken(call, error))
-            return True
-        if seat.scope <= board.ended:
-            text = f"{meeting.describe()} was given up while it was being carried out"
-            self._condemn(plan, Verdict(PlaneAborted, text))
-            return True
-        for rank, member in enumerate(seat.members):
-            if board.left[member] >= seat.scope and rank not in plan.finished:
-                with board.lock:
-                    self._condemn(plan, board.gone(member, meeting))
-                return True
-        return False
+    def _connect(self, call: Call, meeting: Meeting, plan: NcclPlan) -> None:
+        """Make the caller's communicator while the others make theirs; raises for all if one cannot."""
+        worker, members = call.worker, call.seat.members
+        board, watch = self._board, self._board.asleep[worker]
+        told = Call("connect", call.seat, call.spot, call.memory)
+        told.ready = call, None
+        with board.lock:
+            board.waiting[worker] = meeting
+        watch.start()
+        try:
+            if not plan.refused:  # else somebody may not come to where NCCL connects
+                self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
+        except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
+            plan.refused = True
+            told.ready = call, error
+        finally:
+            watch.stop()
+            with board.lock:
+                # If this thread was given up, the worker's new one may wait for something else by now.
+                if board.waiting.get(worker) is meeting:
+                    del board.waiting[worker]
+        self._rendezvous.join(told)
 
     def _is_over(self, seat: Seat) -> bool:
         """Whether the caller can make no more calls in its command: it was interrupted."""
         return seat.scope <= self._board.ended or self._board.left[seat.worker] >= seat.scope
 
-    @staticmethod
-    def _condemn(plan: NcclPlan, verdict: Verdict) -> None:
-        if plan.verdict is None:
-            plan.verdict = verdict
+    # --- coming and going ------------------------------------------------------------------------
+
+    def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
+        """See `ThreadPlane.leave`. What an interrupted worker still has on its GPU is given up for all."""
+        super().leave(worker, scope, failure)
+        if failure is None:
+            return
+        if isinstance(failure.exception, WorkerInterrupt):
+            self._flights.interrupt(worker, scope, failure)
+        else:
+            self._flights.forgive(worker, scope)
+
+    def abort(self, through: int, reason: str) -> None:
+        """See `ThreadPlane.abort`. What is on its way is given up."""
+        super().abort(through, reason)
+        self._flights.abort(through, reason)
 
     def close(self) -> None:
         """Release everybody, and refuse further calls. Idempotent."""
         super().close()
+        self._flights.abort(self._board.ended, CLOSED)
         self._communicators.close()
+        for place in self._places:  # which would keep each other alive
+            place.wait = wait_until
 
 
 def load_nccl(cupy: Any) -> Any:
@@ -229,17 +265,3 @@ def load_nccl(cupy: Any) -> Any:
             "pip install \"disco-magic[cuda13]\" (or cuda12), or share one GPU: ccl='device'"
         )
     return nccl
-
-
-def async_error(communicator: Any, nccl: Any) -> Exception | None:
-    """What NCCL says has gone wrong since the last call, None if nothing."""
-    try:
-        communicator.check_async_error()
-    except (nccl.NcclError, KeyError) as error:  # KeyError: a status that cupy has no name for, remote errors
-        if isinstance(error, KeyError) and error.args == (_IN_PROGRESS,):
-            return None
-        return error
-    return None
-
-
-_IN_PROGRESS = 7  # ncclInProgress

@@ -1,21 +1,21 @@
-"""Each verb as NCCL's calls, on the calling thread's current stream; nothing here waits.
+"""Each verb as NCCL's calls, on the stream of each member; nothing here waits.
 
 NCCL moves contiguous runs. Verbs that cut or join along another axis than the first go through an array of
 runs, ``(n, *part)``, which costs one more copy on the GPU. What NCCL has no call for is sends and receives
 that start together.
 
 While a member's part runs, its GPU waits for the others. Whatever could wait for the GPU itself, to allocate
-memory or to load a kernel that is used for the first time, is done before anybody starts, or at the end:
+memory or to load a kernel that is used for the first time, is done before or after all parts are started:
 
     ready      before the members meet, by each: the array as NCCL takes it
     allocate   by the last to arrive, for all: where what arrives is put
-    start      NCCL's calls
-    finish     when they are done: the result as the caller gets it
+    start      by the last to arrive, for all: NCCL's calls
+    finish     by each: the result as the caller gets it, queued behind them
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
 from disco_magic.planes.layout import Expected, lengths, part, sample, split
@@ -23,9 +23,12 @@ from disco_magic.planes.plans import arrays_of
 from disco_magic.planes.wire import BYTES, Wire, wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from disco_magic.planes.calls import Call
+
+
+_JOINING: Final = GATHERING | {"alltoall"}
 
 
 def ready(call: Call) -> Any:
@@ -64,22 +67,20 @@ class Part:
         target: where its result goes, contiguous; None: it gets none.
 
     Attributes:
-        rank: whose part.
-        has_more: `finish` has queued something.
+        call: the member's.
     """
 
     def __init__(self, calls: Sequence[Call], rank: int, target: Any) -> None:
         self._calls = calls
-        self._call = calls[rank]
-        self.rank = rank
+        self.call = calls[rank]
+        self._rank = rank
         self._size = len(calls)
-        self._source = self._call.ready
+        self._source = self.call.ready
         self._target = target
         # Where the members' arrays arrive that are joined to the target afterwards.
         self._runs: list[Any] = []
         self._communicator: Any = None
         self._stream = 0
-        self.has_more = False
 
     @property
     def _axis(self) -> int:
@@ -88,21 +89,21 @@ class Part:
 
     @property
     def _is_empty(self) -> bool:
-        return {array.size for array in arrays_of(self._calls)} == {0}
+        if self.call.kind in GATHERING:  # their lengths may differ
+            return not any(array.size for array in arrays_of(self._calls))
+        return sample(self._calls).size == 0
 
     # --- before ----------------------------------------------------------------------------------
 
     def allocate(self) -> None:
         """Find the memory for what arrives elsewhere than where it belongs."""
-        call = self._call
-        if self._target is None or self._joins_runs:
+        call = self.call
+        if call.kind not in _JOINING or self._target is None or self._joins_runs:
             return
         if call.kind in GATHERING:
             shapes = [array.shape for array in arrays_of(self._calls)]
-        elif call.kind == "alltoall":
-            shapes = [split(self._target, self._axis, self._size)[0].shape] * self._size
         else:
-            return
+            shapes = [split(self._target, self._axis, self._size)[0].shape] * self._size
         self._runs = [call.memory.empty(call, Expected(shape, self._target.dtype)) for shape in shapes]
 
     @property
@@ -112,47 +113,42 @@ class Part:
 
     # --- start -----------------------------------------------------------------------------------
 
-    def start(self, communicator: Any, nccl: Any) -> None:
-        """Queue it on the calling thread's current stream."""
+    def start(self, communicator: Any, nccl: Any, stream: int) -> None:
+        """Queue it on the member's `stream`; from any thread, for NCCL knows each communicator's GPU."""
         if self._is_empty:
             return
         self._communicator = communicator
-        self._stream = self._call.memory.cupy.cuda.get_current_stream().ptr  # type: ignore[attr-defined]  # as above
-        if self._call.kind in REDUCING:
+        self._stream = stream
+        if self.call.kind in REDUCING:
             self._reduce()
-        elif self._call.kind == "broadcast":
+        elif self.call.kind == "broadcast":
             self._broadcast()
-        elif self._call.kind == "allgather" and self._gathers_evenly():
+        elif self.call.kind == "allgather" and self._gathers_evenly():
             self._gather_evenly()
         else:
-            with _Together(nccl):
+            with Together(nccl):
                 self._exchange()
 
     def _wire(self) -> Wire:
         # Not of the array that NCCL gets: that may have been converted already.
-        return wire(self._call.kind, self._call.op or "", sample(self._calls).dtype)
+        return wire(self.call.kind, self.call.op or "", sample(self._calls).dtype)
 
     def _reduce(self) -> None:
-        how, kind = self._wire(), self._call.kind
-        calls: dict[str, Callable[..., None]] = {
-            "allreduce": self._communicator.allReduce,
-            "reduce_scatter": self._communicator.reduceScatter,
-            "reduce": self._to_root,
-        }
-        share = self._size if kind == "reduce_scatter" else 1
+        how, kind, to = self._wire(), self.call.kind, self._communicator
         # The root alone has a target of a reduce.
-        target = 0 if self._target is None else self._target.data.ptr
-        count = self._source.size // share * how.per_element
-        calls[kind](self._source.data.ptr, target, count, how.code, how.op, self._stream)
-
-    def _to_root(self, *arguments: int) -> None:
-        *others, stream = arguments
-        self._communicator.reduce(*others, self._call.root, stream)
+        source, target = self._source.data.ptr, 0 if self._target is None else self._target.data.ptr
+        count = self._source.size * how.per_element
+        if kind == "allreduce":
+            to.allReduce(source, target, count, how.code, how.op, self._stream)
+        elif kind == "reduce":
+            to.reduce(source, target, count, how.code, how.op, self.call.root, self._stream)
+        else:
+            to.reduceScatter(source, target, count // self._size, how.code, how.op, self._stream)
 
     def _broadcast(self) -> None:
-        source = self._source if self.rank == self._call.root else self._target
+        source = self._source if self._rank == self.call.root else self._target
         self._communicator.broadcast(
-            source.data.ptr, self._target.data.ptr, self._target.nbytes, BYTES, self._call.root, self._stream
+            source.data.ptr, self._target.data.ptr, self._target.nbytes, BYTES, self.call.root, self._stream
         )
 
     def _gathers_evenly(self) -> bool:
@@ -165,12 +161,12 @@ class Part:
 
     def _exchange(self) -> None:
         """Sends and receives, of a verb that NCCL has no call for."""
-        kind, root = self._call.kind, self._call.root or 0
+        kind, root = self.call.kind, self.call.root or 0
         if kind == "allgather":
             going = [(rank, self._source) for rank in range(self._size)]
         elif kind == "gather":
             going = [(root, self._source)]
-        elif kind == "scatter" and self.rank != root:
+        elif kind == "scatter" and self._rank != root:
             going = []
         else:
             going = list(enumerate(self._cut(self._source)))
@@ -192,7 +188,7 @@ class Part:
 
     def _sections(self) -> list[Any]:
         """The parts of the target along the axis."""
-        if self._call.kind not in GATHERING:
+        if self.call.kind not in GATHERING:
             return split(self._target, self._axis, self._size)
         ends = lengths(self._calls)
         starts = [0, *ends[:-1]]
@@ -202,23 +198,20 @@ class Part:
 
     def finish(self) -> Any:
         """The result; what is still to be done with it is queued on the calling thread's current stream."""
-        target, call = self._target, self._call
+        target, call = self._target, self.call
         if target is None:
             return None
         for run, section in zip(self._runs, self._sections() if self._runs else (), strict=True):
             section[...] = run
-            self.has_more = True
         if call.kind in REDUCING and self._wire().divide:
             target /= self._size
-            self.has_more = True
         if call.out is None or target is call.out:
             return target
         call.memory.copy(call.out, target)
-        self.has_more = True
         return call.out
 
 
-class _Together:
+class Together:
     """NCCL's calls in its body start at once, at the end of it: no send waits for the receives after it."""
 
     def __init__(self, nccl: Any) -> None:

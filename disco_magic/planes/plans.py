@@ -115,11 +115,13 @@ def targets_of(calls: Sequence[Call]) -> Targets:
 
 def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
     """Whether it is plain that none of `outs` overlaps what somebody reads, unless it is that very array."""
+    if not outs:
+        return True
     given = arrays_of(calls)
     in_place = {id(array) for array in given} if calls[0].kind in _IN_PLACE else ()
     others = [out for out in outs if id(out) not in in_place]
     # Also if there are no others: an array that is written in place may overlap what another member reads.
-    return not outs or memory.are_apart([*given, *others])
+    return memory.are_apart([*given, *others])
 
 
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:

@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 ALONE_NBYTES = 4 * 1024 * 1024
 
 
+class Broken(Exception):
+    """A plan could not be carried out, and it is known for whom.
+
+    Attributes:
+        call: the member's.
+        reason: what its part raised.
+    """
+
+    def __init__(self, call: Call, reason: BaseException) -> None:
+        super().__init__(call, reason)
+        self.call = call
+        self.reason = reason
+
+
 class Rendezvous:
     """The collectives of one plane.
 
@@ -243,7 +257,9 @@ def _without_frames(error: BaseException) -> BaseException:
 
 
 def broken(call: Call, error: BaseException) -> Verdict:
-    """What all members raise of a call that one of them could not carry out."""
+    """What all members raise of a call that one of them could not carry out: `call`, or that of `Broken`."""
+    if isinstance(error, Broken):
+        call, error = error.call, error.reason
     text = (
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
         f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"

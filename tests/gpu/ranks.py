@@ -15,7 +15,8 @@ import time
 from typing import Any
 
 from disco_magic.patience import wait_until
-from disco_magic.planes.nccl import async_error, load_nccl
+from disco_magic.planes.communicators import async_error
+from disco_magic.planes.nccl import load_nccl
 from tests.gpu.apart import MARK, say, until_deadline
 from tests.gpu.machine import machine
 

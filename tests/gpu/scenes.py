@@ -8,6 +8,8 @@ import threading
 from typing import Any
 from unittest.mock import patch
 
+from disco_magic.patience import wait_until
+from disco_magic.planes.flights import Flight
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.planes.nccl_calls import Part
 from disco_magic.testing import PLANE_CHECKS, check_plane
@@ -118,30 +120,25 @@ class _Pair:
 
 
 def lone_abort(cupy: Any) -> None:
-    """One rank's kernel waits for the other one's, which does not come; the command is interrupted."""
+    """One rank's kernel waits for the other one's, which does not come, and its worker for its GPU."""
     pair = _Pair(cupy)
     say(before=pair.good())
-    held, gone = threading.Event(), threading.Event()
     start = Part.start
 
-    def late(part: Part, communicator: Any, nccl: Any) -> None:
-        if part.rank == 1:
-            gone.wait(PATIENCE_S)
-            return
-        start(part, communicator, nccl)
-        held.set()
+    def alone(part: Part, communicator: Any, nccl: Any, stream: int) -> None:
+        if part.call.worker == 0:
+            start(part, communicator, nccl, stream)
 
     def interrupt() -> None:
-        held.wait(PATIENCE_S)
+        waits = pair.plane.waiting
+        wait_until(lambda: any(isinstance(wait, Flight) for wait in list(waits.values())), PATIENCE_S)
         pair.plane.abort(pair.scope, "interrupted")
 
     def program(plane: Any, seat: Any) -> None:
-        try:
-            pair.allreduce(seat)
-        finally:
-            gone.set()
+        pair.allreduce(seat)
+        plane._places[seat.worker].finish()
 
-    with patch.object(Part, "start", late):
+    with patch.object(Part, "start", alone):
         helper = threading.Thread(target=interrupt)
         helper.start()
         outcomes = pair.run(program)
@@ -157,10 +154,10 @@ def peer_fails(cupy: Any) -> None:
     say(before=pair.good())
     start = Part.start
 
-    def failing(part: Part, communicator: Any, nccl: Any) -> None:
-        if part.rank == 1:
+    def failing(part: Part, communicator: Any, nccl: Any, stream: int) -> None:
+        if part.call.worker == 1:
             raise MemoryError("no memory for that")
-        start(part, communicator, nccl)
+        start(part, communicator, nccl, stream)
 
     with patch.object(Part, "start", failing):
         outcomes = pair.run(lambda plane, seat: pair.allreduce(seat))

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, UsageMistake
+from disco_magic.errors import (
+    Failure,
+    MissingDependency,
+    PlaneAborted,
+    PlaneError,
+    UsageMistake,
+    WorkerInterrupt,
+)
+from disco_magic.planes import flights
 from disco_magic.planes.nccl import NcclPlane
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
@@ -160,7 +168,8 @@ def test_without_nccl_the_extra_is_named():
 
 
 def good(plane, seat, xp):
-    return plane.allreduce(seat, xp.ones(2), "sum", None).get().tolist()
+    result = plane.allreduce(seat, xp.ones(2), "sum", None)
+    return plane._places[seat.worker].take(result).tolist()
 
 
 @pytest.fixture
@@ -209,14 +218,110 @@ def test_an_abort_releases_a_rank_that_never_comes(crew, double, stalled):
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
 
 
-def test_a_member_that_leaves_in_the_middle_releases_the_others(crew, double, stalled):
+def interrupted(worker, scope):
+    return Failure(worker, scope, "Cell In[2]", WorkerInterrupt(), "")
+
+
+def test_a_member_that_is_interrupted_releases_the_others_and_is_told_nothing_itself(crew, double, stalled):
     plane, pending = stalled(3)
-    plane.leave(3, 2)
-    outcomes = pending()[1]
-    assert [type(outcome) for outcome in outcomes] == [PlaneAborted] * 4
-    assert "worker 3" in str(outcomes[0])
+    plane.leave(3, 2, interrupted(3, 2))
+    *others, own = pending()[1]
+    assert [type(outcome) for outcome in others] == [PlaneAborted] * 3
+    for outcome in others:
+        assert str(outcome).startswith("allreduce(float64 (2,) on cuda, op=sum) at File ")
+        assert str(outcome).endswith(
+            "was given up while it was being carried out: worker 3 was interrupted"
+            " - results and out arrays of all members are incomplete"
+        )
+    assert all(outcome.failure.worker == 3 for outcome in others)
+    assert type(own) is list
     double.release(3)
     assert crew(good, scope=3, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_a_member_whose_command_ends_or_fails_leaves_what_is_on_its_way_alone(double, stalled, until_parked):
+    plane, pending = stalled(3)
+    until_parked(plane, 4)
+    plane.leave(1, 2)
+    plane.leave(2, 2, Failure(2, 2, "Cell In[2]", ZeroDivisionError(), ""))
+    double.release(3)
+    assert pending()[1] == [[4, 4]] * 4
+
+
+def test_a_call_returns_before_its_work_is_done_and_what_fails_then_is_told_by_the_next_one(crew, double):
+    plane, _ = crew(good)
+    double.stall(2)
+
+    def queued(plane, seat, xp):
+        return plane.allreduce(seat, xp.ones(2), "sum", None)
+
+    _, results = crew(queued, scope=2, plane=plane)
+    assert all(result.shape == (2,) for result in results)
+    plane.abort(2, "the limit is over")
+    _, outcomes = crew(good, scope=3, plane=plane)
+    assert [type(outcome) for outcome in outcomes] == [PlaneAborted] * 4
+    assert "while it was being carried out: the limit is over" in str(outcomes[0])
+    double.release(2)
+    assert crew(good, scope=4, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_what_is_queued_behind_one_that_fails_fails_with_it_and_is_told_once(crew, double):
+    plane, _ = crew(good)
+    double.stall(0)
+
+    def queued(plane, seat, xp):
+        for _ in range(3):
+            plane.allreduce(seat, xp.ones(2), "sum", None)
+        plane._places[seat.worker].finish()
+
+    def settled(plane, seat, xp):
+        plane._places[seat.worker].finish()
+
+    _, before = crew(lambda plane, seat, xp: plane.barrier(seat), scope=2, plane=plane)
+    assert before == [None] * 4
+    background = threading.Thread(target=lambda: outcomes.extend(crew(queued, scope=3, plane=plane)[1]))
+    outcomes = []
+    background.start()
+    double.until_waiting(3)
+    double.async_error(3, doubles.REMOTE_ERROR)
+    background.join()
+    assert [type(outcome) for outcome in outcomes] == [PlaneError] * 4
+    assert all("could not be carried out on worker 3: NcclError" in str(outcome) for outcome in outcomes)
+    double.release(0)
+    assert crew(settled, scope=4, plane=plane)[1] == [None] * 4
+    assert crew(good, scope=5, plane=plane)[1] == [[4, 4]] * 4
+
+
+def test_more_than_a_gpu_s_queue_takes_waits_for_the_oldest(crew, double, monkeypatch):
+    monkeypatch.setattr(flights, "MOST", 4)
+    longest = []
+
+    def program(plane, seat, xp):
+        x = xp.ones(2)
+        for _ in range(20):
+            plane.allreduce(seat, x, "sum", None)
+            longest.append(len(plane._flights._of[seat.worker]))
+        return plane._places[seat.worker].take(plane.allreduce(seat, x, "sum", None)).tolist()
+
+    double.delay(200, 1)
+    assert crew(program)[1] == [[4, 4]] * 4
+    assert max(longest) <= 4
+
+
+def test_memory_that_is_given_back_is_used_by_nobody_before_nccl_has_read_it(crew):
+    """Its block goes to the next array of the same stream at once, which is written after NCCL's part."""
+
+    def program(plane, seat, xp):
+        totals = []
+        for step in range(20):
+            x = xp.full(64, seat.worker + step)
+            total = plane.allreduce(seat, x, "sum", None)
+            del x
+            xp.full(64, -1000)
+            totals.append(total)
+        return [int(plane._places[seat.worker].take(total)[63]) for total in totals]
+
+    assert crew(program)[1] == [[6 + 4 * step for step in range(20)]] * 4
 
 
 def test_while_nccl_works_the_plane_says_what_a_worker_is_in(double, stalled, until_parked):

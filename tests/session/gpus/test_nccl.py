@@ -211,3 +211,61 @@ def test_who_lacks_memory_is_named_whoever_finds_out(session, monkeypatch):
             s.run("y = allreduce(x)")
         s.run("rest = None\ny = allreduce(x)")
         assert s["y"].get(1)[0] == 2
+
+
+def test_a_call_returns_while_nccl_still_works(gpus, session, gate):
+    s = session(4, devices="auto", extras=lambda context: {"gate": gate})
+    assert works(s)
+    gpus.double.stall(1)
+    pending = s.run_nowait("y = allreduce(xp.full(3, worker_id))\ngate()")
+    gate.arrived(4)  # all have what they called for; nobody's GPU has
+    gate.open()
+    gpus.double.release(1)
+    pending.wait()
+    assert host(s["y"]) == [[6] * 3] * 4
+
+
+def test_what_nccl_reports_later_is_raised_by_the_same_cell(gpus, crew):
+    assert works(crew)
+    gpus.double.stall(1)
+    pending = crew.run_nowait("y = allreduce(xp.ones(3))\nz = 1")
+    gpus.double.until_waiting(3)
+    gpus.double.async_error(0, doubles.REMOTE_ERROR)
+    with pytest.raises(
+        CellError, match=r"allreduce\(float64 \(3,\) on cuda, op=sum\) at .* line 1 could not be"
+    ):
+        pending.wait()
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_what_a_call_leaves_undone_is_raised_by_the_next_wait(gpus, crew):
+    assert works(crew)
+    x = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(2)
+    crew.allreduce(x)
+    gpus.double.until_waiting(3)
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    with pytest.raises(WorkerError, match="could not be carried out on worker 3: NcclError"):
+        crew.sync_all()
+    gpus.double.release(2)
+    crew.sync_all()
+    assert works(crew)
+
+
+def test_stops_at_random_moments_of_a_queue_of_collectives_leave_a_session_that_works(gpus, crew):
+    assert works(crew)
+    body = "x = xp.ones(64)\nwhile True:\n    x = allreduce(x, op='max')"
+    for stop in range(12):
+        pending = crew.run_nowait(body)
+        if stop % 3:
+            enough = gpus.double.calls("AllReduce") + 10 * stop
+            until(lambda enough=enough: gpus.double.calls("AllReduce") > enough)
+        if stop % 2:
+            crew.interrupt([stop % 4])
+        else:
+            pending.cancel()
+        with pytest.raises(CellError):
+            pending.wait()
+        assert works(crew)

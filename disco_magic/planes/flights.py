@@ -197,15 +197,17 @@ class Flights:
     def _look(self, worker: int) -> bool:
         """Whether there is no use in waiting any longer: never, for what is aborted is done soon."""
         communicators = self._communicators
-        fates = [flight.fate for flight in list(self._of[worker])]
-        for fate in {id(fate.communicators[0]): fate for fate in fates}.values():
+        oldest: dict[int, Fate] = {}  # by communicator: that is the one which it is at
+        for flight in list(self._of[worker]):
+            oldest.setdefault(id(flight.fate.communicators[0]), flight.fate)
+        for fate in oldest.values():
             with communicators.launching:  # so that nobody aborts them meanwhile
                 if fate.verdict is not None:
                     continue
                 errors = [async_error(communicator, self._nccl) for communicator in fate.communicators]
             for member, error in zip(fate.members, errors, strict=True):
                 if error is not None:
-                    self._condemn(fate, self._failed(worker, fate, member, error))
+                    self.condemn(fate, self._failed(worker, fate, member, error))
                     break
         return False
 
@@ -229,15 +231,16 @@ class Flights:
 
     def interrupt(self, worker: int, through: int, failure: Failure) -> None:
         """Give up what is on its way of the worker's commands up to `through`; returns at once."""
-        self.forgive(worker, through)  # first: the worker itself may see the end of it at once
+        # First: the worker itself may see the end of it at once.
+        for flight in list(self._of[worker]):
+            flight.forgiven |= flight.scope <= through
         self._give_up(worker, through, f"worker {worker} was interrupted - {_INCOMPLETE}", failure)
         self.forget(worker)
 
-    def forgive(self, worker: int, through: int) -> None:
-        """The worker's commands up to `through` have failed already, and with them what they were to do."""
+    def forgive(self, worker: int, scope: int) -> None:
+        """The worker's command `scope` has failed already, and with it what it was to do."""
         for flight in list(self._of[worker]):
-            if flight.scope <= through:
-                flight.forgiven = True
+            flight.forgiven |= flight.scope == scope
 
     def abort(self, through: int, why: str) -> None:
         """As `interrupt`, of all workers."""
@@ -248,7 +251,7 @@ class Flights:
         for flight in list(self._of[worker]):
             if flight.scope <= through and flight.fate.verdict is None and not self._is_done(flight):
                 text = f"{flight.describe()} was given up while it was being carried out: {why}"
-                self._condemn(flight.fate, Verdict(PlaneAborted, text, failure))
+                self.condemn(flight.fate, Verdict(PlaneAborted, text, failure))
 
     def _is_done(self, flight: Flight) -> bool:
         try:
@@ -256,15 +259,20 @@ class Flights:
         except self._cupy.cuda.runtime.CUDARuntimeError:  # the GPU is lost: who waits for it will see
             return True
 
-    def _condemn(self, fate: Fate, verdict: Verdict) -> None:
-        """Nothing that these communicators still have to do will be done."""
+    def condemn(self, fate: Fate, verdict: Verdict) -> None:
+        """Nothing that the communicators of `fate` still have to do will be done."""
         taken = self._communicators.take_out(fate.members, fate.communicators)
         for member in fate.members:
             for flight in list(self._of[member]):
                 same = flight.fate.communicators[0] is fate.communicators[0]
                 if same and flight.fate.verdict is None and not self._is_done(flight):
-                    flight.fate.verdict = verdict
+                    flight.fate.verdict = verdict if flight.fate is fate else _with_it(flight, verdict)
         fate.verdict = fate.verdict or verdict
         self._condemned.update(fate.members)
         # Now that what is aborted is known by its verdict: its events will pass.
         self._communicators.abort_soon(taken)
+
+
+def _with_it(flight: Flight, verdict: Verdict) -> Verdict:
+    text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
+    return verdict._replace(kind=PlaneAborted, text=text)

@@ -31,7 +31,7 @@ from disco_magic.planes.layout import giver
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import Part, Together, ready
 from disco_magic.planes.plans import targets_of
-from disco_magic.planes.rendezvous import Broken
+from disco_magic.planes.rendezvous import Broken, broken
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.wire import wire
 
@@ -79,7 +79,12 @@ class NcclPlan:
     """
 
     def __init__(
-        self, calls: Sequence[Call], memory: NcclMemory, nccl: Any, communicators: Communicators
+        self,
+        calls: Sequence[Call],
+        memory: NcclMemory,
+        nccl: Any,
+        communicators: Communicators,
+        flights: Flights,
     ) -> None:
         self.calls = calls
         self.parts: list[Part] = []
@@ -88,6 +93,7 @@ class NcclPlan:
         self._memory = memory
         self._nccl = nccl
         self._communicators = communicators
+        self._flights = flights
 
     def run(self) -> None:
         """Queue it; by the last member to arrive, while the others wait for that."""
@@ -113,8 +119,8 @@ class NcclPlan:
                     call = part.call
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
         except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
-            # Some may have started, and wait for the others.
-            self._communicators.abort_soon(self._communicators.take_out(call.seat.members, held))
+            # Some may have started, and wait for the others; and what came before may not be done either.
+            self._flights.condemn(Fate(call.seat.members, held), broken(call, error))
             raise Broken(call, error) from None
 
     def result(self, rank: int) -> Any:
@@ -178,7 +184,7 @@ class NcclPlane(GpuPlane):
             return _Connected(calls)
         if kind == "barrier" or giver(calls).memory is HOST:
             return plan_of(calls)
-        return NcclPlan(calls, self._arrays, self._nccl, self._communicators)
+        return NcclPlan(calls, self._arrays, self._nccl, self._communicators, self._flights)
 
     def _meet(self, call: Call) -> Any:
         if call.memory is HOST:

@@ -292,6 +292,32 @@ def test_what_is_queued_behind_one_that_fails_fails_with_it_and_is_told_once(cre
     assert crew(good, scope=5, plane=plane)[1] == [[4, 4]] * 4
 
 
+def test_a_call_that_cannot_be_started_takes_those_before_it_with_it(crew, double):
+    plane, _ = crew(good)
+    double.stall(0)
+
+    def queued(plane, seat, xp):
+        return plane.allreduce(seat, xp.ones(2), "sum", None)
+
+    crew(queued, scope=2, plane=plane)
+    double.until_waiting(3)
+    double.fail("AllReduce", doubles.SYSTEM_ERROR, rank=2)
+    _, outcomes = crew(good, scope=3, plane=plane)
+    assert {str(outcome).partition(" at ")[0] for outcome in outcomes} == {
+        "allreduce(float64 (2,) on cuda, op=sum)"
+    }
+    assert all("could not be carried out on worker 2: NcclError" in str(outcome) for outcome in outcomes)
+
+    def finished(plane, seat, xp):
+        plane._places[seat.worker].finish()
+
+    _, outcomes = crew(finished, scope=4, plane=plane)
+    assert [type(outcome) for outcome in outcomes] == [PlaneAborted] * 4
+    assert all("was given up with another call" in str(outcome) for outcome in outcomes)
+    double.release(0)
+    assert crew(good, scope=5, plane=plane)[1] == [[4, 4]] * 4
+
+
 def test_more_than_a_gpu_s_queue_takes_waits_for_the_oldest(crew, double, monkeypatch):
     monkeypatch.setattr(flights, "MOST", 4)
     longest = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
@@ -157,8 +158,10 @@ class Communicators:
         thread = threading.Thread(target=self._abort, args=(communicators,), name="nccl-abort", daemon=True)
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
-            self._ending.append(thread)
-            thread.start()
+            # Too many threads, or the interpreter is ending: then they go with the process.
+            with suppress(RuntimeError):
+                thread.start()
+                self._ending.append(thread)
 
     def _abort(self, communicators: Sequence[Any]) -> None:
         with self.launching:

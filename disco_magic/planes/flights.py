@@ -120,7 +120,6 @@ class Flights:
         self._nccl = nccl
         # Only the worker's own thread takes out of these.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
-        self._events: list[list[Any]] = [[] for _ in memory.places]
         self._condemned: set[int] = set()
 
     # --- by a worker's own thread ----------------------------------------------------------------
@@ -128,9 +127,10 @@ class Flights:
     def add(self, call: Call, fate: Fate) -> None:
         """What the caller's stream has been given up to now has to be done for `call`."""
         worker = call.worker
-        flights, events = self._of[worker], self._events[worker]
+        flights = self._of[worker]
         self._prune(worker)
-        done = events.pop() if events else self._cupy.cuda.Event(disable_timing=True)
+        # A new one: to record a former one again would take it from whoever still asks for that.
+        done = self._cupy.cuda.Event(disable_timing=True)
         done.record(self._memory.streams[worker])
         flight = Flight(call, fate, done)
         flights.append(flight)
@@ -144,8 +144,8 @@ class Flights:
             flight.forgiven = self._board.left[worker] >= flight.scope
             self._give_up(worker, flight.scope, f"its command was interrupted - {_INCOMPLETE}")
         if len(flights) >= MOST:
-            oldest = flights[0].done
-            self.wait(worker, lambda: has_passed(self._cupy, oldest))
+            oldest, left = flights[0].done, self._board.left
+            self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
 
     def wait(self, worker: int, is_done: Callable[[], bool]) -> None:
         """Return when ``is_done()``, as `wait_until`; raise what could not be done.
@@ -164,19 +164,17 @@ class Flights:
             return
         self._condemned.discard(worker)
         flights, verdict = self._of[worker], None
-        for _ in range(len(flights)):
-            flight = flights.popleft()
-            if flight.fate.verdict is None:
-                flights.append(flight)
-            elif not flight.forgiven:
+        for flight in [flight for flight in flights if flight.fate.verdict is not None]:
+            flights.remove(flight)
+            if not flight.forgiven:
                 verdict = verdict or flight.fate.verdict
         if verdict is not None:
             raise verdict.error()
 
     def _prune(self, worker: int) -> None:
-        flights, events = self._of[worker], self._events[worker]
+        flights = self._of[worker]
         while flights and flights[0].fate.verdict is None and has_passed(self._cupy, flights[0].done):
-            events.append(flights.popleft().done)
+            flights.popleft()
 
     def _look_until(self, worker: int, is_done: Callable[[], bool]) -> None:
         self._prune(worker)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
@@ -66,7 +67,8 @@ class Communicators:
             # was given up still waits in NCCL with the former id.
             number = next(self._numbers)
             self._invitations[members] = _Invitation(number, self._nccl.get_unique_id())
-            if members == self._everybody:
+            # Only if no group has one: another split would take it away with what it still has to do.
+            if members == self._everybody and all(self._of(group) is None for group in self._groups):
                 self._invitations.update({group: _Invitation(number, None) for group in self._groups})
             return False
 
@@ -117,7 +119,7 @@ class Communicators:
     def _split(self, worker: int, world: Any, number: int, is_over: Callable[[], bool]) -> None:
         """The communicator of the worker's group; cheaper than one from scratch, and all members are here."""
         for color, group in enumerate(self._groups):
-            if worker in group:
+            if worker in group and self._invitations[group].number == number:
                 split = world.commSplit(color, group.index(worker))
                 self._keep(worker, group, _Held(number, split), is_over)
 
@@ -135,27 +137,40 @@ class Communicators:
 
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
         """End what a communicator of the worker's does on the GPU; it cannot be used any more. Any thread."""
-        if self._take(worker, members, communicator):
-            communicator.abort()
-
-    def _take(self, worker: int, members: Members, communicator: Any) -> bool:
         with self._lock:
             held = self._held[worker].get(members)
             mine = held is not None and held.communicator is communicator
             if mine:
                 del self._held[worker][members]
-            return mine
+        if mine:
+            communicator.abort()
 
     def take_out(self, members: Members, communicators: Sequence[Any]) -> list[Any]:
         """Those of `communicators` that are still held; nobody gets them any more, `abort_soon` is next."""
-        pairs = zip(members, communicators, strict=True)
-        return [communicator for worker, communicator in pairs if self._take(worker, members, communicator)]
+        taken = []
+        with self._lock:
+            for worker, communicator in zip(members, communicators, strict=True):
+                held = self._held[worker].get(members)
+                if held is not None and held.communicator is communicator:
+                    del self._held[worker][members]
+                    taken.append(communicator)
+        return taken
 
     def abort_soon(self, communicators: Sequence[Any]) -> None:
-        """Abort what was taken out, in a thread of its own: that waits for what its GPU did before."""
-        if not communicators:
-            return
-        thread = threading.Thread(target=self._abort, args=(communicators,), name="nccl-abort", daemon=True)
+        """Abort what was taken out, each in a thread of its own: it waits for what its GPU did before."""
+        for communicator in communicators:
+            self.in_thread(partial(self._abort, communicator))
+
+    def _abort(self, communicator: Any) -> None:
+        # Who is using it now has it from before it was taken out. A start that waits for room in a GPU's
+        # queue goes on when this is aborted.
+        if self.launching.acquire(timeout=_PATIENCE_S):
+            self.launching.release()
+        communicator.abort()
+
+    def in_thread(self, work: Callable[[], object]) -> None:
+        """``work()`` in a thread of its own; as long as one is alive, communicators are `ending`."""
+        thread = threading.Thread(target=work, name="nccl-abort", daemon=True)
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
             # Too many threads, or the interpreter is ending: then they go with the process.
@@ -163,24 +178,21 @@ class Communicators:
                 thread.start()
                 self._ending.append(thread)
 
-    def _abort(self, communicators: Sequence[Any]) -> None:
-        with self.launching:
-            for communicator in communicators:
-                communicator.abort()
-
     @property
     def are_ending(self) -> bool:
         """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
-        return any(each.is_alive() for each in self._ending)
+        return bool(self._ending) and any(each.is_alive() for each in list(self._ending))
 
     def close(self) -> None:
         """Abort all: `destroy` would wait for the other members, one after the other."""
         with self._lock:
             self._invitations.clear()
+        if self.launching.acquire(timeout=_PATIENCE_S):
+            self.launching.release()
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):
                 self.abort(worker, members, each.communicator)
-        for thread in self._ending:
+        for thread in list(self._ending):
             thread.join(_PATIENCE_S)
 
 

@@ -6,6 +6,9 @@ its GPU the next time, at the end of its cell at the latest, or where it calls t
     queued -> done                                          nothing to tell
            -> NCCL reports an error     seen by who waits      \
            -> a member is interrupted   seen by who interrupts  -> verdict, communicators aborted -> raised
+
+Communicators are condemned by threads of their own, into which nothing is injected: half of it done would
+leave GPUs waiting for ever. A member whose part is done already (a root that has sent, say) is told nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from disco_magic.patience import wait_until
 from disco_magic.planes.calls import described
 from disco_magic.planes.communicators import async_error
 from disco_magic.planes.meeting import Verdict
+from disco_magic.planes.rendezvous import without_frames
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -56,11 +60,10 @@ class Fate:
 
 
 class Flight:
-    """One member's part of a collective on its way, without the arrays; a `Wait` that nobody has to come for.
+    """One member's part of a collective on its way, without the arrays; a `Wait` for nobody.
 
     Attributes:
-        fate: of the collective.
-        done: an event of the member's stream.
+        fate, done: of the collective; an event of the member's stream.
         forgiven: nothing is told of it: its command has failed already.
     """
 
@@ -95,13 +98,13 @@ class Flight:
         brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
         return described(kind, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
 
-    def describe(self) -> str:
-        """``allreduce(float32 (3,) on cuda, op=sum) at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(0))
-
     def seen_by(self, worker: int) -> str:
-        """As `describe`."""
+        """``allreduce(float32 (3,) on cuda, op=sum) at Cell In[3], line 4``."""
         return " at ".join(self.call_of(worker))
+
+    def describe(self) -> str:
+        """As `seen_by`."""
+        return self.seen_by(0)
 
 
 class Flights:
@@ -118,16 +121,19 @@ class Flights:
         self._cupy = memory.cupy
         self._communicators = communicators
         self._nccl = nccl
-        # Only the worker's own thread takes out of these.
+        # Only the thread that serves the worker adds to these and takes out of them; anybody looks.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
         self._condemned: set[int] = set()
 
-    # --- by a worker's own thread ----------------------------------------------------------------
+    # --- by the worker's own thread --------------------------------------------------------------
 
     def add(self, call: Call, fate: Fate) -> None:
-        """What the caller's stream has been given up to now has to be done for `call`."""
-        worker = call.worker
+        """What the caller's stream has been given up to now has to be done for `call`; in a plane call."""
+        worker, left = call.worker, self._board.left
         flights = self._of[worker]
+        if left[worker] >= call.seat.scope:  # interrupted; if this thread was given up, these are not its own
+            self._condemn_soon(fate, _given_up(f"{call.describe()} at {call.site}", _interrupted(worker)))
+            return
         self._prune(worker)
         # A new one: to record a former one again would take it from whoever still asks for that.
         done = self._cupy.cuda.Event(disable_timing=True)
@@ -140,11 +146,11 @@ class Flights:
             fate.verdict = fate.verdict or Verdict(PlaneAborted, text)
             self._condemned.add(worker)
         # As with those: who interrupts looks for flights after he has noted the departure.
-        if self._board.left[worker] >= flight.scope or self._board.ended >= flight.scope:
-            flight.forgiven = self._board.left[worker] >= flight.scope
-            self._give_up(worker, flight.scope, f"its command was interrupted - {_INCOMPLETE}")
+        if left[worker] >= flight.scope:
+            flight.forgiven = True
+            self._give_up(worker, range(flight.scope, flight.scope + 1), _interrupted(worker))
         if len(flights) >= MOST:
-            oldest, left = flights[0].done, self._board.left
+            oldest = flights[0].done
             self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
 
     def wait(self, worker: int, is_done: Callable[[], bool]) -> None:
@@ -154,7 +160,10 @@ class Flights:
             PlaneError, PlaneAborted: a collective could not; the worker's, of this command or an earlier one.
         """
         if not wait_until(is_done, _AT_ONCE_S):
-            self._look_until(worker, is_done)
+            try:
+                wait_until(lambda: is_done() or self._look(worker))
+            finally:
+                self._show(worker, None)
         self._prune(worker)
         self.settle(worker)
 
@@ -175,65 +184,55 @@ class Flights:
         flights = self._of[worker]
         while flights and flights[0].fate.verdict is None and has_passed(self._cupy, flights[0].done):
             flights.popleft()
-
-    def _look_until(self, worker: int, is_done: Callable[[], bool]) -> None:
-        self._prune(worker)
-        flights, board = self._of[worker], self._board
-        if not flights:
-            wait_until(is_done)
-            return
-        flight, watch = flights[0], board.asleep[worker]
-        try:
-            with board.lock:  # for who asks where the worker is
-                board.waiting[worker] = flight
-            watch.start()
-            wait_until(lambda: is_done() or self._look(worker))
-        finally:
-            watch.stop()
-            self.forget(worker, flight)
+        if flights and flights[0].fate.verdict is not None:  # also if an interrupt has struck in `settle`
+            self._condemned.add(worker)
 
     def _look(self, worker: int) -> bool:
-        """Whether there is no use in waiting any longer: never, for what is aborted is done soon."""
-        communicators = self._communicators
-        oldest: dict[int, Fate] = {}  # by communicator: that is the one which it is at
-        for flight in list(self._of[worker]):
-            oldest.setdefault(id(flight.fate.communicators[0]), flight.fate)
-        for fate in oldest.values():
-            with communicators.launching:  # so that nobody aborts them meanwhile
-                if fate.verdict is not None:
-                    continue
-                errors = [async_error(communicator, self._nccl) for communicator in fate.communicators]
-            for member, error in zip(fate.members, errors, strict=True):
+        """Look for errors of what the worker waits for, and show what that is; never an end of the wait."""
+        self._prune(worker)
+        flights, launching = self._of[worker], self._communicators.launching
+        self._show(worker, flights[0] if flights else None)
+        oldest: dict[int, Flight] = {}  # by communicator: the one that it is at
+        for flight in list(flights):
+            oldest.setdefault(id(flight.fate.communicators[0]), flight)
+        for flight in oldest.values():
+            fate = flight.fate
+            # Who has it may take long; the next look is soon.
+            if fate.verdict is not None or not launching.acquire(blocking=False):
+                continue
+            try:  # meanwhile nobody aborts them
+                held = self._communicators.are_held(fate.members, fate.communicators)
+                errors = [async_error(each, self._nccl) for each in fate.communicators if held]
+            finally:
+                launching.release()
+            for member, error in zip(fate.members, errors, strict=False):  # none, if they are gone
                 if error is not None:
-                    self.condemn(fate, self._failed(worker, fate, member, error))
+                    self._condemn_soon(fate, _failed(flight, member, error))
                     break
         return False
 
-    def _failed(self, worker: int, fate: Fate, member: int, error: Exception) -> Verdict:
-        what = next(flight for flight in self._of[worker] if flight.fate is fate).describe()
-        text = (
-            f"{what} could not be carried out on worker {member}: {class_name(error)}: {words(error)}"
-            f" - {_INCOMPLETE}"
-        )
-        return Verdict(PlaneError, text, cause=error)
+    def _show(self, worker: int, flight: Flight | None) -> None:
+        """Let who asks where the worker is see what it waits for, None: nothing of NCCL's."""
+        board, watch = self._board, self._board.asleep[worker]
+        with board.lock:
+            shown = board.waiting.get(worker)
+            if shown is flight or not (shown is None or isinstance(shown, Flight)):
+                return
+            if flight is None:
+                del board.waiting[worker]
+                watch.stop()
+            else:
+                board.waiting[worker] = flight
+                if shown is None:
+                    watch.start()
 
     # --- by any thread ---------------------------------------------------------------------------
 
-    def forget(self, worker: int, flight: Flight | None = None) -> None:
-        """Nobody waits for this one any more, None: whichever the worker waited for."""
-        board = self._board
-        with board.lock:
-            wait = board.waiting.get(worker)
-            if wait is flight if flight is not None else isinstance(wait, Flight):
-                del board.waiting[worker]
-
-    def interrupt(self, worker: int, through: int, failure: Failure) -> None:
-        """Give up what is on its way of the worker's commands up to `through`; returns at once."""
-        # First: the worker itself may see the end of it at once.
-        for flight in list(self._of[worker]):
-            flight.forgiven |= flight.scope <= through
-        self._give_up(worker, through, f"worker {worker} was interrupted - {_INCOMPLETE}", failure)
-        self.forget(worker)
+    def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
+        """Give up what the worker's command `scope` has on its way; what is before it may go with it."""
+        self.forgive(worker, scope)  # first: the worker itself may see the end of it at once
+        self._give_up(worker, range(scope, scope + 1), _interrupted(worker), failure)
+        self._show(worker, None)
 
     def forgive(self, worker: int, scope: int) -> None:
         """The worker's command `scope` has failed already, and with it what it was to do."""
@@ -241,15 +240,19 @@ class Flights:
             flight.forgiven |= flight.scope == scope
 
     def abort(self, through: int, why: str) -> None:
-        """As `interrupt`, of all workers."""
+        """Give up what all workers have on their way of commands up to `through`."""
         for worker in range(len(self._of)):
-            self._give_up(worker, through, f"{why} - {_INCOMPLETE}")
+            self._give_up(worker, range(through + 1), why)
 
-    def _give_up(self, worker: int, through: int, why: str, failure: Failure | None = None) -> None:
+    def _give_up(self, worker: int, scopes: range, why: str, failure: Failure | None = None) -> None:
+        given_up: list[Any] = []
         for flight in list(self._of[worker]):
-            if flight.scope <= through and flight.fate.verdict is None and not self._is_done(flight):
-                text = f"{flight.describe()} was given up while it was being carried out: {why}"
-                self.condemn(flight.fate, Verdict(PlaneAborted, text, failure))
+            fate = flight.fate
+            if flight.scope not in scopes or fate.verdict is not None or self._is_done(flight):
+                continue
+            if fate.communicators[0] not in given_up:  # else that one takes it along
+                given_up.append(fate.communicators[0])
+                self._condemn_soon(fate, _given_up(flight.describe(), why, failure))
 
     def _is_done(self, flight: Flight) -> bool:
         try:
@@ -257,18 +260,39 @@ class Flights:
         except self._cupy.cuda.runtime.CUDARuntimeError:  # the GPU is lost: who waits for it will see
             return True
 
+    def _condemn_soon(self, fate: Fate, verdict: Verdict) -> None:
+        # What strikes before it is started changes nothing: who looks next does it.
+        self._communicators.in_thread(lambda: self.condemn(fate, verdict))
+
     def condemn(self, fate: Fate, verdict: Verdict) -> None:
-        """Nothing that the communicators of `fate` still have to do will be done."""
+        """Nothing that the communicators of `fate` still have to do will be done.
+
+        By a thread into which nothing is injected.
+        """
         taken = self._communicators.take_out(fate.members, fate.communicators)
         for member in fate.members:
             for flight in list(self._of[member]):
                 same = flight.fate.communicators[0] is fate.communicators[0]
                 if same and flight.fate.verdict is None and not self._is_done(flight):
                     flight.fate.verdict = verdict if flight.fate is fate else _with_it(flight, verdict)
-        fate.verdict = fate.verdict or verdict
         self._condemned.update(fate.members)
         # Now that what is aborted is known by its verdict: its events will pass.
         self._communicators.abort_soon(taken)
+
+
+def _interrupted(worker: int) -> str:
+    return f"worker {worker} was interrupted"
+
+
+def _given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:
+    text = f"{what} was given up while it was being carried out: {why} - {_INCOMPLETE}"
+    return Verdict(PlaneAborted, text, failure)
+
+
+def _failed(flight: Flight, member: int, error: Exception) -> Verdict:
+    why = f"{class_name(error)}: {words(error)} - {_INCOMPLETE}"
+    text = f"{flight.describe()} could not be carried out on worker {member}: {why}"
+    return Verdict(PlaneError, text, cause=without_frames(error))
 
 
 def _with_it(flight: Flight, verdict: Verdict) -> Verdict:

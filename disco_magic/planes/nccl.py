@@ -74,7 +74,8 @@ class NcclPlan:
 
     Attributes:
         parts: of the members, in rank order.
-        fate: of what was queued; None: the members have to connect first, and to make their call again.
+        fate: of what was queued; None: nothing was, and the members have to make their call again.
+        connecting: they have to connect before.
         refused: a member could not connect.
     """
 
@@ -89,6 +90,7 @@ class NcclPlan:
         self.calls = calls
         self.parts: list[Part] = []
         self.fate: Fate | None = None
+        self.connecting = False
         self.refused = False
         self._memory = memory
         self._nccl = nccl
@@ -98,25 +100,24 @@ class NcclPlan:
     def run(self) -> None:
         """Queue it; by the last member to arrive, while the others wait for that."""
         members, communicators = self.calls[0].seat.members, self._communicators
-        if not communicators.prepare(members):
+        self.connecting = not communicators.prepare(members)
+        if self.connecting:
             return
         self.parts = [Part(self.calls, rank, target) for rank, target in enumerate(targets_of(self.calls))]
         for part in self.parts:
             part.allocate()
         with communicators.launching:
             held = communicators.of(members)
-            if held is not None:
+            if held is not None and not communicators.are_ending:
                 self._start(held)
                 self.fate = Fate(members, held)
-                return
-        communicators.prepare(members)  # another thread has aborted them meanwhile
 
     def _start(self, held: Sequence[Any]) -> None:
         call, streams = self.calls[0], self._memory.streams
         try:
             with Together(self._nccl) if len(held) > 1 else nullcontext():
                 for part, communicator in zip(self.parts, held, strict=True):
-                    call = part.call
+                    call = part.call  # where the group itself fails NCCL does not say whose part it was
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
         except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
             # Some may have started, and wait for the others; and what came before may not be done either.
@@ -191,19 +192,19 @@ class NcclPlane(GpuPlane):
             return super()._meet(call)
         self._flights.settle(call.worker)
         call.ready = ready(call)
-        if self._communicators.are_ending:  # nothing new may start on a GPU before
-            wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
         while True:
+            if self._communicators.are_ending:  # nothing new may start on a GPU before
+                wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
             meeting = self._rendezvous.join(call)
             plan = meeting.plan
             if not isinstance(plan, NcclPlan):
                 return None if plan is None else plan.result(call.seat.rank)
             if plan.fate is not None:
                 break
-            self._connect(call, meeting, plan)
-        result = plan.result(call.seat.rank)
+            if plan.connecting:
+                self._connect(call, meeting, plan)
         self._flights.add(call, plan.fate)
-        return result
+        return plan.result(call.seat.rank)
 
     def _connect(self, call: Call, meeting: Meeting, plan: NcclPlan) -> None:
         """Make the caller's communicator while the others make theirs; raises for all if one cannot."""
@@ -239,7 +240,9 @@ class NcclPlane(GpuPlane):
         super().leave(worker, scope, failure)
         if failure is None:
             return
-        if isinstance(failure.exception, WorkerInterrupt):
+        # Not one that was skipped because of another one's failure.
+        is_its_own = (failure.worker, failure.seq) == (worker, scope)
+        if is_its_own and isinstance(failure.exception, WorkerInterrupt):
             self._flights.interrupt(worker, scope, failure)
         else:
             self._flights.forgive(worker, scope)
@@ -253,9 +256,11 @@ class NcclPlane(GpuPlane):
         """Release everybody, and refuse further calls. Idempotent."""
         super().close()
         self._flights.abort(self._board.ended, CLOSED)
-        self._communicators.close()
-        for place in self._places:  # which would keep each other alive
-            place.wait = wait_until
+        try:
+            self._communicators.close()
+        finally:
+            for place in self._places:  # which would keep each other alive
+                place.wait = wait_until
 
 
 def load_nccl(cupy: Any) -> Any:

@@ -243,7 +243,7 @@ def _move(plan: FoldPlan, pieces: deque[Fold]) -> None:
         mover.move(piece)
 
 
-def _without_frames(error: BaseException) -> BaseException:
+def without_frames(error: BaseException) -> BaseException:
     """`error`, and what led to it, without tracebacks.
 
     Their frames hold the meeting, which holds the verdict, which holds the error: a circle that would keep
@@ -264,4 +264,4 @@ def broken(call: Call, error: BaseException) -> Verdict:
         f"{call.describe()} at {call.site} could not be carried out on worker {call.worker}:"
         f" {class_name(error)}: {words(error)} - results and out arrays of all members are incomplete"
     )
-    return Verdict(PlaneError, text, cause=_without_frames(error))
+    return Verdict(PlaneError, text, cause=without_frames(error))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
-from tests.gpus import found, host, with_nccl
+from tests.gpus import found, host, streams, with_nccl
 
 reason = doubles.available()
 if reason:
@@ -185,6 +186,7 @@ def test_two_workers_on_one_gpu_are_refused(gpus, session):
 
 def test_a_thread_that_takes_over_finds_the_gpu_and_the_stream(gpus, session, gate):
     s = session(4, devices="auto", extras=lambda context: {"gate": gate})
+    s.sync_all()  # they have connected
     pending = s.run_nowait("if worker_id == 2:\n    gate(2)\n    allreduce(xp.ones(1))")
     gate.arrived(1)
     pending.cancel()
@@ -269,3 +271,89 @@ def test_stops_at_random_moments_of_a_queue_of_collectives_leave_a_session_that_
         with pytest.raises(CellError):
             pending.wait()
         assert works(crew)
+
+
+def test_a_group_s_collective_on_its_way_survives_that_all_connect_anew(gpus, session):
+    s = session(4, 2, ccl="nccl")
+    s.run("allreduce(xp.ones(1), in_group=False)\nallreduce(xp.ones(1))")
+    gpus.double.stall(1)
+    pending = s.run_nowait("allreduce(xp.ones(3), in_group=False)")
+    gpus.double.until_waiting(3)
+    pending.cancel()
+    gpus.double.release(1)
+    s.run("allreduce(xp.ones(1))")
+    made = gpus.double.calls("CommSplit")
+    with gpus.hold(streams(s)[1]) as hold:
+        pending = s.run_nowait(
+            "x = allreduce(xp.full(3, worker_id + 1))\ny = allreduce(xp.ones(3), in_group=False)"
+        )
+        hold.arrived()
+        until(lambda: gpus.double.calls("AllReduce") >= 4)
+        hold.release()
+        pending.wait()
+    assert [x[0] for x in host(s["x"])] == [3, 3, 7, 7]
+    assert host(s["y"]) == [[4] * 3] * 4
+    assert gpus.double.calls("CommSplit") == made
+    assert gpus.double.mistakes == []
+
+
+def test_a_call_that_is_skipped_for_what_was_interrupted_long_ago_stops_nothing(gpus, session, gate):
+    s = session(4, devices="auto")
+    assert works(s)
+    a = s.scatter(np.arange(4.0))
+    s.sync_all()
+    spoiled = s.call_packed(lambda: gate() if disco.worker().id == 2 else 1)
+    gate.arrived(1)
+    s.interrupt()
+    gate.open()
+    with pytest.raises(WorkerError):
+        s.sync_all()
+    assert works(s)
+    with gpus.hold(streams(s)[1]) as hold:
+        x = s.allreduce(a)
+        until(lambda: gpus.double.in_flight)
+        s.call_packed(lambda value: value, spoiled)
+        ran = []
+        s.call_packed(lambda: ran.append(disco.worker().id))
+        until(lambda: len(ran) == 4)
+        hold.release()
+        s.sync_all()  # the interrupt has been told
+    assert host(x) == [6] * 4
+
+
+def test_what_fails_for_another_reason_hides_no_collective_that_was_given_up(gpus, crew):
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(1)
+    crew.allreduce(a)
+    gpus.double.until_waiting(3)
+    ran = []
+    crew.call_packed(lambda: (ran.append(disco.worker().id), 1 // disco.worker().id))
+    until(lambda: len(ran) == 4)
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    with pytest.raises(WorkerError) as caught:
+        crew.sync_all()
+    told = "\n".join(str(failure.exception) for failure in caught.value.failures.values())
+    assert "could not be carried out on worker 3: NcclError" in told
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_a_worker_waits_for_its_own_while_another_one_s_communicator_takes_long_to_abort(gpus, crew, gate):
+    assert works(crew)
+    communicators = crew._launcher.plane._communicators
+    gpus.double.stall(1)
+    pending = crew.run_nowait("allreduce(xp.ones(3))")
+    gpus.double.until_waiting(3)
+    communicators.in_thread(gate)
+    gate.arrived(1)
+    pending.cancel()
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    assert "stuck" not in str(caught.value)
+    assert crew.run("int(xp.ones(3).sum())").values == [3] * 4
+    later = crew.run_nowait("allreduce(xp.full(2, worker_id + 1)).get().tolist()")
+    gate.open()
+    gpus.double.release(1)
+    assert later.wait().values == [[10, 10]] * 4

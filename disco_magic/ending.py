@@ -97,6 +97,19 @@ class Ending:
         self.fail(command, error, failure)
         return True
 
+    def _end_struck(self, lane: Lane, late: WorkerInterrupt) -> bool:
+        """Step 4 of `lane.py`: end what an injection has ended outside of `serve`; False as `_settle`.
+
+        Nobody but an injection raises there: user code is caught in `serve`.
+        """
+        error = late.__context__ or late  # what it struck had something of its own to say
+        while (command := lane.interrupted) is not None:
+            try:
+                return self._settle(lane, command, error, NOTHING)
+            except WorkerInterrupt:  # the next one of the same stop, on a machine that is busy for so long
+                continue
+        return True
+
     def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
         """End `command` with `error`: poison its register, tell the plane and the controller."""
         failure = failure or self.failure(command, error)

@@ -117,12 +117,8 @@ class Serving(Ending):
                 self.serve(lane, get)
                 break
             except WorkerInterrupt as late:
-                # Step 4. Nobody but an injection raises here: user code is caught in serve.
-                command = lane.interrupted
-                error = late.__context__ or late  # what it struck had something of its own to say
-                if command is not None and not self._settle(lane, command, error, _NOTHING):
+                if not self._end_struck(lane, late):
                     break
-                del command, error  # this frame lives as long as the worker
         if not lane.abandoned:
             self.recorder.end()
             self.dispose()

@@ -128,6 +128,31 @@ def test_an_exception_that_strikes_outside_of_the_loop_settles_its_command(bench
     assert len(calls) == 3
 
 
+def test_further_strikes_before_a_command_is_ended_end_nothing_else(bench, monkeypatch):
+    # On a machine so busy that the thread runs a few instructions between two injections of one stop.
+    worker, strikes = bench.worker, [WorkerInterrupt("second"), WorkerInterrupt("third")]
+    settle = worker._settle
+
+    def struck(*args):
+        if strikes:
+            raise strikes.pop()
+        return settle(*args)
+
+    def get(block):
+        if worker.lane.interrupted is None and not bench.events:
+            command = Call(1, 5, boom, ())
+            worker.interpreter.feed(command)
+            worker.lane.interrupted = command
+            raise WorkerInterrupt("first")
+        return Stop(2)
+
+    monkeypatch.setattr(worker, "_settle", struck)
+    contextvars.copy_context().run(worker.run, worker.lane, get)
+    (event,) = bench.events
+    assert isinstance(event.failure.exception, WorkerInterrupt)
+    assert strikes == []
+
+
 def test_an_await_that_ended_in_this_moment_is_injected_instead(bench, monkeypatch):
     injected = []
     monkeypatch.setattr(injection, "inject", injected.append)

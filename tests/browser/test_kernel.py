@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "03_kernel.ipynb"
 PRESSED_AGAIN_MS = 5_000
-LOGO_IS_DRAWN = "image => image.complete && image.naturalWidth > 0"
+LOGO_IS_DRAWN = "image => image.decode().then(() => image.naturalWidth > 0, () => false)"  # it may still load
 INSERT = """source => {
     const app = window.jupyterapp, cells = app.shell.currentWidget.content;
     app.commands.execute('notebook:insert-cell-below');

@@ -138,23 +138,22 @@ class Communicators:
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
         """End what a communicator of the worker's does on the GPU; it cannot be used any more. Any thread."""
         with self._lock:
-            held = self._held[worker].get(members)
-            mine = held is not None and held.communicator is communicator
-            if mine:
-                del self._held[worker][members]
+            mine = self._take(worker, members, communicator)
         if mine:
             communicator.abort()
 
+    def _take(self, worker: int, members: Members, communicator: Any) -> bool:
+        held = self._held[worker].get(members)
+        mine = held is not None and held.communicator is communicator
+        if mine:
+            del self._held[worker][members]
+        return mine
+
     def take_out(self, members: Members, communicators: Sequence[Any]) -> list[Any]:
         """Those of `communicators` that are still held; nobody gets them any more, `abort_soon` is next."""
-        taken = []
+        pairs = zip(members, communicators, strict=True)
         with self._lock:
-            for worker, communicator in zip(members, communicators, strict=True):
-                held = self._held[worker].get(members)
-                if held is not None and held.communicator is communicator:
-                    del self._held[worker][members]
-                    taken.append(communicator)
-        return taken
+            return [each for worker, each in pairs if self._take(worker, members, each)]
 
     def abort_soon(self, communicators: Sequence[Any]) -> None:
         """Abort what was taken out, each in a thread of its own: it waits for what its GPU did before."""
@@ -162,11 +161,13 @@ class Communicators:
             self.in_thread(partial(self._abort, communicator))
 
     def _abort(self, communicator: Any) -> None:
-        # Who is using it now has it from before it was taken out. A start that waits for room in a GPU's
-        # queue goes on when this is aborted.
+        self._await_launch()  # who is using it now has it from before it was taken out
+        communicator.abort()
+
+    def _await_launch(self) -> None:
+        # Not for ever: a start that waits for room in a GPU's queue goes on when others are aborted.
         if self.launching.acquire(timeout=_PATIENCE_S):
             self.launching.release()
-        communicator.abort()
 
     def in_thread(self, work: Callable[[], object]) -> None:
         """``work()`` in a thread of its own; as long as one is alive, communicators are `ending`."""
@@ -181,14 +182,13 @@ class Communicators:
     @property
     def are_ending(self) -> bool:
         """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
-        return bool(self._ending) and any(each.is_alive() for each in list(self._ending))
+        return any(each.is_alive() for each in self._ending)
 
     def close(self) -> None:
         """Abort all: `destroy` would wait for the other members, one after the other."""
         with self._lock:
             self._invitations.clear()
-        if self.launching.acquire(timeout=_PATIENCE_S):
-            self.launching.release()
+        self._await_launch()
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):
                 self.abort(worker, members, each.communicator)

@@ -17,13 +17,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed
-from disco_magic.errors import PlaneAborted, PlaneError, class_name, words
+from disco_magic.errors import PlaneAborted
 from disco_magic.functions.sites import site_of
 from disco_magic.patience import wait_until
 from disco_magic.planes.calls import described
 from disco_magic.planes.communicators import async_error
 from disco_magic.planes.meeting import Verdict
-from disco_magic.planes.rendezvous import without_frames
+from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _AT_ONCE_S: Final = 300e-6
 # A GPU's queue is finite, and who finds it full waits in C code.
 MOST: Final = 256
-_INCOMPLETE: Final = "results and out arrays of all members are incomplete"
 
 
 class Fate:
@@ -142,7 +141,7 @@ class Flights:
         flights.append(flight)
         # Either whoever takes the communicators away finds the flight, or we see that they are gone.
         if not self._communicators.are_held(fate.members, fate.communicators):
-            text = f"{flight.describe()} was given up: its communicators were aborted - {_INCOMPLETE}"
+            text = f"{flight.describe()} was given up: its communicators were aborted - {INCOMPLETE}"
             fate.verdict = fate.verdict or Verdict(PlaneAborted, text)
             self._condemned.add(worker)
         # As with those: who interrupts looks for flights after he has noted the departure.
@@ -207,7 +206,7 @@ class Flights:
                 launching.release()
             for member, error in zip(fate.members, errors, strict=False):  # none, if they are gone
                 if error is not None:
-                    self._condemn_soon(fate, _failed(flight, member, error))
+                    self._condemn_soon(fate, broken_on(member, flight.describe(), error))
                     break
         return False
 
@@ -285,14 +284,8 @@ def _interrupted(worker: int) -> str:
 
 
 def _given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:
-    text = f"{what} was given up while it was being carried out: {why} - {_INCOMPLETE}"
+    text = f"{what} was given up while it was being carried out: {why} - {INCOMPLETE}"
     return Verdict(PlaneAborted, text, failure)
-
-
-def _failed(flight: Flight, member: int, error: Exception) -> Verdict:
-    why = f"{class_name(error)}: {words(error)} - {_INCOMPLETE}"
-    text = f"{flight.describe()} could not be carried out on worker {member}: {why}"
-    return Verdict(PlaneError, text, cause=without_frames(error))
 
 
 def _with_it(flight: Flight, verdict: Verdict) -> Verdict:

@@ -82,7 +82,7 @@ class NcclPlan:
     def __init__(
         self,
         calls: Sequence[Call],
-        memory: NcclMemory,
+        memory: DeviceMemory,
         nccl: Any,
         communicators: Communicators,
         flights: Flights,
@@ -173,7 +173,6 @@ class NcclPlane(GpuPlane):
         self._nccl = load_nccl(memory.cupy)
         if memory.cupy.cuda.runtime.is_hip:
             self.name = "rccl"
-        self._arrays = memory
         self._communicators = Communicators(self._nccl, len(places), groups)
         self._flights = Flights(self._board, memory, self._communicators, self._nccl)
         for worker, place in enumerate(places):
@@ -185,7 +184,7 @@ class NcclPlane(GpuPlane):
             return _Connected(calls)
         if kind == "barrier" or giver(calls).memory is HOST:
             return plan_of(calls)
-        return NcclPlan(calls, self._arrays, self._nccl, self._communicators, self._flights)
+        return NcclPlan(calls, self._memory, self._nccl, self._communicators, self._flights)
 
     def _meet(self, call: Call) -> Any:
         if call.memory is HOST:

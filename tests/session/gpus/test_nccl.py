@@ -37,6 +37,14 @@ def crew(gpus, session):
     return session(4, devices="auto")
 
 
+def stalled(gpus, session, code):
+    """A cell whose collective waits for rank 1, which does not come before it is released."""
+    gpus.double.stall(1)
+    pending = session.run_nowait(code)
+    gpus.double.until_waiting(3)
+    return pending
+
+
 def works(session):
     result = session.run("allreduce(xp.full(2, worker_id + 1)).get().tolist()")
     return list(result.values) == [[10, 10]] * 4
@@ -106,9 +114,7 @@ y = allreduce(Lent(xp.ones(3)))
 
 def test_an_interrupt_of_a_collective_in_flight_leaves_a_session_that_works(gpus, crew):
     assert works(crew)
-    gpus.double.stall(1)
-    pending = crew.run_nowait("allreduce(xp.ones(3))")
-    gpus.double.until_waiting(3)
+    pending = stalled(gpus, crew, "allreduce(xp.ones(3))")
     until(lambda: all(place.state == "moving" for place in crew.doctor().positions))
     places = crew.doctor().positions
     assert "allreduce" in places[0].call
@@ -121,9 +127,7 @@ def test_an_interrupt_of_a_collective_in_flight_leaves_a_session_that_works(gpus
 
 def test_one_worker_is_interrupted_and_releases_the_others(gpus, crew):
     assert works(crew)
-    gpus.double.stall(1)
-    pending = crew.run_nowait("allreduce(xp.ones(3))")
-    gpus.double.until_waiting(3)
+    pending = stalled(gpus, crew, "allreduce(xp.ones(3))")
     crew.interrupt([2])
     with pytest.raises(CellError) as caught:
         pending.wait()
@@ -229,9 +233,7 @@ def test_a_call_returns_while_nccl_still_works(gpus, session, gate):
 
 def test_what_nccl_reports_later_is_raised_by_the_same_cell(gpus, crew):
     assert works(crew)
-    gpus.double.stall(1)
-    pending = crew.run_nowait("y = allreduce(xp.ones(3))\nz = 1")
-    gpus.double.until_waiting(3)
+    pending = stalled(gpus, crew, "y = allreduce(xp.ones(3))\nz = 1")
     gpus.double.async_error(0, doubles.REMOTE_ERROR)
     with pytest.raises(
         CellError, match=r"allreduce\(float64 \(3,\) on cuda, op=sum\) at .* line 1 could not be"
@@ -276,9 +278,7 @@ def test_stops_at_random_moments_of_a_queue_of_collectives_leave_a_session_that_
 def test_a_group_s_collective_on_its_way_survives_that_all_connect_anew(gpus, session):
     s = session(4, 2, ccl="nccl")
     s.run("allreduce(xp.ones(1), in_group=False)\nallreduce(xp.ones(1))")
-    gpus.double.stall(1)
-    pending = s.run_nowait("allreduce(xp.ones(3), in_group=False)")
-    gpus.double.until_waiting(3)
+    pending = stalled(gpus, s, "allreduce(xp.ones(3), in_group=False)")
     pending.cancel()
     gpus.double.release(1)
     s.run("allreduce(xp.ones(1))")
@@ -343,9 +343,7 @@ def test_what_fails_for_another_reason_hides_no_collective_that_was_given_up(gpu
 def test_a_worker_waits_for_its_own_while_another_one_s_communicator_takes_long_to_abort(gpus, crew, gate):
     assert works(crew)
     communicators = crew._launcher.plane._communicators
-    gpus.double.stall(1)
-    pending = crew.run_nowait("allreduce(xp.ones(3))")
-    gpus.double.until_waiting(3)
+    pending = stalled(gpus, crew, "allreduce(xp.ones(3))")
     communicators.in_thread(gate)
     gate.arrived(1)
     pending.cancel()

@@ -17,8 +17,13 @@ the first instruction of the next function it calls for ever. Two rules follow:
 from __future__ import annotations
 
 import ctypes
+import inspect
+import signal
 import threading
+import traceback
 from contextlib import suppress
+from itertools import pairwise
+from types import FrameType
 from typing import Final
 
 from disco_magic.errors import WorkerInterrupt
@@ -48,14 +53,29 @@ def inject(thread_id: int) -> None:
     try:
         _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
         let_strike()
-    except _Lowered:
-        return
+    except _Lowered as struck:
+        unheard = _unheard(struck)
+        if unheard is not None:
+            signal.raise_signal(unheard)
     except BaseException:
         # A signal handler raised first, or this thread interrupts itself. What is still pending must not
         # strike in the caller's code.
         with suppress(_Lowered):
             let_strike()
         raise
+
+
+def _unheard(struck: _Lowered) -> int | None:
+    """The signal that arrived in the same moment: its handler was struck before its first line.
+
+    Nothing else of the user's runs in this thread between the injection and its end. What was struck is known
+    as a handler by what it is given: a number and a frame.
+    """
+    *_, (frame, _) = traceback.walk_tb(struck.__traceback__)
+    names, more, _, variables = inspect.getargvalues(frame)
+    given = [*(variables[name] for name in names), *(variables[more] if more else ())]
+    numbers = [number for number, at in pairwise(given) if type(at) is FrameType and isinstance(number, int)]
+    return numbers[0] if numbers else None
 
 
 def let_strike() -> None:

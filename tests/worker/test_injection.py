@@ -1,0 +1,92 @@
+"""Signals that arrive while this thread injects."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from disco_magic import injection
+
+SIGNALS = 40
+# One after the other: the next one when somebody has heard the last one.
+SENDER = """
+import os, sys
+for _ in range(int(sys.argv[2])):
+    os.kill(int(sys.argv[1]), int(sys.argv[3]))
+    sys.stdout.write("sent\\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+"""
+
+
+class Heard:
+    """Hears signals, in the ways that Python lets a handler be written."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, number, frame):
+        self.count += 1
+
+    def hear(self, number, frame):
+        self.count += 1
+
+    def hear_for(self, name, number, frame, loop=None):
+        assert name == "somebody"
+        self.count += 1
+
+    def hear_any(self, *given):
+        self.count += 1
+
+
+WAYS = {
+    "object": lambda heard: heard,
+    "method": lambda heard: heard.hear,
+    "partial": lambda heard: functools.partial(heard.hear_for, "somebody"),
+    "any arguments": lambda heard: heard.hear_any,
+}
+
+
+@pytest.fixture
+def heard():
+    """Sets handlers of SIGINT and SIGTERM until the end of the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield Heard()
+    for number, former in before.items():
+        signal.signal(number, former)
+
+
+@pytest.fixture
+def target():
+    """A thread that has ended, so that nothing else happens than what this one does to itself."""
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+    return thread.ident
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_signal_is_heard_whenever_it_arrives(heard, target, way, number):
+    # What a thread injects into itself struck a handler that was about to begin: one signal in five was lost.
+    signal.signal(number, WAYS[way](heard))
+    command = [sys.executable, "-c", SENDER, str(os.getpid()), str(SIGNALS), str(int(number))]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as sender:
+        os.set_blocking(sender.stdout.fileno(), False)
+        sent = 0
+        while sent < SIGNALS:
+            for _ in range(20):
+                injection.inject(target)
+            if sender.stdout.read() is not None:
+                sent += 1
+                assert heard.count == sent
+                sender.stdin.write(b"heard\n")
+                sender.stdin.flush()

@@ -36,7 +36,7 @@ class Lane:
         running: the command that is executed, as it came, or empty.
         interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
-        shielded: the thread is inside a plane call, where nothing is injected.
+        shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
         thread_id: of the thread; 0 before it began.
         left_over: registers that the thread before this one may not have dropped any more.
         inject_at: when the command may be injected into again, on the monotonic clock.
@@ -49,7 +49,7 @@ class Lane:
         self.running: list[Message] = []
         self.interrupted: Command | None = None
         self.abandoned = False
-        self.shielded = False
+        self.shielded = 0
         self.thread_id = 0
         self.inject_at = 0.0
 
@@ -111,7 +111,7 @@ class PlaneGuard:
                 )
             if lane.interrupted is not None or not lane.running:
                 raise WorkerInterrupt("interrupted before a collective")
-            lane.shielded = True
+            lane.shielded += 1
             command: Any = lane.running[-1]
         return command[0], None if type(command) is tuple else command.workers
 
@@ -121,7 +121,8 @@ class PlaneGuard:
             lane = self._worker.lane
             if threading.get_ident() != lane.thread_id:
                 raise WorkerInterrupt("this thread was given up while it was in a collective")
-            lane.shielded = False
+            if lane.shielded:  # asyncio's part of it may have been given up meanwhile
+                lane.shielded -= 1
             if lane.interrupted is None:
                 return
         raise WorkerInterrupt("interrupted in a collective") from None

@@ -51,12 +51,12 @@ class Hold(Protocol):
     """A thread's hold on a worker, as far as it matters here: a `disco_magic.lane.Lane`."""
 
     abandoned: bool
-    shielded: bool
+    shielded: int
     thread_id: int
 
 
 class Holder(Protocol):
-    """Whoever injects, and only with its mutex held, while ``lane.shielded`` is false: a worker."""
+    """Whoever injects, and only with its mutex held, while ``lane.shielded`` is 0: a worker."""
 
     @property
     def lane(self) -> Hold:
@@ -80,7 +80,7 @@ class Shield:
     def give_up(self) -> None:
         """Let injections strike anywhere; with the holder's mutex held."""
         if self._lane is not None:
-            self._lane.shielded = False
+            self._lane.shielded = 0
 
     @property
     def is_lost(self) -> bool:
@@ -104,7 +104,7 @@ class Shield:
         before = lane.shielded, self.is_open  # only this thread writes them
         try:
             with mutex:
-                lane.shielded, self.is_open = not is_open, is_open
+                lane.shielded, self.is_open = 0 if is_open else 1, is_open
             for _ in _JUMPS:
                 pass
             return function(*given)

@@ -205,12 +205,38 @@ def test_steps_of_the_cell_and_of_its_tasks_can_be_struck_and_asyncio_cannot(wor
         "seen.append(lane.shielded)\n"
         "seen"
     )
-    assert run(worker, source) == [False, True, False, False]
+    assert run(worker, source) == [0, 1, 0, 0]
     assert not worker.lane.shielded
 
 
 def test_a_plain_last_expression_of_a_cell_that_awaits_can_be_struck(worker):
-    assert run(worker, "await asyncio.sleep(0)\nlane.shielded") is False
+    assert run(worker, "await asyncio.sleep(0)\nlane.shielded") == 0
+
+
+def test_a_plane_call_of_a_callback_leaves_asyncio_shielded(worker):
+    source = (
+        "seen = []\n"
+        "def call():\n"
+        "    seen.extend([guard.enter() and lane.shielded, guard.leave(), lane.shielded])\n"
+        "asyncio.get_running_loop().call_soon(call)\n"
+        "await asyncio.sleep(0)\n"
+        "seen + [lane.shielded]"
+    )
+    worker.cells.namespace["guard"] = worker.guard
+    assert run(worker, source) == [2, None, 1, 0]
+
+
+def test_a_plane_call_whose_shield_was_given_up_leaves_no_debt(worker):
+    source = (
+        "async def step():\n"
+        "    guard.enter()\n"
+        "    lane.shielded = 0\n"
+        "    guard.leave()\n"
+        "    return lane.shielded\n"
+        "await step()"
+    )
+    worker.cells.namespace["guard"] = worker.guard
+    assert run(worker, source) == 0
 
 
 def test_an_await_that_survives_being_cancelled_is_ended_by_the_next_request(worker, monkeypatch):

@@ -203,7 +203,20 @@ def test_an_undisturbed_plane_call_is_left_quietly(bench):
         bench.worker.guard.leave()
         return bench.worker.lane.shielded
 
-    assert bench.call(program) is False
+    assert bench.call(program) == 0
+
+
+def test_a_plane_call_inside_of_another_one_leaves_that_one_shielded(bench):
+    # An argument's `__array__` may make one.
+    def program():
+        guard, lane = bench.worker.guard, bench.worker.lane
+        seen = []
+        for step in (guard.enter, guard.enter, guard.leave, guard.leave):
+            step()
+            seen.append(lane.shielded)
+        return seen
+
+    assert bench.call(program) == [1, 2, 1, 0]
 
 
 def test_a_plane_call_outside_of_a_command_is_refused(bench):

@@ -137,7 +137,7 @@ class Arguments:
         """The register of one of this session's own references.
 
         Raises:
-            UsageMistake: it belongs to another session.
+            UsageMistake: it belongs to another session, or its register was freed.
             SessionClosed: it was made before the session's restart.
         """
         if not isinstance(dref, DRef):
@@ -148,4 +148,9 @@ class Arguments:
             raise UsageMistake(f"{dref!r} has given its register to another reference; use that one")
         if dref.life is not self.life:
             raise SessionClosed(f"{dref!r} went with the restart of session {self.id}")
+        if not dref.is_alive:
+            raise UsageMistake(
+                f"{dref!r} was found in a circle of garbage; its register was freed before the finalizers of"
+                " that were called - keep the reference elsewhere, or use it before, in a with statement"
+            )
         return dref.register

@@ -77,10 +77,7 @@ class Calls(Failures):
             array([60., 70.])
         """
         life = self.life
-        if isinstance(function, DRef) and function.life is life:
-            target: Any = function.register
-        else:
-            target = function if type(function) is FunctionType else self._target(function)
+        target = function if type(function) is FunctionType else self._target(function)
         # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
         # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args

@@ -66,6 +66,16 @@ class DRef:
         drop.register = register
         session.drops[register] = drop  # a reference that had the register before has given it up with this
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the register is its own still.
+
+        The garbage collector calls `Drop` of everything in a circle before any finalizer in there, which may
+        use the reference, or bring it back to life.
+        """
+        drop = self.session.drops.get(self.register)
+        return drop is not None and drop() is self
+
     def get(self, worker: int = 0, timeout: float | None = None) -> Any:
         """A copy of the value on `worker`; waits until everything before has been executed.
 
@@ -135,6 +145,7 @@ class DPackedFunc(DRef):
     def __call__(self, *args: Any, **kwargs: Any) -> DRef:
         """``session.call_packed(self, *args)``: asynchronous, returns the result's reference."""
         session = self.session
-        if kwargs or args or self.life is not session.life:
+        drop = session.drops.get(self.register)  # as in `is_alive`, without a call
+        if kwargs or args or self.life is not session.life or drop is None or drop() is not self:
             return session.call_packed(self, *args, **kwargs)
         return session.call_all(self.register, (), (), self.life)

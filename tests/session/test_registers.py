@@ -188,14 +188,67 @@ def test_a_reference_inside_a_container_is_refused_as_an_argument(session):
     assert s.ledger.seq == before
 
 
-def test_a_reference_in_garbage_of_its_own_frees_its_register(session):
+class Model:
+    """Part of a circle, and does something with its reference where that is found."""
+
+    def __init__(self, ref, end):
+        self.ref, self.end, self.me = ref, end, self
+
+    def __del__(self):
+        self.end(self)
+
+
+USES = {
+    "its value": lambda s, ref: ref.get(0),
+    "an argument": lambda s, ref: s.call_packed(int, ref),
+    "a function": lambda s, ref: s.call_packed(ref),
+    "a name": lambda s, ref: s.__setitem__("w", ref),
+    "told": lambda s, ref: ref.info(),
+    "set": lambda s, ref: ref.set(0, 1),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "after its resurrection"])
+def test_a_reference_that_the_garbage_collector_has_freed_says_so(session, use, later):
+    # Its finalizer comes before those of the circle: by then its register may be somebody else's.
     s = session(2)
-    circle = [s.call_packed(who)]
-    circle.append(circle)
-    s.sync_all()
-    del circle
+    others, said, kept = [], [], []
+
+    def end(model):
+        others.append(s.call_packed(who))
+        if later:
+            kept.append(model.ref)
+        else:
+            try_to_use(model.ref)
+
+    def try_to_use(ref):
+        with pytest.raises(UsageMistake, match=r"#1 on 2 workers .* was found in a circle") as caught:
+            use(s, ref)
+        said.append(caught.value)
+
+    Model(s.call_packed(who), end)
     gc.collect()
-    assert held(s) == [[], []]
+    for ref in kept:
+        try_to_use(ref)
+    assert len(said) == 1
+    assert [other.register for other in others] == [1]
+    assert others[0].get_all() == [0, 1]
+
+
+def test_a_function_that_the_garbage_collector_has_freed_is_not_called(session):
+    s = session(2)
+    said, others = [], []
+
+    def end(model):
+        others.append(s.call_packed(who))
+        with pytest.raises(UsageMistake, match="circle of garbage") as caught:
+            model.ref()
+        said.append(caught.value)
+
+    Model(s.get_global_func("runtime.disco.barrier"), end)
+    gc.collect()
+    assert len(said) == 1
 
 
 def test_dropping_a_reference_runs_no_python_code_that_a_signal_could_strike(session):

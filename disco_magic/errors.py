@@ -150,21 +150,23 @@ class WorkerError(DiscoError):
     Attributes:
         failures: worker id -> `Failure`, the origin first; a worker that was only released because
             another one failed comes after it.
+        others: what other commands had failed with by then: the first of each kind.
     """
 
-    def __init__(self, failures: Mapping[int, Failure]) -> None:
+    def __init__(self, failures: Mapping[int, Failure], others: Sequence[Failure] = ()) -> None:
         if not failures:
             raise UsageMistake("WorkerError needs at least one failure")
         self.failures: dict[int, Failure] = dict(failures)
-        super().__init__(describe(self.failures))
+        self.others = tuple(others)
+        super().__init__(describe(self.failures, self.others))
 
     @property
     def origin(self) -> Failure:
         """The failure that came first; the others may be its consequences."""
         return next(iter(self.failures.values()))
 
-    def __reduce__(self) -> tuple[type[WorkerError], tuple[dict[int, Failure]]]:
-        return type(self), (self.failures,)
+    def __reduce__(self) -> tuple[type[WorkerError], tuple[dict[int, Failure], tuple[Failure, ...]]]:
+        return type(self), (self.failures, self.others)
 
 
 class CellError(WorkerError):
@@ -186,23 +188,35 @@ class Divergence(DiscoError):
         self.report = report
 
 
-def describe(failures: Mapping[int, Failure]) -> str:
+def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = ()) -> str:
     """One line per distinct failure with the workers it happened on, then the origin's traceback."""
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
+    lines += other_lines(others)
     origin = next(iter(failures.values()))
     head = f"{origin.command} failed on worker {origin.worker}"
-    others = len(failures) - 1
-    if others:
-        head += f" (and {others} other{'s' if others > 1 else ''})"
+    more = len(failures) - 1
+    if more:
+        head += f" (and {more} other{'s' if more > 1 else ''})"
     return "\n".join([head, *lines, "", origin.traceback_text.rstrip()]).rstrip()
 
 
 def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
-    """Summary line -> the workers that failed with it, in the order of `failures`."""
+    """Summary line -> the workers that failed with it, in the order of `failures`.
+
+    With the command, where that is another one than the origin's.
+    """
     groups: dict[str, list[int]] = {}
+    origin = next(iter(failures.values()))
     for worker, failure in failures.items():
-        groups.setdefault(failure.summary, []).append(worker)
+        same = failure.seq == origin.seq or failure.command == origin.command
+        text = failure.summary if same else f"{failure.command}: {failure.summary}"
+        groups.setdefault(text, []).append(worker)
     return groups
+
+
+def other_lines(others: Iterable[Failure]) -> list[str]:
+    """``also, call save failed on worker 0: OSError: disk full``, for each."""
+    return [f"also, {each.command} failed on worker {each.worker}: {each.summary}" for each in others]
 
 
 def words(error: BaseException) -> str:

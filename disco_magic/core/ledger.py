@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Reply = Reached | Answer | CellDone
 _PLAIN = (Reached, Answer)
+# Kinds of failures of other commands than those that are raised; of more the first.
+OTHERS = 8
 
 
 @dataclass(slots=True)
@@ -59,8 +61,10 @@ class Ledger:
         self._expected: dict[int, Expectation] = {}
         self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
         self._renamed: list[_Renamed] = []
-        self._raised: dict[int, int] = {}  # worker -> number of the command whose failure was raised last
+        # worker -> number of the command whose failure was raised last, and the exception's class
+        self._raised: dict[int, tuple[int, type[BaseException]]] = {}
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
+        self._others: dict[tuple[str, str], Failure] = {}  # of those that follow: the first of each kind
 
     @property
     def live_registers(self) -> int:
@@ -103,16 +107,24 @@ class Ledger:
     def _keep(self, event: Failed | Reply) -> None:
         # The failure in an Answer is not news: its register's command told it, or will be asked again.
         failure = event.failure if isinstance(event, Failed | CellDone) else None
-        if failure is not None and not self._is_old(failure):
-            self._failures.setdefault(event.worker, failure)
+        if failure is None or self._is_old(failure):
+            return
+        first = self._failures.setdefault(event.worker, failure)
+        if first.seq != failure.seq and len(self._others) < OTHERS and not is_consequence(failure):
+            self._others.setdefault(_kind_of(failure), failure)
 
     def _is_old(self, failure: Failure) -> bool:
-        """Whether it only follows from one that was raised already: `get` waits for its own worker alone."""
+        """Whether its command has raised one like it already, or one that it follows from.
+
+        `get` waits for its own worker alone: the others may come to the same command later.
+        """
+        if (failure.seq, type(failure.exception)) in self._raised.values():
+            return True
         origin: Failure | None = failure
         while origin is not None and isinstance(origin.exception, PlaneAborted):
             origin = origin.exception.failure
-        known = origin is not None and self._raised.get(origin.worker) == origin.seq
-        return known and origin is not failure
+        raised = None if origin is None or origin is failure else self._raised.get(origin.worker)
+        return raised is not None and origin is not None and raised[0] == origin.seq
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
@@ -169,10 +181,13 @@ class Ledger:
         """Whether replies are still to come."""
         return bool(self._expected)
 
-    def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
+    def take_failures(self, further: Iterable[Failure] = ()) -> tuple[dict[int, Failure], list[Failure]]:
         """Failures not raised yet, together with `further`: one per worker, the origin first; then forgotten.
 
         A worker that was only released because another one failed comes last, however early its event came.
+
+        Returns:
+            These, and what else has failed: the first of each kind, of other commands.
         """
         waiting = [*further, *self._failures.values()]
         self._failures.clear()
@@ -182,8 +197,14 @@ class Ledger:
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
-        self._raised.update((failure.worker, failure.seq) for failure in first.values())
-        return first
+        self._raised.update((each.worker, (each.seq, type(each.exception))) for each in first.values())
+        others = {
+            _kind_of(each): each for each in reversed(waiting) if not is_consequence(each)
+        } | self._others
+        for failure in first.values():
+            others.pop(_kind_of(failure), None)
+        self._others.clear()
+        return first, list(others.values())
 
     def known_names(self) -> tuple[str, ...]:
         """Named registers that at least one worker has, in the order they were bound."""
@@ -226,6 +247,11 @@ def _rank(origin: Failure, failure: Failure) -> tuple[int, int]:
     """Failures of the origin's kind and command first, by worker: which came first among them is chance."""
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
     return (0, failure.worker) if alike else (1, 0)
+
+
+def _kind_of(failure: Failure) -> tuple[str, str]:
+    """What makes it one more of the same: the command in words, and what the traceback ends with."""
+    return failure.command, failure.summary
 
 
 def is_consequence(failure: Failure) -> bool:

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake, WorkerError, grouped, ranges
+from disco_magic.errors import UsageMistake, WorkerError, grouped, other_lines, ranges
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.notebook.shell import Shell
@@ -33,7 +33,7 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     """
     error.__context__ = None  # how the runtime came to raise it tells the user nothing
     if isinstance(error, WorkerError):
-        error._render_traceback_ = partial(worker_lines, shell, error.failures)  # type: ignore[attr-defined]  # IPython's protocol
+        error._render_traceback_ = partial(worker_lines, shell, error.failures, error.others)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
     if not hasattr(error, "_render_traceback_"):
         error._render_traceback_ = plain_lines(shell, error).copy  # type: ignore[attr-defined]  # IPython's protocol
@@ -63,14 +63,14 @@ def plain_lines(shell: Shell, error: BaseException) -> list[str]:
     return [line.rstrip("\n") for line in shell.InteractiveTB.get_exception_only(type(error), error)]
 
 
-def worker_lines(shell: Shell, failures: Mapping[int, Failure]) -> list[str]:
+def worker_lines(shell: Shell, failures: Mapping[int, Failure], others: Sequence[Failure] = ()) -> list[str]:
     """The origin's traceback, then every distinct failure with the workers it happened on."""
     origin = next(iter(failures.values()))
-    others = len(failures) - 1
-    also = f" and on {plural(others, 'other')}" if others else ""
+    more = len(failures) - 1
+    also = f" and on {plural(more, 'other')}" if more else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = f"{origin.command} failed on worker {origin.worker}{also}"
-    return [head, *_structured(shell, origin.exception), "", *summary]
+    return [head, *_structured(shell, origin.exception), "", *summary, *other_lines(others)]
 
 
 def _line(workers: list[int], text: str, origin: Failure) -> str:

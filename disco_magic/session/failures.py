@@ -36,8 +36,8 @@ class Unheard(weakref.ref["PendingCell"]):
 class Failures(Resting):
     """Mixed into `Session`."""
 
-    def take_failures(self, further: Iterable[Failure] = ()) -> dict[int, Failure]:
-        """Failures not raised yet, and `further` ones: worker -> failure, the origin first."""
+    def take_failures(self, further: Iterable[Failure] = ()) -> tuple[dict[int, Failure], list[Failure]]:
+        """Failures not raised yet, and `further` ones: see `Ledger.take_failures`."""
         if not self._orphans.empty():
             with sigint_held_back():  # it would forget what failed
                 self._turn(self._adopt_all)
@@ -61,6 +61,6 @@ class Failures(Resting):
         # Outside of a turn: whoever answered has told its failures before.
         if not further and self._orphans.empty() and not self.ledger.has_failures:
             return
-        failures = self.take_failures(further)
+        failures, others = self.take_failures(further)
         if failures:
-            raise WorkerError(failures)
+            raise WorkerError(failures, others)

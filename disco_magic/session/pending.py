@@ -256,11 +256,11 @@ class PendingCell:
 
     def _judge(self) -> None:
         result = self._result()
-        failures = self.session.take_failures(result.errors.values())
+        failures, others = self.session.take_failures(result.errors.values())
         if not failures:
             self._end(result)
             return
-        error: WorkerError = (CellError if result.errors else WorkerError)(failures)
+        error: WorkerError = (CellError if result.errors else WorkerError)(failures, others)
         error.result = result  # type: ignore[attr-defined]
         self._end(error)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.ledger import Ledger, is_consequence
+from disco_magic.core.ledger import OTHERS, Ledger, is_consequence
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
 from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
 
@@ -78,7 +78,7 @@ def test_replies_are_nearly_there_when_two_are_missing_or_one_of_two(workers, ne
 def test_a_reply_nobody_waits_for_is_dropped():
     ledger = Ledger(2)
     assert ledger.feed(Reached(0, 3)) is None
-    assert ledger.take_failures() == {}
+    assert ledger.take_failures()[0] == {}
 
 
 def test_a_forgotten_expectation_takes_no_reply():
@@ -94,13 +94,13 @@ def test_a_late_cell_failure_is_kept_though_nobody_waits():
     ledger = Ledger(1)
     late = failure()
     ledger.feed(CellDone(0, 5, 0.1, (), failure=late))
-    assert ledger.take_failures() == {0: late}
+    assert ledger.take_failures()[0] == {0: late}
 
 
 def test_a_late_cell_without_failure_only_tells_its_names():
     ledger = Ledger(1)
     ledger.feed(CellDone(0, 5, 0.1, ("x",)))
-    assert ledger.take_failures() == {}
+    assert ledger.take_failures()[0] == {}
     assert ledger.known_names() == ("x",)
 
 
@@ -109,8 +109,8 @@ def test_a_cells_failure_is_kept_for_whoever_waits_next():
     expectation = ledger.expect(5, (0,))
     mine = failure()
     assert ledger.feed(CellDone(0, 5, 0.1, (), failure=mine)) is expectation
-    assert ledger.take_failures([mine]) == {0: mine}
-    assert ledger.take_failures() == {}
+    assert ledger.take_failures([mine])[0] == {0: mine}
+    assert ledger.take_failures()[0] == {}
 
 
 def test_the_first_loss_is_remembered():
@@ -128,8 +128,8 @@ def test_failures_come_in_order_of_arrival_once():
     ledger = Ledger(3)
     for worker, error in ((2, KeyError("k")), (0, ValueError("v")), (1, TypeError("t"))):
         ledger.feed(Failed(worker, 1, failure(worker, error)))
-    assert list(ledger.take_failures()) == [2, 0, 1]
-    assert ledger.take_failures() == {}
+    assert list(ledger.take_failures()[0]) == [2, 0, 1]
+    assert ledger.take_failures()[0] == {}
 
 
 def test_of_failures_alike_the_lowest_worker_comes_first():
@@ -137,7 +137,7 @@ def test_of_failures_alike_the_lowest_worker_comes_first():
     ledger.feed(Failed(2, 1, failure(2, KeyError("k"))))
     ledger.feed(Failed(1, 1, failure(1, ValueError("v"))))
     ledger.feed(Failed(0, 1, failure(0, KeyError("k"))))
-    assert list(ledger.take_failures()) == [0, 2, 1]
+    assert list(ledger.take_failures()[0]) == [0, 2, 1]
 
 
 def test_only_the_first_failure_of_a_worker_is_kept():
@@ -145,7 +145,54 @@ def test_only_the_first_failure_of_a_worker_is_kept():
     first = failure(0)
     ledger.feed(Failed(0, 1, first))
     ledger.feed(Failed(0, 2, failure(0, KeyError("second"))))
-    assert ledger.take_failures() == {0: first}
+    assert ledger.take_failures()[0] == {0: first}
+
+
+def told(worker, seq, command, error):
+    return Failed(worker, seq, Failure(worker, seq, command, error, ""))
+
+
+def test_what_other_commands_have_failed_with_is_told_too_the_first_of_each_kind():
+    ledger = Ledger(2)
+    for seq in range(1, 200):
+        for worker in range(2):
+            ledger.feed(told(worker, 2 * seq, "call step", ValueError("p")))
+        ledger.feed(told(1, 2 * seq + 1, "call save", OSError(f"disk full {min(seq, 2)}")))
+    failures, others = ledger.take_failures()
+    assert [each.command for each in failures.values()] == ["call step"] * 2
+    assert [(each.command, each.summary) for each in others] == [
+        ("call save", "OSError: disk full 1"),
+        ("call save", "OSError: disk full 2"),
+    ]
+    assert ledger.take_failures() == ({}, [])
+
+
+def test_kinds_of_failures_are_bounded():
+    ledger = Ledger(1)
+    for seq in range(1000):
+        ledger.feed(told(0, seq, "call step", ValueError(seq)))
+    assert [each.seq for each in ledger.take_failures()[1]] == list(range(1, 1 + OTHERS))
+
+
+def test_what_had_failed_before_the_asking_command_is_told_with_it():
+    ledger = Ledger(1)
+    ledger.feed(told(0, 1, "call save", OSError("disk full")))
+    ledger.feed(told(0, 2, "call wait", WorkerInterrupt("stopped")))
+    own = failure(0)
+    failures, others = ledger.take_failures([own])
+    assert failures == {0: own}
+    assert [each.command for each in others] == ["call save"]
+
+
+def test_a_command_that_was_raised_for_one_worker_is_no_news_of_another():
+    # `get` waits for its own worker alone; the others come to the same command later.
+    ledger = Ledger(3)
+    ledger.feed(told(0, 7, "call f", ValueError("boom")))
+    assert list(ledger.take_failures()[0]) == [0]
+    ledger.feed(told(1, 7, "call f", ValueError("boom as well")))
+    assert not ledger.has_failures
+    ledger.feed(told(2, 7, "call f", OSError("something else")))
+    assert list(ledger.take_failures()[0]) == [2]
 
 
 @pytest.mark.parametrize("consequence", [PlaneAborted("released"), WorkerInterrupt("stopped")])
@@ -153,7 +200,7 @@ def test_the_origin_comes_before_what_it_caused_however_early_that_arrived(conse
     ledger = Ledger(2)
     ledger.feed(Failed(0, 1, failure(0, consequence)))
     ledger.feed(Failed(1, 1, failure(1)))
-    assert list(ledger.take_failures()) == [1, 0]
+    assert list(ledger.take_failures()[0]) == [1, 0]
 
 
 def test_the_asking_commands_own_failures_come_before_those_waiting_one_per_worker():
@@ -161,14 +208,14 @@ def test_the_asking_commands_own_failures_come_before_those_waiting_one_per_work
     waiting = failure(0)
     ledger.feed(Failed(0, 1, waiting))
     further = [failure(0, KeyError("later")), failure(1)]
-    assert ledger.take_failures(further) == {0: further[0], 1: further[1]}
+    assert ledger.take_failures(further)[0] == {0: further[0], 1: further[1]}
 
 
 def test_a_workers_own_error_wins_over_its_release():
     ledger = Ledger(1)
     ledger.feed(Failed(0, 1, failure(0, PlaneAborted("released"))))
     own = failure(0)
-    assert ledger.take_failures([own]) == {0: own}
+    assert ledger.take_failures([own])[0] == {0: own}
 
 
 @pytest.mark.parametrize(
@@ -268,7 +315,7 @@ def test_who_was_released_by_a_failure_that_was_raised_is_not_raised_after_it():
     # `get` waits for its own worker alone: what the others say comes afterwards, to an unrelated wait.
     ledger = Ledger(2)
     origin = Failure(0, 7, "call f", ValueError("boom"), "")
-    assert list(ledger.take_failures([origin])) == [0]
+    assert list(ledger.take_failures([origin])[0]) == [0]
     ledger.feed(released_by(origin))
     assert not ledger.has_failures
 

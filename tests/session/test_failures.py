@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import disco_magic as disco
@@ -44,6 +46,31 @@ def test_dependents_inherit_the_origin_and_it_is_raised_once(session):
         further.get(1)
     assert caught.value.origin.command == "call fail_on"
     assert further.get(0) == (((("fine",), {}),), {})
+
+
+def test_a_failure_that_followed_another_one_is_told_with_it(session):
+    s = session(1)
+    s.call_packed(fail_on, 0)
+    s.call_packed(int, "no number")
+    with pytest.raises(WorkerError) as caught:
+        s.sync_all()
+    assert str(caught.value).splitlines()[:3] == [
+        "call fail_on failed on worker 0",
+        "[0] ValueError: boom",
+        "also, call int failed on worker 0: ValueError: invalid literal for int() with base 10: 'no number'",
+    ]
+    assert [failure.command for failure in caught.value.others] == ["call int"]
+    copied = copy.copy(caught.value)
+    assert str(copied) == str(caught.value)
+    s.sync_all()
+
+
+def test_a_command_that_fails_on_all_is_raised_once_by_who_waits_for_one(session):
+    s = session(3)
+    with pytest.raises(WorkerError):
+        s.call_packed(int, "no number").get(1)
+    assert s.call_packed(who).get_all() == [0, 1, 2]
+    s.sync_all()
 
 
 def test_only_the_first_failure_of_each_worker_is_kept(session):

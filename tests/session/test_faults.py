@@ -114,7 +114,7 @@ def test_a_session_that_does_something_else_is_found_out_and_not_used_again(tria
 def test_an_error_that_is_told_twice_is_found_out(trials, monkeypatch):
     case = Case("function", "exception", "worker 0", "two wait")
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "take_failures", lambda self, further=(): dict(self._failures))
+        patch.setattr(Ledger, "take_failures", lambda self, further=(): (dict(self._failures), []))
         with pytest.raises(DisagreementError, match="one error, once"):
             trials.try_case(case)
     trials.try_case(case)

@@ -47,7 +47,7 @@ class ControllerReference:
         self.dropped = deque()
         self.awaited, self.answered = {}, {}
         self.kept = {}
-        self._raised = {}  # worker -> number of the command whose failure was raised last
+        self._raised = {}  # worker -> key of the failure that was raised last
         self.orphans = []
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
@@ -109,10 +109,12 @@ class ControllerReference:
             self.answered[seq] = self.awaited.pop(seq)
 
     def _keep(self, worker, kind, failure, cause):
-        """The first failure of a worker is kept, but for one that follows from what was raised already."""
+        """The first failure of a worker is kept, but for one like, or that follows from, what was raised."""
         if failure is None or kind not in {"Failed", "CellDone"}:
             return
-        if cause is None or self._raised.get(cause[0]) != cause[1]:
+        if any(failure[1:] == raised[1:] for raised in self._raised.values()):
+            return
+        if cause is None or self._raised.get(cause[0], cause[:1])[1:2] != cause[1:2]:
             self.kept.setdefault(worker, failure)
 
     def forget(self, seq):
@@ -139,7 +141,7 @@ class ControllerReference:
         alike = sorted(key for key in causes or followers if key[1:] == origin[1:])
         order = dict.fromkeys([*alike, *causes, *followers])
         raised = _first_per_worker(order)
-        self._raised.update((worker, seq) for worker, seq, _ in raised)
+        self._raised.update((key[0], key) for key in raised)
         return raised
 
     # --- names -------------------------------------------------------------------------------------------

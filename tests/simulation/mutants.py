@@ -62,7 +62,7 @@ class RaisesInOrderOfArrival(Ledger):
     def take_failures(self, further=()):
         waiting = {failure.worker: failure for failure in reversed([*further, *self._failures.values()])}
         self._failures.clear()
-        return waiting
+        return waiting, []
 
 
 class RaisesTwice(Ledger):

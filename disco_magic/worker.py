@@ -104,7 +104,7 @@ class Worker(Serving):
         if scope is not None:
             scope.abandoned(self.id)
         at = innermost_site(sys._current_frames().get(lane.thread_id))  # noqa: SLF001 - the documented way
-        self.fail(command, WorkerInterrupt(f"its thread was stuck in a call that Python cannot end, at {at}"))
+        self.fail(command, WorkerInterrupt(f"its thread did not end and was given up, at {at}"))
         return self.lane
 
     def position(self) -> Position:

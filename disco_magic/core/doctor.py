@@ -84,14 +84,30 @@ class Diagnosis:
     Attributes:
         session_id: number of the session in its process.
         positions: one per worker, by id.
+        given_up: how many threads that did not end, and were replaced, have not ended since.
     """
 
     session_id: int
     positions: tuple[Position, ...]
+    given_up: int = 0
 
     @property
     def sentence(self) -> str:
-        """What is going on, and who keeps whom waiting."""
+        """What is going on, who keeps whom waiting, and what goes on although nobody wants it."""
+        return f"{self._of_workers()}{self._of_given_up()}"
+
+    def _of_given_up(self) -> str:
+        if not self.given_up:
+            return ""
+        one = self.given_up == 1
+        return (
+            f"; {self.given_up} thread{'' if one else 's'} that {'was' if one else 'were'} given up"
+            f" {'has' if one else 'have'} not ended: if {'it runs' if one else 'they run'} on,"
+            f" {'it takes' if one else 'they take'} time from the others and may change registers until the"
+            " kernel is restarted"
+        )
+
+    def _of_workers(self) -> str:
         waiting = [each for each in self.positions if each.state == "waiting"]
         if waiting:
             return self._of_waiting(waiting)

@@ -266,6 +266,9 @@ class Launcher(Protocol):
     def positions(self) -> Sequence[Position]:
         """What every worker is doing now; never waits for a worker."""
 
+    def given_up(self) -> int:
+        """How many threads were given up and have not ended: what they share with others they may change."""
+
     def backlog(self) -> Sequence[int]:
         """Commands that every worker was sent and has not done, the one it executes included; never waits."""
 

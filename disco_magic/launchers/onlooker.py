@@ -13,6 +13,7 @@ from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import seen_by
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
 
     from disco_magic.channels.thread import ThreadChannel
@@ -29,6 +30,7 @@ class Onlooker:
     """The looking half of a `ThreadLauncher`, which has these attributes. No method waits for a worker."""
 
     workers: list[Worker]
+    stuck: list[threading.Thread]
     plane: Plane
     places: Sequence[Place]
     _sights: Sequence[Sight | None]
@@ -113,6 +115,10 @@ class Onlooker:
     def _sight(self, circle: Sequence[int]) -> Sight | None:
         sights = [sight for number in circle if (sight := self._sights[number]) is not None]
         return sights[0].with_others(sights[1:]) if sights else None
+
+    def given_up(self) -> int:
+        """See `Launcher.given_up`."""
+        return sum(thread.is_alive() for thread in self.stuck)
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""

@@ -170,31 +170,12 @@ class Dispatch(Arguments):
             ) from None
         return cast("Expectation", item)
 
-    def doctor(self) -> Diagnosis:
-        """Who is where, since when, and who keeps whom waiting; also while workers are busy or stuck.
-
-        Returns:
-            A sentence and a table; shows itself.
-
-        Raises:
-            SessionClosed: the session was shut down.
-
-        Cost: no message; tens of microseconds per worker, which notices nothing.
-
-        Example:
-            >>> with disco.ThreadedSession(2) as fresh:
-            ...     print(fresh.doctor())
-            all workers are idle
-              worker  doing  where  for  behind
-              [0-1]   idle                    0
-        """
-        if self.closed:
-            self._refuse()
-        return Diagnosis(self.id, tuple(self._launcher.positions()))
+    def _diagnosis(self) -> Diagnosis:
+        return Diagnosis(self.id, tuple(self._launcher.positions()), self._launcher.given_up())
 
     def too_late(self, sentence: str) -> SyncTimeout:
         """The error of a wait that ran out of time: `sentence`, and who is where now."""
-        diagnosis = Diagnosis(self.id, tuple(self._launcher.positions()))  # of a closed session, too
+        diagnosis = self._diagnosis()  # of a closed session, too
         error = SyncTimeout(f"{sentence}; {diagnosis}")
         error.diagnosis = diagnosis
         return error

@@ -290,7 +290,8 @@ class PendingCell:
         text += "registers may differ between them"
         if self._replaced:
             text += (
-                f". The thread of {ranges(self._replaced)} was stuck in a call that cannot be interrupted "
-                "and was replaced by a new one"
+                f". The thread of {ranges(self._replaced)} did not end and was replaced by a new one: it is "
+                "in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
+                "it takes time from the others and may change registers until the kernel is restarted"
             )
         return text

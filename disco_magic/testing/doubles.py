@@ -202,6 +202,10 @@ class ScriptedLauncher:
         """Workers that are not there hold nothing."""
         return ABSENT
 
+    def given_up(self) -> int:
+        """None."""
+        return 0
+
     def positions(self) -> list[Position]:
         """Every worker executes what `places` says."""
         return [Position(worker, "executing", command) for worker, command in enumerate(self.places)]

@@ -24,6 +24,21 @@ def sentence(*positions):
 
 
 @pytest.mark.parametrize(
+    ("given_up", "text"),
+    [
+        (1, "1 thread that was given up has not ended: if it runs on, it takes time from the others and"),
+        (
+            2,
+            "2 threads that were given up have not ended: if they run on, they take time from the others and",
+        ),
+    ],
+)
+def test_threads_that_were_given_up_are_named_as_long_as_they_go_on(given_up, text):
+    said = Diagnosis(1, (idle(0),), given_up).sentence
+    assert said == f"all workers are idle; {text} may change registers until the kernel is restarted"
+
+
+@pytest.mark.parametrize(
     ("position", "text"),
     [
         (idle(0), "idle"),

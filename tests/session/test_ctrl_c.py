@@ -45,7 +45,8 @@ def test_ctrl_c_says_which_threads_were_replaced(busy, gate):
     pressing = threading.Thread(target=press)
     pressing.start()
     with pytest.raises(
-        KeyboardInterrupt, match=r"The thread of \[1\] was stuck in a call that cannot be interrupted"
+        KeyboardInterrupt,
+        match=r"The thread of \[1\] did not end and was replaced by a new one: it is in a call",
     ):
         s.run("if worker_id == 1: gate()")
     pressing.join()

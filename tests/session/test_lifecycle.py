@@ -134,7 +134,7 @@ def test_shutdown_leaves_nobody_waiting_for_a_stuck_worker(gated, gate):
     pending = s.run_nowait("if worker_id == 1: gate()")
     gate.arrived()
     s.shutdown(timeout=0)
-    with pytest.raises(disco.errors.CellError, match="stuck in a call"):
+    with pytest.raises(disco.errors.CellError, match="did not end and was given up"):
         pending.wait()
 
 

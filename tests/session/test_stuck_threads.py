@@ -97,9 +97,10 @@ def test_code_that_swallows_everything_loses_its_thread(busy, here):
     s = busy(2)
     pending = s.run_nowait(SWALLOW, workers=[1])
     failure = cancelled(pending, here)[1]
-    assert "its thread was stuck in a call that Python cannot end" in str(failure.exception)
+    assert "its thread did not end and was given up" in str(failure.exception)
     assert len(s._launcher.stuck) == 1
     assert s.run("allreduce(1)").values == [2, 2]
+    assert "all workers are idle; 1 thread that was given up has not ended" in str(s.doctor())
 
 
 # --- finalizers that block ---------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_who_waits_behind_a_finalizer_that_blocks_is_answered_when_its_thread_is
     if wait == "sync":
         waiter()
     else:
-        with pytest.raises(WorkerError, match="its thread was stuck in a call that Python cannot end"):
+        with pytest.raises(WorkerError, match="its thread did not end and was given up"):
             waiter()
     assert s.run("allreduce(1)").values == [2, 2]
 

@@ -230,7 +230,7 @@ def test_a_thread_that_was_given_up_leaves_the_record_as_it_was(busy, gate):
     s.run("y = 1")
     before = s.timeline()
     assert kinds(before) == ["cell", "error", "cell"]
-    assert "stuck" in before.lane(0)[1].label
+    assert "given up" in before.lane(0)[1].label
     gate.open()
     for thread in s._launcher.stuck:
         thread.join(60)

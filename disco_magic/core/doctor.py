@@ -56,7 +56,7 @@ class Position:
         if self.state == "idle":
             return "idle"
         if self.state == "queued":
-            return "about to execute what it was sent"
+            return "about to execute what was sent"
         if self.state == "waiting":
             named = self.call.startswith("recv from")  # its call says for whom
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")

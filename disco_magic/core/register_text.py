@@ -24,7 +24,7 @@ def snapshot_text(snapshot: SessionSnapshot) -> str:
 
 
 def table_text(rows: list[Row], num_workers: int) -> str:
-    """A line per register where all workers agree, else a line per worker, the odd ones marked."""
+    """A line per register where all workers agree, else a line per worker; the odd ones marked, or all."""
     width = max((len(row.name) for row in rows), default=0)
     lines = []
     for row in rows:
@@ -33,6 +33,8 @@ def table_text(rows: list[Row], num_workers: int) -> str:
             lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row))}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
+        if row.differs and not any(marks):  # each from each other one, as shards do
+            marks = (True,) * len(row.cells)
         for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
             name = row.name if worker == 0 else ""
             lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info)}")

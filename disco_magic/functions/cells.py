@@ -59,7 +59,10 @@ def compile_cell(source: str, *, filename: str | None = None, label: str | None 
     if filename is None:
         filename = f"<disco cell {number}>"
         _remember(filename)
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    lines = [
+        f"{line}\n" for line in source.splitlines()
+    ]  # the last one, too: CPython counts its columns with it
+    linecache.cache[filename] = (len(source), None, lines, filename)
     tree = _parse(source, filename)
     return cell_from_tree(
         tree, source=source, filename=filename, label=label, show_last=not _ends_silent(source)

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from disco_magic.errors import UnknownName, UsageMistake, near_misses
+from disco_magic.functions.installed import has_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,9 +76,10 @@ def _identity(function: Callable[..., Any]) -> str:
 
 
 def find_func(name: str) -> Callable[..., Any]:
-    """The function registered as `name`: here, or else with `tvm_ffi` where that is imported.
+    """The function registered as `name`: here, or else with `tvm_ffi` where that is installed.
 
-    TVM's functions take NumPy arrays and give NumPy arrays, see `tvm_modules.TVMFunction`.
+    It is imported for that, once (0.1 s). TVM's functions take NumPy arrays and give NumPy arrays, see
+    `tvm_modules.TVMFunction`.
 
     Raises:
         UnknownName: there is none; near misses of both kinds are in the message.
@@ -88,10 +90,13 @@ def find_func(name: str) -> Callable[..., Any]:
     if function is not None:
         return function
     others: list[str] = []
-    if sys.modules.get("tvm_ffi") is not None:
+    if sys.modules.get("tvm_ffi") is not None or has_package("tvm_ffi"):
         from disco_magic.functions import tvm_modules
 
-        foreign = tvm_modules.global_function(name)
+        try:
+            foreign = tvm_modules.global_function(name)
+        except ImportError as reason:  # it is broken, or made for another machine
+            raise _unknown(name, _functions) from reason
         if foreign is not None:
             return foreign
         others = tvm_modules.global_names()

@@ -49,7 +49,9 @@ def global_function(name: str) -> TVMFunction | None:
 
 def global_names() -> list[str]:
     """All names that `global_function` finds."""
-    names: list[str] = ffi_module().registry.list_global_func_names()
+    import tvm_ffi.registry  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    names: list[str] = tvm_ffi.registry.list_global_func_names()
     return [name for name in names if not name.startswith(_NOT_FOR_US)]
 
 

@@ -86,5 +86,5 @@ def _number(text: str) -> float:
 def count(text: str) -> int:
     """How many, 1 or more."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; write 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is no count; write a number, 1 or more")
     return int(text)

@@ -27,7 +27,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, people
+from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
@@ -147,12 +147,7 @@ class Board:
         workers = circles.circle(self.waiting, worker)
         if not workers:
             return
-        said = circles.describe(self.waiting, workers)
-        verdict = Verdict(
-            PlaneMismatch,
-            f"{people(sorted(workers))} wait for each other in a circle, none of them can go on\n{said}\n"
-            f"  Make calls on different communicators, send and recv in the same order on all workers.",
-        )
+        verdict = Verdict(PlaneMismatch, circles.describe(self.waiting, workers))
         for wait in _distinct(self.waiting[w] for w in workers):
             self.fail(wait, verdict)
 

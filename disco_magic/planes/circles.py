@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from disco_magic.errors import people
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -43,9 +45,14 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
 
 
 def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
-    """The circle in words: one line per worker with what it waits in and for whom."""
+    """What is wrong, in words: one line per worker with what it waits in and for whom."""
+    if len(workers) == 1:
+        return f"worker {workers[0]} waits for itself in {waiting[workers[0]]} - it has to send before"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
-    return "\n".join(
+    said = [f"{people(sorted(workers))} wait for each other in a circle, none of them can go on"]
+    said += [
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
         for worker, needed in pairs
-    )
+    ]
+    said += ["  Make calls on different communicators, send and recv in the same order on all workers."]
+    return "\n".join(said)

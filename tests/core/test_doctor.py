@@ -42,7 +42,7 @@ def test_threads_that_were_given_up_are_named_as_long_as_they_go_on(given_up, te
     ("position", "text"),
     [
         (idle(0), "idle"),
-        (Position(0, "queued", behind=3), "about to execute what it was sent"),
+        (Position(0, "queued", behind=3), "about to execute what was sent"),
         (busy(0), "executing Cell In[7] at Cell In[7], line 4 for 12.00 s"),
         (busy(0, "call f", "", at_most=True), "executing call f for <= 12.00 s"),
         (busy(0, "call f", "", seconds=None), "executing call f"),
@@ -71,7 +71,7 @@ def test_a_position_says_what_a_worker_does_where_and_for_how_long(position, tex
         ),
         (
             (waiting(0, 1, 2), Position(1, "queued"), Position(2, "queued")),
-            "workers [1-2] keep worker 0 waiting: about to execute what it was sent",
+            "workers [1-2] keep worker 0 waiting: about to execute what was sent",
         ),
         (
             (waiting(0, 1, 2), Position(1, "stopping", "call f"), busy(2, "call g", "")),

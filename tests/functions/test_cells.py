@@ -73,7 +73,7 @@ def test_the_last_expression_is_compiled_apart(source, has_body, has_last):
 def test_cells_are_numbered_and_their_lines_can_be_shown():
     first, second = compile_cell("a = 1\nb = 2"), compile_cell("c = 3")
     assert first.filename != second.filename
-    assert linecache.getline(first.filename, 2) == "b = 2"
+    assert linecache.getline(first.filename, 2) == "b = 2\n"
     assert str(sites.Site(first.filename, 2)) == f"{first.label}, line 2"
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import disco_magic as disco
 from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.functions import registry, tvm_modules
 from disco_magic.functions.registry import find_func, list_funcs, register_func, remove_func
 
 
@@ -103,3 +106,15 @@ def test_the_package_offers_them_by_their_public_names():
     assert disco.register_func is register_func
     assert disco.list_funcs is list_funcs
     assert disco.remove_func is remove_func
+
+
+def test_a_tvm_that_cannot_be_imported_is_named_as_the_reason(monkeypatch):
+    def broken():
+        raise ImportError("libtvm_ffi.so: cannot open shared object file")
+
+    monkeypatch.setattr(registry, "has_package", lambda name: True)
+    monkeypatch.setattr(tvm_modules, "ffi_module", broken)
+    monkeypatch.delitem(sys.modules, "tvm_ffi", raising=False)
+    with pytest.raises(UnknownName, match=r"no function is registered as 'test.nothing'") as caught:
+        find_func("test.nothing")
+    assert "cannot open shared object file" in str(caught.value.__cause__)

@@ -24,6 +24,20 @@ def test_an_exception_names_cell_line_and_worker(session):
     assert "line 3, in <module>\n    1 / 0" in error.origin.traceback_text
 
 
+def test_a_worker_that_receives_from_itself_what_it_has_not_sent_is_told(session):
+    s = session(2)
+    with pytest.raises(CellError, match=r"worker 0 waits for itself in recv from worker 0 at .* line 1"):
+        s.run("if worker_id == 0: recv(0)")
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n# more"])
+def test_what_went_wrong_in_a_line_is_pointed_at(session, end):
+    s = session(1)
+    with pytest.raises(CellError) as caught:
+        s.run(f"a = 1\nb = a + unknown(3){end}")
+    assert "    b = a + unknown(3)\n            ^^^^^^^\n" in str(caught.value)
+
+
 def test_an_errors_result_has_what_there_is(session):
     with pytest.raises(CellError) as caught:
         session(3).run("if worker_id == 1: 1 / 0\nworker_id")

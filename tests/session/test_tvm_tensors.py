@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -14,6 +16,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.functions.tvm_values import TVMFunction
 
 tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed")
+tvm_ffi = pytest.importorskip("tvm_ffi")
 
 
 class Odd(Exception):
@@ -80,6 +83,26 @@ def test_a_list_that_contains_itself_is_copied(tensor):
 def test_nodes_that_nobody_can_change_are_handed_over():
     variable = tvm.tirx.Var("n", "int64")
     assert copy_of([variable])[0] is variable
+
+
+def test_functions_are_handed_over(session):
+    function = tvm_ffi.convert(lambda number: number + 1)
+    assert copy_of([function])[0] is function
+    assert session(2).call_packed(lambda f: f(1), function).get_all() == [2, 2]
+
+
+FRESH = """
+import sys
+import disco_magic as disco
+with disco.ThreadedSession(2) as session:
+    assert "tvm_ffi" not in sys.modules
+    print(session.get_global_func("testing.echo")(5).get_all())
+"""
+
+
+def test_functions_are_found_although_nobody_has_imported_tvm():
+    ran = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert (ran.stdout, ran.stderr) == ("[5, 5]\n", "")
 
 
 def test_what_numpy_cannot_read_is_refused():

@@ -224,7 +224,7 @@ def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
 
 def _into(verb: str, dst: Array, values: Array) -> Array:
     _same_count(verb, values.size, dst)  # the others' arrays may have another size than the own
-    if dst.dtype != values.dtype:
+    if dst.dtype.newbyteorder("=") != values.dtype.newbyteorder("="):  # copies change the order
         raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
     if not getattr(dst.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")

@@ -22,7 +22,7 @@ _SHARED = (np.generic, np.dtype, type, types.FunctionType, types.BuiltinFunction
 def is_shared(value: Any) -> bool:
     """Whether the object itself may be handed to all workers: immutable, or meant to be one for all."""
     kind = type(value)
-    if kind in ATOMS or isinstance(value, _SHARED):
+    if kind in ATOMS or (isinstance(value, _SHARED) and not isinstance(value, np.void)):
         return True
     return kind is tuple and ATOMS.issuperset(map(type, value))  # a shape, for instance
 

@@ -16,11 +16,11 @@ cost the waking of the workers, 20-40 us each (2 cores); big ones what the verb 
 
 from __future__ import annotations
 
-import operator
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
+from disco_magic.functions.aligned import lengths_of, why_no_array
 from disco_magic.functions.arrays import host_array, host_target
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import check_there
@@ -67,12 +67,11 @@ class ArrayVerbs(Calls):
             asked = check_there("empty", device, self._places())
         try:
             kind = dtype_of(dtype, "empty")
-            alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several
-            lengths = tuple(operator.index(n) for n in cast("Sequence[int]", (shape,) if alone else shape))
+            lengths = lengths_of(shape)
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
-        if any(n < 0 for n in lengths):
-            raise UsageMistake(f"empty: shape {lengths} has a negative length")
+        if (why := why_no_array(lengths, kind)) is not None:
+            raise UsageMistake(f"empty: there is no array of shape {lengths}: {why}")
         return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
 
     def copy_to_worker_0(

@@ -150,6 +150,14 @@ BAD = {
         r"was cut short, or is still being written: by its header it has \d+ bytes, the file has \d+",
     ),
     "too long": (lambda p: write_raw(p, {"a": F32}, b"1234" * 3), "has bytes of no tensor"),
+    "too many axes": (
+        lambda p: write_raw(p, {"a": F32 | {"shape": [2] + [1] * 80}}, b"12345678"),
+        r"tensor 'a': there is no array of shape \[2, 1, .*: 81 axes, NumPy has at most (64|32)",
+    ),
+    "an empty shape of endless axes": (
+        lambda p: write_raw(p, {"a": F32 | {"shape": [2**62, 0], "data_offsets": [0, 0]}}, b""),
+        r"there is no array of shape .*: it takes 2\^64 bytes or more",
+    ),
     "a huge shape": (
         lambda p: write_raw(p, {"a": F32 | {"shape": [2**40, 2**40]}}, b"12345678"),
         "it has 8 bytes, but float32 of shape",
@@ -176,7 +184,8 @@ def test_a_header_longer_than_the_limit_is_not_read(tmp_path):
 
 def test_the_formats_own_library_refuses_them_too(tmp_path):
     library = pytest.importorskip("safetensors")
-    ours_alone = {"a name twice", "halves of a byte"}  # it takes the last one; knows 4-bit numbers
+    # It takes the last one; knows 4-bit numbers; leaves it to NumPy, which raises.
+    ours_alone = {"a name twice", "halves of a byte", "too many axes", "an empty shape of endless axes"}
     for kind, (make, _) in BAD.items():
         path = tmp_path / "m.safetensors"
         make(path)

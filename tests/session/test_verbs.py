@@ -269,3 +269,17 @@ def test_dtypes_that_numpy_lacks_are_found_by_name(session):
         UsageMistake, match=r"empty\(\(2,\), 'bfloat17'\): data type 'bfloat17' not understood"
     ):
         s.empty((2,), "bfloat17")
+
+
+@pytest.mark.parametrize("verb", ["scatter", "allgather"])
+def test_a_destination_of_another_byte_order_takes_the_same_numbers(session, verb):
+    s = session(2)
+    dst = s.call_packed(np.zeros, (2, 2) if verb == "allgather" else (1, 2), ">f4")
+    rows = np.arange(4, dtype="f4").reshape(2, 2)
+    if verb == "scatter":
+        s.scatter(rows.astype(">f4"), dst)
+    else:
+        s.allgather(s.scatter(rows), dst)
+    first, _ = dst.get_all()
+    assert first.dtype == ">f4"
+    assert first.tolist() == (rows.tolist() if verb == "allgather" else [[0, 1]])

@@ -173,3 +173,19 @@ def test_argument_types_a_dref_of_another_session_is_refused_before_anything_is_
             uses[use]()
 
     assert unchanged_by(s, refused)
+
+
+def test_argument_types_records_are_every_workers_own(session):
+    # A record is a scalar whose fields can be set, and it may be part of an array.
+    s = session(4)
+    record = np.zeros(1, dtype=[("a", "i4")])[0]
+
+    def add(x):
+        x["a"] += 1
+        return int(x["a"])
+
+    assert s.call_packed(add, record).get_all() == [1] * 4
+    assert record["a"] == 0
+    s.run("import numpy as np\narray = np.zeros(2, dtype=[('a', 'i4')])\nrecord = array[0]")
+    s["record"].get(0)["a"] = 7
+    assert s["array"].get(0)["a"].tolist() == [0, 0]

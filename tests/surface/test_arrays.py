@@ -20,6 +20,25 @@ def test_empty_takes_any_shape(session, shape):
     assert session(2).empty(shape, "float32").get(1).shape == tuple(shape)
 
 
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        ((2, -1), r"no array of shape \(2, -1\): it has a negative length"),
+        ((2**62, 2**62), r"it takes 2\^126 bytes or more"),
+        ((0, 2**62), r"it takes 2\^64 bytes or more"),
+        ((1,) * 65, r"65 axes, NumPy has at most"),
+        (True, r"a shape is given as whole numbers"),
+        ((2, "3"), r"cannot be interpreted as an integer"),
+    ],
+)
+def test_empty_of_an_impossible_shape_is_refused_at_once(session, shape, text):
+    s = session(2)
+    before = s.ledger.seq
+    with pytest.raises(disco.errors.UsageMistake, match=text):
+        s.empty(shape)
+    assert s.ledger.seq == before
+
+
 def test_empty_gives_every_worker_its_own(session):
     s = session(2)
     ref = s.empty((2,), "int64")

@@ -1,4 +1,4 @@
-"""Registers as HTML tables, in light and dark themes. Never talks to workers."""
+"""Registers as HTML tables, in light and dark themes. Never waits for a worker."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.register_text import ABSENT, caption, content, where
 from disco_magic.core.words import human_bytes
+from disco_magic.errors import SessionClosed, UsageMistake
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
@@ -31,12 +32,14 @@ def row_bundle(row: Row, **_: object) -> dict[str, str]:
 
 
 def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
-    """MIME bundle of a reference: what the controller itself knows; `.info()` looks at the registers."""
+    """MIME bundle of a reference: what it is, and what is known of its register without asking a worker."""
     text = repr(dref)
-    hint = (
-        '<span style="opacity:.7">.info() for its type and shape per worker, .get(worker) for a copy</span>'
-    )
-    return {"text/plain": text, "text/html": f"<code>{escape(text)}</code> {hint}"}
+    html = f"<code>{escape(text)}</code>"
+    try:
+        row = dref.info()
+    except (SessionClosed, UsageMistake):  # it is of the past
+        return {"text/plain": text, "text/html": html}
+    return {"text/plain": f"{text}\n{row!r}", "text/html": f"{html}{_table_html('', [row], '')}"}
 
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:

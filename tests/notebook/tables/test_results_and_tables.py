@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
-from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.registers import dref_bundle, row_bundle, snapshot_bundle
 from disco_magic.notebook.tables.results import result_bundle, show_only
 from disco_magic.session.current import session
 
@@ -241,10 +242,21 @@ def test_a_reference_shows_itself_without_asking_the_workers(four):
     four.run("%%disco\nx = np.ones(3)")
     four.ip.user_ns["d"] = session()["x"]
     session().sync_all()
+    bundle = dref_bundle(four.ip.user_ns["d"])
+    first, *rows = bundle["text/plain"].splitlines()
+    assert first.endswith(f"on 4 workers of session {session().id}>")
+    assert len(rows) == 1
+    assert "[0-3] float64 3" in rows[0]
+    assert bundle["text/html"].count("<td>float64 3<br>") == 4
     four.run("d")
-    assert "on 4 workers of session" in four.out
-    four.run("d.info()")
     assert "float64 3" in four.out
+
+
+def test_a_reference_whose_session_has_ended_says_so(four):
+    ref = session().call_packed(np.ones, 3)
+    four.run("%disco stop")
+    assert dref_bundle(ref)["text/plain"] == repr(ref)
+    assert "closed" in repr(ref)
 
 
 def test_a_result_prints_as_it_shows_and_can_be_asked_for_some_workers(four):

@@ -58,7 +58,8 @@ class CellHandle:
         """Wait for the cell and return its result.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped. None: as long as it takes.
+            timeout: seconds; a cell that takes longer is stopped, and what was sent before it with it. None:
+                as long as it takes.
             on_look: called ten times a second; None keeps what the cell shows in place up to date.
 
         Raises:

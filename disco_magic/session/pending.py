@@ -140,7 +140,8 @@ class PendingCell:
         what there is or None. The SyncTimeout of ``stop=False`` has not: the cell goes on.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped. None: the session's `timeout`.
+            timeout: seconds; a cell that takes longer is stopped, and what was sent before it with it, as by
+                `cancel`. None: the session's `timeout`.
             stop: False lets a cell that takes longer go on; it can be waited for again.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
                 must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.

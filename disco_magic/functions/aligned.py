@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 # NumPy's own limits; a shape that is beyond them is refused where it is named, not where memory is asked for.
 _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
 
+# From here on the 5 us more do not count, and a copy that a compiled program would have to make does.
+LARGE_NBYTES: Final = 64 * 1024
+
 # A cache line and the longest vector register; what TVM's own allocator gives (kAllocAlignment).
 ALIGNMENT: Final = 64
 
@@ -55,6 +58,12 @@ def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:
         return np.empty(shape, kind)  # over raw memory, whatever lay there would be taken for objects
     raw = np.empty(math.prod(shape) * kind.itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, kind, raw, -raw.ctypes.data % ALIGNMENT)
+
+
+def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """As `numpy.empty`; from `LARGE_NBYTES` on as `aligned_empty`: for what workers get to keep."""
+    large = math.prod(shape) * dtype.itemsize >= LARGE_NBYTES
+    return aligned_empty(shape, dtype) if large else np.empty(shape, dtype)
 
 
 def aligned(array: Array) -> Array:

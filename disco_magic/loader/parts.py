@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from disco_magic.functions.aligned import new_array
 from disco_magic.functions.context import worker
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class LoadPart:
         if tally.stopped:
             return None
         try:
-            out: Array = np.empty(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
+            out: Array = new_array(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
             for nbytes in self.tensor.copy_to(out, self.axis, rank, count):
                 tally.add(me.id, nbytes)
                 if tally.stopped:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.aligned import new_array
 from disco_magic.functions.context import worker
 from disco_magic.loader.shard_info import read_shard_info
 from disco_magic.loader.tensor_cache import open_tensor_cache
@@ -75,7 +76,7 @@ class ShardLoader:
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
             return _moved_in(self._read(tensor))
-        return _moved_in(np.empty(tensor.shape, tensor.dtype))
+        return _moved_in(new_array(tensor.shape, tensor.dtype))
 
     # --- one parameter -----------------------------------------------------------------------------
 
@@ -84,7 +85,7 @@ class ShardLoader:
         if not steps:
             whole = self._read(tensor) if me.group_rank == 0 else None
             return np.asarray(me.broadcast(whole, out=whole))
-        out: Array = np.empty(steps[-1].shape[1:], steps[-1].dtype)
+        out: Array = new_array(steps[-1].shape[1:], steps[-1].dtype)
         flat = None
         if me.group_rank == 0:
             flat = self._cut(tensor, steps).reshape(me.group_size, out.size)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import DiscoError, UsageMistake
+from disco_magic.functions.aligned import new_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,7 +200,7 @@ class StoredTensor:
 
     def read(self) -> Array:
         """The whole tensor in memory of its own."""
-        out: Array = np.empty(self.shape, self.dtype)
+        out: Array = new_array(self.shape, self.dtype)
         for _ in self.copy_to(out, None, 0, 1):
             pass
         return out

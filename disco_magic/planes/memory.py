@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.aligned import new_array
 from disco_magic.functions.arrays import read_array
 from disco_magic.planes.blocks import Mover
 
@@ -128,7 +129,7 @@ class HostMemory:
 
     def empty(self, call: Call, expected: Expected) -> Any:  # noqa: ARG002 - as above
         """Maps memory and does not touch it: the pages are faulted in by whoever writes them first."""
-        return np.empty(expected.shape, expected.dtype)
+        return new_array(expected.shape, expected.dtype)
 
     def overlap(self, a: Any, b: Any) -> bool:
         """See `Memory.overlap`."""

@@ -102,6 +102,14 @@ def test_a_register_is_lent_and_comes_back_without_a_copy(session, compiled):
     assert [value[0, 0] for value in x.get_all()] == [100, 101, 102, 103]
 
 
+@pytest.mark.parametrize("verb", ["broadcast", "store"])
+def test_large_arrays_that_workers_were_given_are_lent_without_a_copy(session, compiled, verb):
+    s = session(2)
+    same = s.load_vm_module(compiled)["same"]
+    x = getattr(s, verb)(np.ones((50_000, 4), "float32"))
+    assert s.call_packed(address, same(x)).get_all() == s.call_packed(address, x).get_all()
+
+
 def test_a_result_is_lent_to_the_next_function_without_a_copy(session, compiled):
     s = session(2)
     module = s.load_vm_module(compiled)

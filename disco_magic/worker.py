@@ -15,10 +15,10 @@ from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions.describe import nbytes_of
 from disco_magic.functions.located import lies_on
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
+from disco_magic.functions.sizes import nbytes_of
 from disco_magic.lane import Lane
 from disco_magic.serving import Serving
 

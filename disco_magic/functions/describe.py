@@ -18,10 +18,18 @@ from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_sample
-from disco_magic.functions.kinds import home_of, is_gpu_array, module_of, name_of, qualname_of
+from disco_magic.functions.kinds import (
+    ARRAY_LIBRARIES,
+    home_of,
+    is_gpu_array,
+    module_of,
+    name_of,
+    qualname_of,
+)
 from disco_magic.functions.located import device_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
+from disco_magic.functions.sizes import nbytes_of
 from disco_magic.functions.wanted import sampled, whole
 
 if TYPE_CHECKING:
@@ -32,7 +40,6 @@ if TYPE_CHECKING:
     from disco_magic.functions.wanted import Wanted
 
 _TEXT: Final = 60
-_ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 _SHORT: Final = 6
 # Elements that are looked at together.
 _HELD: Final = 1 << 22
@@ -177,31 +184,10 @@ def _describe_other(value: Any, sample: int) -> RegisterInfo:
     kind = type(value)
     if kind in PLAIN:
         return _describe_plain(value, sample)
-    if home_of(kind) in _ARRAY_LIBRARIES:
+    if home_of(kind) in ARRAY_LIBRARIES:
         return _describe_foreign(value)
-    return RegisterInfo("failed" if kind is Poison else name_of(kind), text=_short(_words(value)))
-
-
-# Of NumPy's own: a subclass may have a property of that name.
-_NBYTES: Final = np.ndarray.nbytes
-
-
-def nbytes_of(value: Any) -> int:
-    """Bytes of the elements, 0 where that is not known without running the value's code; under 1 us."""
-    kind = type(value)
-    if issubclass(kind, np.ndarray):
-        return int(_NBYTES.__get__(value))
-    if issubclass(kind, np.generic):
-        return int(value.nbytes)
-    if kind in (str, bytes):
-        return len(value)
-    if home_of(kind) in _ARRAY_LIBRARIES:
-        try:
-            nbytes = value.nbytes
-        except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
-            return 0
-        return nbytes if isinstance(nbytes, int) else 0
-    return 0
+    name = "failed" if kind is Poison else name_of(kind)
+    return RegisterInfo(name, nbytes=nbytes_of(value), text=_short(_words(value)))
 
 
 def _words(value: Any) -> str:

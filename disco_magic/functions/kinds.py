@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+# Whose arrays and tables tell their shape, dtype and size without code of the user's.
+ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
+
 _NAME: Final = type.__dict__["__name__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _MODULE: Final = type.__dict__["__module__"]

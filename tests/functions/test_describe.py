@@ -13,6 +13,7 @@ from disco_magic.errors import Failure
 from disco_magic.functions.describe import describe, describe_all
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.samples import SAMPLE
+from disco_magic.functions.sizes import nbytes_of
 from disco_magic.testing.arrays import cupy_array, tensor
 from tests.functions.conftest import without_address
 from tests.functions.values import Touchy
@@ -335,3 +336,20 @@ def test_long_texts_that_differ_in_length_differ():
 
 def test_objects_in_an_array_are_not_compared():
     assert describe(np.array([object()])).fingerprint == b""
+
+
+@pytest.mark.parametrize(
+    ("value", "nbytes"),
+    [
+        ([np.ones(1000), np.ones(10, "f4"), 3], 8040),
+        ((np.ones(3), [np.ones(1000)]), 24),
+        ({"w": np.ones(1000), "name": "abc"}, 8003),
+        ([np.ones(1)] * 20_000, 80_000),
+        (bytearray(7), 7),
+        ([], 0),
+    ],
+    ids=["list", "of a list in it nothing", "dict", "the first ten thousand", "bytearray", "empty"],
+)
+def test_containers_have_the_bytes_of_their_items(value, nbytes):
+    assert nbytes_of(value) == nbytes
+    assert describe(value).nbytes == nbytes

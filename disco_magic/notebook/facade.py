@@ -69,8 +69,8 @@ class WorkerShell:
     def run_cell_magic(self, name: str, *_: object, **__: object) -> NoReturn:
         """``%%name`` below ``%%disco``: refused."""
         raise UsageMistake(
-            f"%%{name} cannot run on workers: give it a cell of its own without %%disco; or put it above "
-            "%%disco if it is about a whole cell, as %%time and %%capture are (!cmd works here)"
+            f"%%{name} cannot run on workers: give it a cell of its own without %%disco, or put %%{name} "
+            "above %%disco if it is about the whole cell, as %%time and %%capture are (!cmd works here)"
         )
 
     def __getattr__(self, name: str) -> NoReturn:

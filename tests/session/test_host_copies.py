@@ -29,7 +29,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
         (lambda s: s.empty((2,), "flote"), "empty"),
         (lambda s: s.empty(("a",)), "empty"),
         (lambda s: s.empty(2.5), "empty"),
-        (lambda s: s.empty((2, -1)), r"shape \(2, -1\) has a negative length"),
+        (lambda s: s.empty((2, -1)), r"shape \(2, -1\): it has a negative length"),
         (
             lambda s: s.allreduce(s.empty((2,)), op="mean"),
             r"allreduce: there is no reduction 'mean'; op is one of sum, prod, .* - did you mean 'avg'\?",

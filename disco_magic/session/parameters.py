@@ -110,8 +110,8 @@ class Parameters(Calls):
             names: as there.
             timeout: as there.
             progress: as there.
-            check_md5: compare the MD5 sums that the list has; the workers share the files. A second per
-                0.6 GB and core.
+            check_md5: compare the MD5 sums that the list has, before any worker allocates; the workers share
+                the files. A second per 0.6 GB and core.
 
         Returns:
             As `load_safetensors`. Parameters stored as ``f32-to-bf16`` are float32 again.
@@ -166,6 +166,7 @@ class Parameters(Calls):
                 self._attend(inbox, watch)  # so that what fails from now on is the load's own
                 if files:
                     self.call_packed(CheckFiles(files, tally))
+                    self._attend(inbox, watch)  # nobody allocates before all is known to be well
                 self._send_parts(calls, drefs, inbox, watch)
             except BaseException:
                 tally.stop()

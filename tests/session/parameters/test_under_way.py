@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
-from disco_magic.loader import stored
+from disco_magic.loader import parts, stored
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Progress, Watch
 from disco_magic.loader.safetensors import open_safetensors
 from disco_magic.loader.tally import Tally
 from disco_magic.session import parameters
+from tests.conftest import until
 from tests.loader.files import write_cache
 from tests.session.conftest import interrupt_main
 from tests.session.parameters.conftest import PLAN, WHOLE, check, registers
@@ -122,14 +123,26 @@ def test_a_file_that_changes_under_way_fails_on_all_workers(session, path, gate,
     s.sync_all()
 
 
-def test_a_damaged_file_is_found_by_its_sum(session, tmp_path):
+def test_a_damaged_file_is_found_by_its_sum_before_anybody_allocates(session, tmp_path, monkeypatch):
     listing = write_cache(tmp_path, {"a.bin": {"a": np.zeros(4)}, "b.bin": {"b": np.zeros(4)}})
     (tmp_path / "b.bin").write_bytes(bytes(31) + b"1")
     s = session(2)
+    allocated, new_array = [], parts.new_array
+    monkeypatch.setattr(parts, "new_array", lambda *given: allocated.append(given) or new_array(*given))
+    hashed = stored.StoredFile.hashed
+
+    def late(file):
+        if file.path.endswith("b.bin"):  # worker 0 has all the time that it needs
+            until(lambda: s._launcher.positions()[0].state == "idle")
+        return hashed(file)
+
+    monkeypatch.setattr(stored.StoredFile, "hashed", late)
     with pytest.raises(WorkerError, match=r"check 2 files failed on worker 1\n.*b\.bin is damaged") as caught:
         s.load_tensor_cache(listing)
     assert registers(s) == []
+    assert allocated == []
     assert s.load_tensor_cache(listing, check_md5=False)["b"].get(0)[-1] != 0
+    assert len(allocated) == 4
     assert list(caught.value.failures) == [1]
 
 

@@ -252,6 +252,18 @@ def test_a_reference_shows_itself_without_asking_the_workers(four):
     assert "float64 3" in four.out
 
 
+def test_a_reference_that_was_just_made_shows_its_value(four):
+    for _ in range(20):
+        text = dref_bundle(session().call_packed(np.ones, 3))["text/plain"]
+        assert "[0-3] float64 3" in text
+
+
+def test_a_reference_that_takes_long_says_that_it_has_no_value_yet(four, gate):
+    ref = session().call_packed(gate)
+    assert dref_bundle(ref)["text/plain"].count("no value") == 1
+    gate.open()
+
+
 def test_a_reference_whose_session_has_ended_says_so(four):
     ref = session().call_packed(np.ones, 3)
     four.run("%disco stop")

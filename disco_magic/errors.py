@@ -161,6 +161,11 @@ class WorkerError(DiscoError):
         super().__init__(describe(self.failures, self.others))
 
     @property
+    def told(self) -> tuple[Failure, ...]:
+        """All of `failures` and `others`."""
+        return *self.failures.values(), *self.others
+
+    @property
     def origin(self) -> Failure:
         """The failure that came first; the others may be its consequences."""
         return next(iter(self.failures.values()))

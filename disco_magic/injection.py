@@ -21,7 +21,6 @@ import inspect
 import signal
 import threading
 import traceback
-from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
 from typing import Final
@@ -50,19 +49,22 @@ class _Lowered(BaseException):
 def inject(thread_id: int) -> None:
     """Raise WorkerInterrupt in another thread; one that has ended already is left alone."""
     _set_async_exc(thread_id, ctypes.py_object(WorkerInterrupt))
+    unheard = None
     try:
         _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
         let_strike()
     except _Lowered as struck:
         unheard = _unheard(struck)
-        if unheard is not None:
-            signal.raise_signal(unheard)
     except BaseException:
         # A signal handler raised first, or this thread interrupts itself. What is still pending must not
         # strike in the caller's code.
-        with suppress(_Lowered):
+        try:  # noqa: SIM105 - suppress() is Python code of its own, in which it could strike
             let_strike()
+        except _Lowered:
+            pass  # expected here, and only here
         raise
+    if unheard is not None:  # not above: what its handler raises has nothing to do with this
+        signal.raise_signal(unheard)
 
 
 def _unheard(struck: _Lowered) -> int | None:

@@ -6,6 +6,7 @@ An id is handed out again, last freed first, only after its kill was issued on t
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ Reply = Reached | Answer | CellDone
 _PLAIN = (Reached, Answer)
 # Kinds of failures of other commands than those that are raised; of more the first.
 OTHERS = 8
+# Of so many raised errors late failures are known for what they are.
+RAISED = 8
 
 
 @dataclass(slots=True)
@@ -61,8 +64,8 @@ class Ledger:
         self._expected: dict[int, Expectation] = {}
         self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
         self._renamed: list[_Renamed] = []
-        # worker -> number of the command whose failure was raised last, and the exception's class
-        self._raised: dict[int, tuple[int, type[BaseException]]] = {}
+        # (worker, sequence number, summary) of those that were raised last
+        self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
         self._others: dict[tuple[str, str], Failure] = {}  # of those that follow: the first of each kind
 
@@ -118,13 +121,14 @@ class Ledger:
 
         `get` waits for its own worker alone: the others may come to the same command later.
         """
-        if (failure.seq, type(failure.exception)) in self._raised.values():
+        if any((failure.seq, failure.summary) == (seq, summary) for _, seq, summary in self._raised):
             return True
         origin: Failure | None = failure
         while origin is not None and isinstance(origin.exception, PlaneAborted):
             origin = origin.exception.failure
-        raised = None if origin is None or origin is failure else self._raised.get(origin.worker)
-        return raised is not None and origin is not None and raised[0] == origin.seq
+        if origin is None or origin is failure:
+            return False
+        return any((origin.worker, origin.seq) == (worker, seq) for worker, seq, _ in self._raised)
 
     def feed(self, event: Event) -> Expectation | None:
         """Take an event from a worker; the expectation it completed, if any."""
@@ -197,7 +201,7 @@ class Ledger:
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
-        self._raised.update((each.worker, (each.seq, type(each.exception))) for each in first.values())
+        self._raised.extend((each.worker, each.seq, each.summary) for each in first.values())
         others = {
             _kind_of(each): each for each in reversed(waiting) if not is_consequence(each)
         } | self._others
@@ -205,6 +209,11 @@ class Ledger:
             others.pop(_kind_of(failure), None)
         self._others.clear()
         return first, list(others.values())
+
+    def give_back(self, failures: Iterable[Failure]) -> None:
+        """What `take_failures` gave and was not raised after all."""
+        for failure in failures:
+            self._failures.setdefault(failure.worker, failure)
 
     def known_names(self) -> tuple[str, ...]:
         """Named registers that at least one worker has, in the order they were bound."""

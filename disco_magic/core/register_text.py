@@ -34,7 +34,7 @@ def table_text(rows: list[Row], num_workers: int) -> str:
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
         if row.differs and not any(marks):  # each from each other one, as shards do
-            marks = (True,) * len(row.cells)
+            marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
         for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
             name = row.name if worker == 0 else ""
             lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info)}")

@@ -20,8 +20,9 @@ Array = np.ndarray[Any, Any]
 # NumPy's own limits; a shape that is beyond them is refused where it is named, not where memory is asked for.
 _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
 
-# From here on the 5 us more do not count, and a copy that a compiled program would have to make does.
-LARGE_NBYTES: Final = 64 * 1024
+# From here on the 5 us more do not count, and a copy that a compiled program would have to make does. Small
+# collectives tell by `flags.owndata` whose memory is apart, and these are views.
+LARGE_NBYTES: Final = 512 * 1024
 
 # A cache line and the longest vector register; what TVM's own allocator gives (kAllocAlignment).
 ALIGNMENT: Final = 64
@@ -64,6 +65,15 @@ def new_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """As `numpy.empty`; from `LARGE_NBYTES` on as `aligned_empty`: for what workers get to keep."""
     large = math.prod(shape) * dtype.itemsize >= LARGE_NBYTES
     return aligned_empty(shape, dtype) if large else np.empty(shape, dtype)
+
+
+def new_copy(array: Array) -> Array:
+    """As ``array.copy(order="K")``; a large C-contiguous one as `new_array`."""
+    if array.nbytes < LARGE_NBYTES or not array.flags.c_contiguous:
+        return array.copy(order="K")
+    fresh = new_array(array.shape, array.dtype)
+    np.copyto(fresh, array)
+    return fresh
 
 
 def aligned(array: Array) -> Array:

@@ -59,9 +59,9 @@ def compile_cell(source: str, *, filename: str | None = None, label: str | None 
     if filename is None:
         filename = f"<disco cell {number}>"
         _remember(filename)
-    lines = [
-        f"{line}\n" for line in source.splitlines()
-    ]  # the last one, too: CPython counts its columns with it
+    lines = io.StringIO(source, newline=None).readlines()
+    if lines and not lines[-1].endswith("\n"):  # CPython counts the columns of what went wrong with it
+        lines[-1] += "\n"
     linecache.cache[filename] = (len(source), None, lines, filename)
     tree = _parse(source, filename)
     return cell_from_tree(

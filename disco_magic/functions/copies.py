@@ -11,7 +11,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, words
-from disco_magic.functions.aligned import LARGE_NBYTES, new_array
+from disco_magic.functions.aligned import new_copy
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.tvm_copies import shared_in
 
@@ -57,11 +57,7 @@ def copy_of(value: Any) -> Any:
     if is_shared(value):
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
-        if value.nbytes < LARGE_NBYTES or not value.flags.c_contiguous:
-            return value.copy(order="K")
-        fresh = new_array(value.shape, value.dtype)
-        np.copyto(fresh, value)
-        return fresh
+        return new_copy(value)
     try:
         memo = shared_in(value)
         copied = copy.deepcopy(value, memo)

@@ -1,8 +1,7 @@
 """Global functions by name: what `call_packed` and `get_global_func` find.
 
-A name that nobody registered here is looked for among TVM's global functions, if this process has imported
-`tvm_ffi` already: without it nobody can have registered anything there, and to import it for a mistyped name
-would cost a tenth of a second.
+A name that nobody registered here is looked for among TVM's global functions, where `tvm_ffi` is installed,
+which is imported for that if nobody has done so.
 """
 
 from __future__ import annotations
@@ -95,11 +94,11 @@ def find_func(name: str) -> Callable[..., Any]:
 
         try:
             foreign = tvm_modules.global_function(name)
-        except ImportError as reason:  # it is broken, or made for another machine
+            others = tvm_modules.global_names() if foreign is None else []
+        except Exception as reason:  # it is broken, or made for another machine: whatever its loading raises
             raise _unknown(name, _functions) from reason
         if foreign is not None:
             return foreign
-        others = tvm_modules.global_names()
     raise _unknown(name, [*_functions, *others])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -13,19 +12,22 @@ from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of
 _NBYTES: Final = np.ndarray.nbytes
 _TEXTS: Final = (str, bytes, bytearray)
 _CONTAINERS: Final = (list, tuple, dict)
-_ITEMS: Final = 10_000
+_WITHOUT: Final = frozenset({type(None), bool, int, float, complex, *_CONTAINERS})
+_ITEMS: Final = 1000
 
 
 def nbytes_of(value: Any) -> int:
     """Bytes of the elements, 0 where that is not known without running the value's code; under 1 us.
 
-    A list, tuple or dict has those of its items, of the first 10,000 and not of what is inside of these.
+    A list, tuple or dict has those of its items, of the first 1,000 and not of what is inside of these, at
+    0.1 us for each.
     """
     kind = type(value)
-    if kind in _CONTAINERS:
-        items = tuple(islice(value.values() if kind is dict else value, _ITEMS))  # at once: it may change
-        return sum(_nbytes(item) for item in items)
-    return _nbytes(value)
+    if kind not in _CONTAINERS:
+        return _nbytes(value)
+    # In one call of C code: the worker may change it meanwhile.
+    items = list(value.values()) if kind is dict else value[:_ITEMS]
+    return sum([_nbytes(item) for item in items[:_ITEMS] if type(item) not in _WITHOUT])
 
 
 def _nbytes(value: Any) -> int:

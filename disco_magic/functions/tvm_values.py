@@ -5,7 +5,7 @@ begins at a multiple of 64 bytes: compiled code may read it with instructions th
 other, and nothing checks it there. Another array is copied for the call, and what the function wrote is
 copied back if it can be written. NumPy's own arrays begin at multiples of 16 bytes, large ones 16 bytes after
 the start of a page: those are always copied. What TVM returns is aligned, and so is what workers get of us if
-it is large: arguments, results of collectives, parameters from files. `aligned.py` makes any array so.
+it has 512 KiB: arguments, results of collectives, parameters from files. `aligned.py` makes any array so.
 Arrays on the worker's GPU are lent as they are, and TVM queues its work on the worker's current stream.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import seen_by
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
 
     from disco_magic.channels.thread import ThreadChannel
@@ -30,7 +30,8 @@ class Onlooker:
     """The looking half of a `ThreadLauncher`, which has these attributes. No method waits for a worker."""
 
     workers: list[Worker]
-    stuck: list[threading.Thread]
+    _session_id: int
+    _threads: list[threading.Thread]
     plane: Plane
     places: Sequence[Place]
     _sights: Sequence[Sight | None]
@@ -117,8 +118,10 @@ class Onlooker:
         return sights[0].with_others(sights[1:]) if sights else None
 
     def given_up(self) -> int:
-        """See `Launcher.given_up`."""
-        return sum(thread.is_alive() for thread in self.stuck)
+        """See `Launcher.given_up`; by name, for a restart of the session does not end them either."""
+        mine = f"disco-{self._session_id}-worker-"
+        there = [thread for thread in threading.enumerate() if thread.name.startswith(mine)]
+        return sum(thread not in self._threads for thread in there)
 
     def positions(self) -> list[Position]:
         """What every worker is doing now."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import new_array
+from disco_magic.functions.aligned import new_array, new_copy
 from disco_magic.functions.arrays import read_array
 from disco_magic.planes.blocks import Mover
 
@@ -173,7 +173,7 @@ class HostMemory:
     def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Any]:  # noqa: ARG002 - as above
         """See `Memory.parcel`."""
         copied = isinstance(x, np.ndarray) and not np.may_share_memory(array, x)
-        return array if copied else array.copy(), None
+        return array if copied else new_copy(array), None
 
     def unpack(self, worker: int, message: Message) -> Any:  # noqa: ARG002 - as above
         """The sender's copy becomes the receiver's own."""

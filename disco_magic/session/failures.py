@@ -43,6 +43,10 @@ class Failures(Resting):
                 self._turn(self._adopt_all)
         return self._turn(lambda: self.ledger.take_failures(further))
 
+    def give_back(self, failures: Iterable[Failure]) -> None:
+        """See `Ledger.give_back`."""
+        self._turn(lambda: self.ledger.give_back(failures))
+
     def _adopt_all(self) -> None:
         while not self._orphans.empty():
             self._adopt(self._orphans.get_nowait())

@@ -280,6 +280,8 @@ class PendingCell:
 
     def _fail(self, error: BaseException) -> None:
         previous = self._outcome
+        if isinstance(previous, WorkerError) and self.session.life is self._life:
+            self.session.give_back([each for each in previous.told if each.seq != self.seq])  # not the cell's
         result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
         error.result = result  # type: ignore[attr-defined]
         self._end(error)

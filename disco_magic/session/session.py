@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "call_all", "check_destination", "check_present", "check_workers", "drops", "fetch", "flush",
-    "forsake", "forsaken",
+    "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",

@@ -344,11 +344,11 @@ def test_objects_in_an_array_are_not_compared():
         ([np.ones(1000), np.ones(10, "f4"), 3], 8040),
         ((np.ones(3), [np.ones(1000)]), 24),
         ({"w": np.ones(1000), "name": "abc"}, 8003),
-        ([np.ones(1)] * 20_000, 80_000),
+        ([np.ones(1)] * 20_000, 8_000),
         (bytearray(7), 7),
         ([], 0),
     ],
-    ids=["list", "of a list in it nothing", "dict", "the first ten thousand", "bytearray", "empty"],
+    ids=["list", "of a list in it nothing", "dict", "the first thousand", "bytearray", "empty"],
 )
 def test_containers_have_the_bytes_of_their_items(value, nbytes):
     assert nbytes_of(value) == nbytes

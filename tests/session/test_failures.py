@@ -73,6 +73,17 @@ def test_a_command_that_fails_on_all_is_raised_once_by_who_waits_for_one(session
     s.sync_all()
 
 
+def test_what_failed_before_a_cell_that_was_stopped_is_raised_by_the_next_wait(session):
+    s = session(2)
+    s.call_packed(fail_on, 1)
+    endless = s.run_nowait("while True:\n    n = 1")
+    with pytest.raises(disco.errors.SyncTimeout):
+        endless.wait(timeout=0.1)
+    with pytest.raises(WorkerError, match="call fail_on failed on worker 1"):
+        s.sync_all()
+    s.sync_all()
+
+
 def test_only_the_first_failure_of_each_worker_is_kept(session):
     s = session(2)
     for text in ("first", "second"):

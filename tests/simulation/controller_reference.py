@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from disco_magic.core.ledger import RAISED
 from tests.simulation.worker_reference import Order, key_of, require
 
 CONSEQUENCES = ("PlaneAborted", "WorkerInterrupt")
@@ -47,7 +48,8 @@ class ControllerReference:
         self.dropped = deque()
         self.awaited, self.answered = {}, {}
         self.kept = {}
-        self._raised = {}  # worker -> key of the failure that was raised last
+        self._raised = deque(maxlen=RAISED * num_workers)  # keys of the failures that were raised last
+        self._summaries = {}  # key of a failure -> what its traceback ends with
         self.orphans = []
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
@@ -94,9 +96,11 @@ class ControllerReference:
         if order.kind == "cell":
             self._cells.update(dict.fromkeys((order.seq, worker) for worker in order.workers))
 
-    def hear(self, worker, facts, cause):
+    def hear(self, worker, facts, cause, summary):
         """An event that `facts_of` has put into words; `cause` is what its failure follows from."""
         kind, seq, _, failure, names = facts
+        if failure is not None:
+            self._summaries[failure] = summary
         if kind == "CellDone":
             self._hear_names(worker, seq, names)
         awaited = None if kind == "Failed" else self.awaited.get(seq)
@@ -112,9 +116,10 @@ class ControllerReference:
         """The first failure of a worker is kept, but for one like, or that follows from, what was raised."""
         if failure is None or kind not in {"Failed", "CellDone"}:
             return
-        if any(failure[1:] == raised[1:] for raised in self._raised.values()):
+        said = failure[1], self._summaries[failure]
+        if any(said == (raised[1], self._summaries[raised]) for raised in self._raised):
             return
-        if cause is None or self._raised.get(cause[0], cause[:1])[1:2] != cause[1:2]:
+        if cause is None or cause[:2] not in [raised[:2] for raised in self._raised]:
             self.kept.setdefault(worker, failure)
 
     def forget(self, seq):
@@ -141,7 +146,7 @@ class ControllerReference:
         alike = sorted(key for key in causes or followers if key[1:] == origin[1:])
         order = dict.fromkeys([*alike, *causes, *followers])
         raised = _first_per_worker(order)
-        self._raised.update((key[0], key) for key in raised)
+        self._raised.extend(raised)
         return raised
 
     # --- names -------------------------------------------------------------------------------------------

@@ -90,3 +90,20 @@ def test_a_signal_is_heard_whenever_it_arrives(heard, target, way, number):
                 assert heard.count == sent
                 sender.stdin.write(b"heard\n")
                 sender.stdin.flush()
+
+
+def inject_until_alarm(target):
+    signal.setitimer(signal.ITIMER_REAL, 3e-5)
+    while True:
+        injection.inject(target)
+
+
+def test_pythons_own_handler_raises_what_it_always_does(target):
+    # It is C code, and raises while the injection is still pending: that must not come out in its place.
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for _ in range(200):
+            with pytest.raises(KeyboardInterrupt):
+                inject_until_alarm(target)
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -136,7 +136,7 @@ class Calls(Failures):
                         try:
                             for send in rest:
                                 send(command)
-                        except BaseException:  # noqa: BLE001, S112 - as in `Dispatch._send`
+                        except BaseException:  # noqa: BLE001, S112 - as in `Queues._send`
                             continue
                         break
                     raise

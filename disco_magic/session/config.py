@@ -13,8 +13,8 @@ from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
-from disco_magic.session.dispatch import MAX_OUTSTANDING
 from disco_magic.session.equipment import choose
+from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.turn import Turn
 
 
@@ -51,6 +52,41 @@ if TYPE_CHECKING:
     Inbox = SimpleQueue[Expectation | Lost | Signal]
 
 
+class Mark:
+    """A place on the queues that many may wait for, at once and again, also those who gave up once.
+
+    Args:
+        workers: on whose queues.
+    """
+
+    def __init__(self, workers: tuple[int, ...]) -> None:
+        self.workers = workers
+        self._item: Expectation | Lost | Signal | None = None
+        self._bell: Inbox = SimpleQueue()
+
+    def put(self, item: Expectation | Lost | Signal) -> None:
+        """Take what the pump delivers."""
+        if item is not SOON:
+            self._item = item
+            self._bell.put(item)
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether all its workers have come by, or cannot any more."""
+        return self._item is not None
+
+    def wait(self, limit: Limit) -> Expectation | Lost | Signal | None:
+        """What was delivered; None if it was not within `limit`."""
+        while self._item is None:
+            left = limit.left()
+            with suppress(Empty):
+                # Back, for the others. A Ctrl-C in between loses it: they look up and find `_item`.
+                self._bell.put(take(self._bell, LOOK_UP_S if left is None else min(left, LOOK_UP_S)))
+            if left == 0:
+                break
+        return self._item
+
+
 class Pump:
     """Feeds the ledger and wakes waiters; `deliver` may be called from any thread.
 
@@ -62,19 +98,14 @@ class Pump:
     def __init__(self, ledger: Ledger, turn: Turn) -> None:
         self._ledger = ledger
         self._turn = turn
-        self._inboxes: dict[int, Inbox] = {}
+        self._inboxes: dict[int, Inbox | Mark] = {}
 
-    def expect(self, seq: int, workers: tuple[int, ...], inbox: Inbox | None = None) -> Inbox:
-        """Where the replies to command `seq` will arrive: `inbox`, or a new one.
-
-        Call it in a turn, before sending.
-        """
+    def expect(self, seq: int, workers: tuple[int, ...], inbox: Inbox | Mark) -> None:
+        """Put the replies to command `seq` into `inbox`. Call it in a turn, before sending."""
         self._ledger.expect(seq, workers)
-        inbox = SimpleQueue() if inbox is None else inbox
         self._inboxes[seq] = inbox
         if self._ledger.lost is not None:
             inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
-        return inbox
 
     def forget(self, seq: int) -> None:
         """Nobody waits for `seq` any more. Call it in a turn."""
@@ -86,7 +117,7 @@ class Pump:
         for inbox, item in self._turn(partial(self._feed, event)):
             inbox.put(item)
 
-    def _feed(self, event: Event) -> Sequence[tuple[Inbox, Expectation | Lost | Signal]]:
+    def _feed(self, event: Event) -> Sequence[tuple[Inbox | Mark, Expectation | Lost | Signal]]:
         """Who is to be woken, with what."""
         ledger = self._ledger
         done = ledger.feed(event)

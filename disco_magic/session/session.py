@@ -13,7 +13,6 @@ from disco_magic.session import current
 from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
-from disco_magic.session.dispatch import MAX_OUTSTANDING
 from disco_magic.session.exchange import Exchange
 from disco_magic.session.looks import Looks
 from disco_magic.session.modules import Modules
@@ -21,6 +20,7 @@ from disco_magic.session.names import NamedRegisters
 from disco_magic.session.parameters import Parameters
 from disco_magic.session.placement import Placement
 from disco_magic.session.pump import attentive
+from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs

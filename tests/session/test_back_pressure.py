@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import suppress
 
+import numpy as np
 import pytest
 
 import disco_magic as disco
@@ -133,6 +135,90 @@ def test_the_timeout_of_a_cell_counts_while_it_is_held_up(session, gate):
     gate.open()
     s.sync_all()
     assert "sent" not in s
+    assert len(kept) == 2
+
+
+ASKED = {
+    "sync_all": lambda s, ref: s.sync_all(0),
+    "sync_worker": lambda s, ref: s.sync_worker(1, 0),
+    "get": lambda s, ref: ref.get(0, 0),
+    "copy_from_worker_0": lambda s, ref: s.copy_from_worker_0(np.ones(3), ref, timeout=0),
+    "import_python_module": lambda s, ref: s.import_python_module("json", 0),
+    "check": lambda s, ref: s.check("x", timeout=0),
+    "call_packed": lambda s, ref: s.call_packed(int),
+}
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_who_asks_again_and_again_is_held_at_the_bound_too(session, gate, way):
+    s = session(2, max_outstanding=20)
+    s.put("x", np.zeros(3))
+    ref = s["x"]
+    s.call_packed(gate, "begun")
+    gate.arrived(2)
+    s.timeout = 0
+    for _ in range(100):
+        with suppress(SyncTimeout):
+            ASKED[way](s, ref)
+    # The bound, a marker, and the command that found the last place.
+    assert max(each.outstanding for each in s.stats()) <= 22
+    with pytest.raises(SyncTimeout, match=r"did not answer within 0 s and goe?s? on; .*Gate"):
+        ASKED[way](s, ref)
+    s.timeout = None
+    gate.open()
+    s.sync_all()
+    s.run("x = 2")
+    assert [each.outstanding for each in s.stats()] == [0, 0]
+
+
+def test_what_is_asked_beyond_the_bound_is_answered_when_there_is_room(session, gate, when_waiting):
+    s = session(1, max_outstanding=3)
+    s.call_packed(gate, "begun")
+    gate.arrived()
+    last = [s.call_packed(int, number) for number in range(2)][-1]
+    when_waiting(gate.open)
+    assert last.get() == 1
+
+
+def test_a_wait_that_gave_up_leaves_one_marker_for_all_that_follow(session, gate):
+    s = session(2, max_outstanding=3)
+    kept = [s.call_packed(gate, "begun", workers=[1])]
+    gate.arrived()
+    kept += [s.call_packed(int, workers=[1]) for _ in range(2)]
+    found = [each.outstanding for each in s.stats()]
+    answers = []
+
+    def ask():
+        for _ in range(20):
+            with suppress(SyncTimeout):
+                s.sync_worker(1, 0.001)
+        s.sync_worker(1)
+        answers.append(s.stats()[1].outstanding)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: s.stats()[1].outstanding > found[1])
+    with pytest.raises(SyncTimeout):
+        s.sync_worker(1, 0.01)
+    assert s.stats()[1].outstanding == found[1] + 1
+    gate.open()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 3
+    assert [ref.get(1) for ref in kept[1:]] == [0, 0]
+
+
+def test_a_restart_forgets_the_marker(session, gate):
+    s = session(1, max_outstanding=3)
+    s.call_packed(gate, "begun")
+    gate.arrived()
+    kept = [s.call_packed(int) for _ in range(2)]
+    with pytest.raises(SyncTimeout):
+        s.sync_all(0)
+    gate.open()
+    s.restart()
+    assert [s.call_packed(int, number).get() for number in range(20)] == list(range(20))
     assert len(kept) == 2
 
 

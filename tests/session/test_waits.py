@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from queue import Empty
+from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -29,7 +29,8 @@ def give(*args, **kwargs):
 
 def test_who_waits_is_woken_when_all_but_two_have_answered_and_waits_on():
     pump = Pump(Ledger(4), Turn())
-    inbox = pump.expect(1, range(4))
+    inbox = SimpleQueue()
+    pump.expect(1, range(4), inbox)
     pump.deliver(Reached(0, 1))
     assert inbox.empty()
     pump.deliver(Reached(1, 1))
@@ -44,7 +45,8 @@ def test_who_waits_is_woken_when_all_but_two_have_answered_and_waits_on():
 
 def test_who_waits_for_a_cell_is_woken_at_its_end_only():
     pump = Pump(Ledger(4), Turn())
-    inbox = pump.expect(1, range(4))
+    inbox = SimpleQueue()
+    pump.expect(1, range(4), inbox)
     for worker in range(3):
         pump.deliver(CellDone(worker, 1, 0.0, ()))
         assert inbox.empty()

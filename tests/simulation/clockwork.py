@@ -21,7 +21,7 @@ from disco_magic.planes import threads as planes
 from disco_magic.planes.board import Board
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.rendezvous import Rendezvous
-from disco_magic.session import dispatch
+from disco_magic.session import queues
 from disco_magic.worker import Worker
 from tests.simulation.stepped import SteppedWorker
 
@@ -116,7 +116,7 @@ def installed(clock, parts):
         (launchers, "time", clock),
         (injection, "inject", clock.inject),
         (injection, "let_strike", clock.let_strike),
-        (dispatch, "Ledger", parts.ledger),
+        (queues, "Ledger", parts.ledger),
         (serving, "Interpreter", parts.interpreter),
         (serving, "RegisterFile", parts.registers),
         (launchers, "Worker", parts.worker),

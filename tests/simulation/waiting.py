@@ -7,6 +7,7 @@ time runs out. All else is called as it is.
 
 from __future__ import annotations
 
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 from disco_magic.core.messages import Fetch, Lost, Sync
@@ -29,11 +30,11 @@ class Waiting(Controlling):
 
         def begin():
             seq, kills = session._ordinal(order.workers)
-            inbox = session._pump.expect(seq, order.workers)
+            session._pump.expect(seq, order.workers, inbox)
             session._send(command(seq, kills), order.workers)
-            return inbox
 
-        inbox = self._send(lambda: session._turn(begin), order)
+        inbox = SimpleQueue()
+        self._send(lambda: session._turn(begin), order)
         self.life.book.expect(order)
         self.life.waits.append(SimpleNamespace(order=order, inbox=inbox, pending=None, early=False))
 

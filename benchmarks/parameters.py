@@ -37,7 +37,7 @@ import numpy as np
 from benchmarks.row import quantity, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from disco_magic import ThreadedSession
 
@@ -102,20 +102,27 @@ def split(session: ThreadedSession, folder: Path, axis: int | None, verb: str) -
 
 
 def shard_loader(
-    session: ThreadedSession, folder: Path, *, cut: bool = True, check_md5: bool = False
+    session: ThreadedSession, folder: Path, *, functions: Sequence[str] = ("rows",), check_md5: bool = False
 ) -> Callable[[], object]:
-    """Disco's way: worker 0 reads, a function cuts, the parts are scattered; without one, a broadcast."""
+    """Disco's way: worker 0 reads, functions cut, the parts are scattered; without one, a broadcast."""
     from disco_magic import register_func
 
     @register_func("benchmarks.rows", override=True)
     def cut_rows(whole: np.ndarray, out: np.ndarray) -> None:
         np.copyto(out, whole.reshape(out.shape))
 
+    @register_func("benchmarks.negated", override=True)
+    def negate(whole: np.ndarray, out: np.ndarray) -> None:
+        np.negative(whole, out=out)
+
     text, info = (folder / LISTING).read_text(), {}
-    for entry in json.loads(text)["records"][0]["records"] if cut else []:
+    for entry in json.loads(text)["records"][0]["records"]:
         rows, columns = entry["shape"]
-        parts = [session.num_workers, rows // session.num_workers, columns]
-        info[entry["name"]] = [["benchmarks.rows", [parts, "float32"]]]
+        shapes = {
+            "rows": [session.num_workers, rows // session.num_workers, columns],
+            "negated": [rows, columns],
+        }
+        info[entry["name"]] = [[f"benchmarks.{name}", [shapes[name], "float32"]] for name in functions]
 
     def load() -> object:
         loader = session.call_packed(
@@ -172,7 +179,10 @@ WAYS = {
     "cache0": Way("load_tensor_cache, axis 0", once, partial(split, axis=0, verb="load_tensor_cache")),
     "shards": Way("ShardLoaderLoadAll, cut along axis 0", once, shard_loader),
     "shards.md5": Way("the same with MD5 sums", once, partial(shard_loader, check_md5=True)),
-    "broadcast": Way("ShardLoaderLoadAll, broadcast", everybody, partial(shard_loader, cut=False)),
+    "shards.two": Way(
+        "ShardLoaderLoadAll, negated, then cut", once, partial(shard_loader, functions=("negated", "rows"))
+    ),
+    "broadcast": Way("ShardLoaderLoadAll, broadcast", everybody, partial(shard_loader, functions=())),
 }
 
 

@@ -59,8 +59,11 @@ def shard_loader_load(loader: ShardLoader, index: int) -> Array:
 
     Raises:
         UsageMistake: there is no such parameter.
-        DiscoError: a file is damaged, or was changed since the loader was made.
+        DiscoError: a file is damaged, or was changed since the loader was made; no room for a temporary file.
         What a shard function raises.
+
+    Cost: on worker 0 one parameter beyond its part. The output of a function that another one follows, and
+    bfloat16 that is widened and cut, take a temporary file each, where TMPDIR says or in /var/tmp.
     """
     return _loader(loader).load(index)
 

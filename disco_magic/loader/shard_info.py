@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake, near_misses
-from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.modules import Module
 from disco_magic.functions.registry import find_func
 from disco_magic.loader import dtypes, fields
@@ -42,9 +41,8 @@ class Step:
     dtype: np.dtype[Any]
     numbers: tuple[int, ...]
 
-    def apply(self, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The function's output for `whole`, in new memory that compiled functions can take as it is."""
-        out = aligned_empty(self.shape, self.dtype)
+    def apply(self, whole: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Let the function fill `out`, of `shape` and `dtype`, from `whole`; gives `out`."""
         self.function(whole, *self.numbers, out)
         return out
 

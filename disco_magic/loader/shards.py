@@ -1,9 +1,10 @@
 """Worker 0 reads parameters one by one, cuts them up, and hands out the parts: what a ShardLoader does.
 
 Memory: a parameter without shard functions is read into the array that worker 0 keeps, and broadcast from
-there. One with a single function is not read: the function gets a private map of the file as its input, and
-its output is all that worker 0 holds beyond its part. Further functions, and bfloat16 that is widened, take
-the parameter once more as input. Nothing of a parameter is left when the next one begins.
+there. Of one with functions the last one's output is all that worker 0 holds beyond its part. What goes into
+a function is no memory of its own: a private map of the file, or, of bfloat16 that is widened and of the
+outputs of functions before the last one, a temporary file. Nothing of a parameter is left when the next one
+begins.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import new_array
+from disco_magic.functions.aligned import aligned_empty, new_array
 from disco_magic.functions.context import worker
+from disco_magic.loader.pages import Pages, spilled
 from disco_magic.loader.shard_info import read_shard_info
 from disco_magic.loader.tensor_cache import open_tensor_cache
 
@@ -57,62 +59,66 @@ class ShardLoader:
 
     def load(self, index: int) -> Array:
         """The caller's part of the `index`-th parameter of the list."""
-        return _moved_in(self._hand_out(_at(self._listed, index)))
+        return _moved_in(self._hand_out(_at(self._listed, index), Pages()))
 
     def load_all(self) -> list[Array]:
         """The caller's parts of all parameters, by number."""
-        return [_moved_in(self._hand_out(tensor)) for tensor in self._by_number()]
+        pages = Pages()
+        return [_moved_in(self._hand_out(tensor, pages)) for tensor in self._by_number()]
 
     def load_presharded(self, index: int) -> Array:
         """The `index`-th of the parameters that were cut for the caller beforehand."""
-        return _moved_in(self._read(_at(list(self._mine().values()), index)))
+        return _moved_in(self._read(_at(list(self._mine().values()), index), Pages()))
 
     def load_all_presharded(self) -> list[Array]:
         """All parameters that were cut for the caller beforehand, by number."""
-        return [_moved_in(self._read(tensor)) for tensor in _ordered(self._mine())]
+        pages = Pages()
+        return [_moved_in(self._read(tensor, pages)) for tensor in _ordered(self._mine())]
 
     def load_on_worker_0(self, index: int) -> Array:
         """Parameter number `index` on the first worker; elsewhere as much uninitialised memory."""
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
-            return _moved_in(self._read(tensor))
+            return _moved_in(self._read(tensor, Pages()))
         return _moved_in(new_array(tensor.shape, tensor.dtype))
 
     # --- one parameter -----------------------------------------------------------------------------
 
-    def _hand_out(self, tensor: StoredTensor) -> Array:
+    def _hand_out(self, tensor: StoredTensor, pages: Pages) -> Array:
         me, steps = worker(), self._steps.get(tensor.name)
         if not steps:
-            whole = self._read(tensor) if me.group_rank == 0 else None
+            whole = self._read(tensor, pages) if me.group_rank == 0 else None
             return np.asarray(me.broadcast(whole, out=whole))
         out: Array = new_array(steps[-1].shape[1:], steps[-1].dtype)
         flat = None
         if me.group_rank == 0:
-            flat = self._cut(tensor, steps).reshape(me.group_size, out.size)
+            flat = self._cut(tensor, steps, pages).reshape(me.group_size, out.size)
         me.scatter(flat, out=out.reshape(1, out.size))
         # A member that has not woken yet holds the whole parameter: the next one must not begin before.
         me.barrier()
         return out
 
-    def _cut(self, tensor: StoredTensor, steps: Sequence[Step]) -> Array:
-        whole = self._as_input(tensor)
-        for step in steps:
-            whole = step.apply(whole)
-        return whole
+    def _cut(self, tensor: StoredTensor, steps: Sequence[Step], pages: Pages) -> Array:
+        whole = self._as_input(tensor, pages)
+        for step in steps[:-1]:
+            whole = step.apply(whole, spilled(step.shape, step.dtype))
+        last = steps[-1]
+        return last.apply(whole, aligned_empty(last.shape, last.dtype))
 
-    def _as_input(self, tensor: StoredTensor) -> Array:
+    def _as_input(self, tensor: StoredTensor, pages: Pages) -> Array:
         """The whole parameter for a function to read; what it writes there stays out of the file."""
         self._check(tensor)
         if tensor.halved:
-            return tensor.read()
+            return tensor.read(pages, spilled(tensor.shape, tensor.dtype))
         elements = tensor.elements()
-        return (
-            (elements if elements.flags.aligned else elements.copy()).view(tensor.dtype).reshape(tensor.shape)
-        )
+        if not elements.flags.aligned:
+            elements, odd = spilled(elements.shape, elements.dtype), elements
+            np.copyto(elements, odd)
+        return elements.view(tensor.dtype).reshape(tensor.shape)
 
-    def _read(self, tensor: StoredTensor) -> Array:
+    def _read(self, tensor: StoredTensor, pages: Pages) -> Array:
         self._check(tensor)
-        return tensor.read()
+        return tensor.read(pages)
 
     def _check(self, tensor: StoredTensor) -> None:
         if tensor.file.path in self._unchecked:

@@ -1,11 +1,9 @@
 """A tensor as it lies in a file: where, and how a worker gets its part of it.
 
-The file is mapped into memory and the part copied from there, so that a part along any axis costs the pages
-it touches and nothing else. 256 MiB from the page cache into fresh memory, 4 threads on 2 cores: parts of 16
-MiB along axis 0 take 85 ms, with `readinto` 170; of 1 MiB 270 and 340; along axis 1 of rows of 1 KiB 41, by
-blocks of whole rows 92. From disk both wait for the disk. The price: whoever cuts a file short in the very
-milliseconds of the copy ends the process with SIGBUS, as with every memory map. Files that were changed
-earlier are refused.
+Parts are copied from a map of the file (`pages.py`), so that one along any axis costs the pages it touches
+and nothing else. 256 MiB from the page cache into fresh memory, 4 threads on 2 cores: parts of 16 MiB along
+axis 0 take 85 ms, with `readinto` 170; of 1 MiB 270 and 340; along axis 1 of rows of 1 KiB 41, by blocks of
+whole rows 92. From disk both wait for the disk.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ import numpy as np
 
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.functions.aligned import new_array
+from disco_magic.loader.pages import Pages, writable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 # Between two blocks a copy can be stopped and its progress seen: 1 to 4 ms.
 BLOCK_NBYTES: Final = 8 * 2**20
-# Smaller tensors are read: that takes 15 us, to map and unmap one 60.
-MAPPED_NBYTES: Final = 256 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +73,26 @@ class StoredFile:
             opened = open(self.path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
         except OSError as reason:
             raise DiscoError(f"{self.path} cannot be read: {reason.strerror}") from None
-        found = os.fstat(opened.fileno())
-        if (found.st_size, found.st_mtime_ns) != (self.nbytes, self.mtime_ns):
+        try:
+            self._compare(os.fstat(opened.fileno()))
+        except DiscoError:
             opened.close()
+            raise
+        return opened
+
+    def check(self) -> None:
+        """See that the file is there and the one that was checked; raises as `open`."""
+        try:
+            self._compare(os.stat(self.path))
+        except OSError as reason:
+            raise DiscoError(f"{self.path} cannot be read: {reason.strerror}") from None
+
+    def _compare(self, found: os.stat_result) -> None:
+        if (found.st_size, found.st_mtime_ns) != (self.nbytes, self.mtime_ns):
             raise DiscoError(
                 f"{self.path} was changed after it had been checked: it had {self.nbytes} bytes and has "
                 f"{found.st_size}; load it again when nobody writes it any more"
             )
-        return opened
 
     def hashed(self) -> Iterator[int]:
         """Read the whole file and compare its MD5 sum; yields the bytes of each block that was read.
@@ -144,22 +153,16 @@ class StoredTensor:
         """Bytes that such a part takes in memory."""
         return math.prod(self.part_shape(axis, count)) * self.dtype.itemsize
 
+    @property
+    def _kind(self) -> np.dtype[Any]:
+        """What an element is in the file, as an unsigned integer."""
+        return np.dtype(f"<u{self.dtype.itemsize // (1 + self.halved)}")
+
     def elements(self) -> Array:
         """All that is stored, flat, as unsigned integers; what is written there stays out of the file."""
-        kind = np.dtype(f"<u{self.dtype.itemsize // (1 + self.halved)}")
-        with self.file.open() as opened:
-            if self.stored_nbytes >= MAPPED_NBYTES:
-                return np.asarray(np.memmap(opened, kind, "c", self.offset, (self.size,)))
-            whole: Array = np.empty(self.size, kind)
-            opened.seek(self.offset)
-            nbytes = opened.readinto(whole.view(np.uint8).data)
-        if nbytes != whole.nbytes:
-            raise DiscoError(
-                f"{self.file.path} was cut short while it was read: tensor {self.name!r} is not all there"
-            )
-        return whole
+        return writable(self.file, self.offset, self.stored_nbytes).view(self._kind)
 
-    def copy_to(self, out: Array, axis: int | None, rank: int, count: int) -> Iterator[int]:
+    def copy_to(self, out: Array, axis: int | None, rank: int, count: int, pages: Pages) -> Iterator[int]:
         """Fill `out` with part `rank` of `count` along `axis`, None: the whole, in blocks.
 
         Args:
@@ -167,6 +170,7 @@ class StoredTensor:
             axis: along which the tensor is split; None: it is not.
             rank: which part.
             count: of how many equal ones.
+            pages: of the load that this belongs to.
 
         Yields:
             Bytes written to `out` since the last time, once per block; whoever does not go on leaves the rest
@@ -175,7 +179,7 @@ class StoredTensor:
         Raises:
             DiscoError: the file is not there any more, or was changed.
         """
-        source = self._part(axis, rank, count)
+        source = self._part(axis, rank, count, pages)
         target = out.reshape(-1).view(f"<u{self.dtype.itemsize}").reshape(source.shape)
         if source.ndim == 2 and (len(source) == 1 or source.flags.c_contiguous):
             source, target = source.reshape(-1), target.reshape(-1)
@@ -189,21 +193,22 @@ class StoredTensor:
                 np.copyto(block, source[start : start + rows])
             yield block.nbytes
 
-    def _part(self, axis: int | None, rank: int, count: int) -> Array:
+    def _part(self, axis: int | None, rank: int, count: int, pages: Pages) -> Array:
         """The stored part as a matrix: a row per index of the axes before `axis`."""
-        flat = self.elements()
+        mapped = pages.of(self.file) if self.size else b""
+        flat = np.frombuffer(mapped, self._kind, self.size, self.offset if self.size else 0)
         if axis is None:
             return flat.reshape(1, -1)
         before = math.prod(self.shape[:axis])
         width = math.prod(self.shape[axis:]) // count
         return flat.reshape(before, width * count)[:, rank * width : (rank + 1) * width]
 
-    def read(self) -> Array:
-        """The whole tensor in memory of its own."""
-        out: Array = new_array(self.shape, self.dtype)
-        for _ in self.copy_to(out, None, 0, 1):
+    def read(self, pages: Pages, out: Array | None = None) -> Array:
+        """The whole tensor in `out`, or in memory of its own."""
+        filled: Array = new_array(self.shape, self.dtype) if out is None else out
+        for _ in self.copy_to(filled, None, 0, 1, pages):
             pass
-        return out
+        return filled
 
 
 def stored_nbytes(shape: tuple[int, ...], dtype: np.dtype[Any], *, halved: bool = False) -> int:

@@ -146,6 +146,7 @@ class Parameters(Calls):
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import LoadedParameters
+        from disco_magic.loader.pages import Pages
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
         from disco_magic.loader.table import Line
@@ -156,8 +157,8 @@ class Parameters(Calls):
         split = axes(plan, catalogue.tensors, count, chosen)
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
-        tally = Tally(self.num_workers)
-        calls = {name: LoadPart(tensor, split[name], in_group, tally) for name, tensor in chosen.items()}
+        tally, pages = Tally(self.num_workers), Pages()
+        calls = {name: LoadPart(each, split[name], in_group, tally, pages) for name, each in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)
         drefs: dict[str, DRef] = {}

@@ -37,8 +37,9 @@ def read(info, module=None, count=2):
 
 def test_steps_are_called_with_input_numbers_and_output():
     (step,) = read({"p": [["test.rows", [[2, 1, 3], "float32"], 2]]})["p"]
-    out = step.apply(np.arange(6, dtype="f4").reshape(2, 3))
-    assert (step.name, step.numbers, out.dtype) == ("test.rows", (2,), np.dtype("f4"))
+    assert (step.name, step.numbers, step.shape, step.dtype) == ("test.rows", (2,), (2, 1, 3), np.dtype("f4"))
+    out = np.empty(step.shape, step.dtype)
+    assert step.apply(np.arange(6, dtype="f4").reshape(2, 3), out) is out
     assert out.tolist() == [[[0, 1, 2]], [[3, 4, 5]]]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import DiscoError, PlaneAborted, UnknownName, UsageMistake, WorkerError
-from disco_magic.loader import stored
 from tests.loader.files import cache_of, write_cache
 
 groupings = pytest.mark.parametrize(("n", "groups"), [(1, 1), (2, 1), (3, 1), (4, 2), (6, 2), (6, 3)])
@@ -31,12 +30,6 @@ def negated(whole, out):
 def spoilt(whole, parts, out):
     whole[:] = 0
     axis_0(whole, parts, out)
-
-
-@pytest.fixture(autouse=True)
-def mapped(monkeypatch):
-    """As large parameters are: the small ones of these tests would be read."""
-    monkeypatch.setattr(stored, "MAPPED_NBYTES", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -367,14 +360,18 @@ def test_a_shard_function_that_fails_releases_the_others(session, tmp_path):
 # --- memory ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cut", [False, True])
-def test_worker_0_holds_one_parameter_at_most_beyond_its_own_parts(session, tmp_path, cut):
+ROWS = ["test.axis_0", [[2, 512, 256], "float32"], 2]
+MINUS = ["test.negated", [[1024, 256], "float32"]]
+
+
+@pytest.mark.parametrize("halved", [False, True], ids=["stored", "halved"])
+@pytest.mark.parametrize("cut", [[], [ROWS], [MINUS, ROWS], [MINUS, MINUS, ROWS]], ids=len)
+def test_worker_0_holds_one_parameter_at_most_beyond_its_own_parts(session, tmp_path, cut, halved):
     nbytes, count = 2**20, 6
     arrays = {f"param_{i}": np.full((1024, 256), i, "f4") for i in range(count)}
-    path = write_cache(tmp_path, {"f.bin": arrays})
-    info = {name: [["test.axis_0", [[2, 512, 256], "float32"], 2]] for name in arrays} if cut else ""
+    path = write_cache(tmp_path, {"f.bin": arrays}, halved=arrays if halved else ())
     s = session(2)
-    loader = loader_of(s, path, info)
+    loader = loader_of(s, path, dict.fromkeys(arrays, cut) if cut else "")
     s.sync_all()
     del arrays
     tracemalloc.start()
@@ -386,4 +383,4 @@ def test_worker_0_holds_one_parameter_at_most_beyond_its_own_parts(session, tmp_
         tracemalloc.stop()
     assert kept > count * nbytes * (1 if cut else 2)
     assert peak - kept < nbytes * (1.2 if cut else 0.2)
-    assert loaded.get(1)[5][0, 0] == 5
+    assert loaded.get(1)[5][0, 0] == (-5 if len(cut) == 2 else 5)

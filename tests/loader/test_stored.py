@@ -10,21 +10,16 @@ import pytest
 
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.loader import stored
+from disco_magic.loader.pages import Pages
 from disco_magic.loader.safetensors import open_safetensors
-from disco_magic.loader.stored import StoredFile, StoredTensor
+from disco_magic.loader.stored import StoredFile
 from disco_magic.loader.tensor_cache import open_tensor_cache
 from tests.loader.files import write_cache, write_safetensors
 
 
 def part(tensor, axis, rank, count):
     out = np.empty(tensor.part_shape(axis, count), tensor.dtype)
-    return out, list(tensor.copy_to(out, axis, rank, count))
-
-
-@pytest.fixture(params=["mapped", "read"], autouse=True)
-def way(request, monkeypatch):
-    """Small tensors are read, others mapped: all tests for both."""
-    monkeypatch.setattr(stored, "MAPPED_NBYTES", 1 if request.param == "mapped" else 2**60)
+    return out, list(tensor.copy_to(out, axis, rank, count, Pages()))
 
 
 @pytest.fixture
@@ -57,23 +52,23 @@ def test_a_copy_comes_in_blocks_that_can_be_counted_and_left(one, monkeypatch):
     tensor = one(np.arange(20, dtype="f4"))
     assert part(tensor, None, 0, 1)[1] == [32, 32, 16]
     out = np.full(20, -1, "f4")
-    next(tensor.copy_to(out, None, 0, 1))
+    next(tensor.copy_to(out, None, 0, 1, Pages()))
     assert out.tolist() == [*range(8), *[-1.0] * 12]
 
 
 def test_what_is_read_is_writable_memory_of_its_own(one):
     tensor = one(np.arange(4.0))
-    array = tensor.read()
+    array = tensor.read(Pages())
     array[:] = -1
     assert array.flags.owndata
-    assert tensor.read().tolist() == [0, 1, 2, 3]
+    assert tensor.read(Pages()).tolist() == [0, 1, 2, 3]
 
 
 def test_writing_to_the_elements_leaves_the_file_alone(one):
     tensor = one(np.arange(4, dtype="u8"))
     elements = tensor.elements()
     elements[:] = 0
-    assert tensor.read().tolist() == [0, 1, 2, 3]
+    assert tensor.read(Pages()).tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
@@ -127,15 +122,6 @@ def test_a_file_that_is_gone_is_said_so(file):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageMistake, match="file f is no file"):
         StoredFile.at(tmp_path, "file f")
-
-
-def test_a_file_that_is_cut_short_while_it_is_read_is_said_so(file, monkeypatch):
-    monkeypatch.setattr(stored, "MAPPED_NBYTES", 2**60)
-    tensor = StoredTensor("x", (4,), np.dtype("i2"), file, 2)  # as if the file had been longer a moment ago
-    with pytest.raises(
-        DiscoError, match=r"f\.bin was cut short while it was read: tensor 'x' is not all there"
-    ):
-        tensor.read()
 
 
 def test_a_file_that_may_not_be_read_is_refused(file, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
 from disco_magic.loader import parts, stored
+from disco_magic.loader.pages import Pages
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Progress, Watch
 from disco_magic.loader.safetensors import open_safetensors
@@ -150,11 +151,11 @@ def test_the_others_leave_out_what_is_still_to_come_when_one_fails(session, path
     read = []
     copy_to = stored.StoredTensor.copy_to
 
-    def counted(tensor, out, axis, rank, count):
+    def counted(tensor, *where):
         read.append(tensor.name)
         if tensor.name == "l.0.weight":
             raise DiscoError("no more")
-        return copy_to(tensor, out, axis, rank, count)
+        return copy_to(tensor, *where)
 
     monkeypatch.setattr(stored.StoredTensor, "copy_to", counted)
     s = session(1)
@@ -289,6 +290,6 @@ def test_stopped_parts_are_none_and_no_failure(session, path):
     tally = Tally(2)
     tally.stop()
     s = session(2)
-    assert s.call_packed(LoadPart(tensor, None, True, tally)).get_all() == [None, None]
+    assert s.call_packed(LoadPart(tensor, None, True, tally, Pages())).get_all() == [None, None]
     assert s.call_packed(CheckFiles((tensor.file,) * 2, tally)).get_all() == [None, None]
     assert tally.done == 2 * tensor.file.nbytes  # a block each, and then they looked

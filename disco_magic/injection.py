@@ -74,10 +74,8 @@ def _unheard(struck: _Lowered) -> int | None:
     as a handler by what it is given: a number and a frame.
     """
     *_, (frame, _) = traceback.walk_tb(struck.__traceback__)
-    if (
-        frame.f_globals is globals()
-    ):  # the usual case; to ask it for its variables would make a cycle with them
-        return None
+    if frame.f_globals is globals():
+        return None  # the usual case; to ask it for its variables would make a cycle with them
     names, more, _, variables = inspect.getargvalues(frame)
     given = [*(variables[name] for name in names), *(variables[more] if more else ())]
     numbers = [number for number, at in pairwise(given) if type(at) is FrameType and isinstance(number, int)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from disco_magic.core.words import aligned, human_seconds
+from disco_magic.core.words import aligned, human_seconds, plural
 from disco_magic.errors import people, ranges
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ class Diagnosis:
     def _of_given_up(self) -> str:
         if not self.given_up:
             return ""
-        one = self.given_up == 1
+        one = ("was", "has", "it runs", "it takes")
+        several = ("were", "have", "they run", "they take")
+        were, have, run, take = one if self.given_up == 1 else several
         return (
-            f"; {self.given_up} thread{'' if one else 's'} that {'was' if one else 'were'} given up"
-            f" {'has' if one else 'have'} not ended: if {'it runs' if one else 'they run'} on,"
-            f" {'it takes' if one else 'they take'} time from the others and may change registers until the"
-            " kernel is restarted"
+            f"; {plural(self.given_up, 'thread')} that {were} given up {have} not ended: if {run} on,"
+            f" {take} time from the others and may change registers until the kernel is restarted"
         )
 
     def _of_workers(self) -> str:

@@ -7,9 +7,7 @@ the first 16 bytes of them for itself.
 from __future__ import annotations
 
 import math
-import operator
-import sys
-from typing import Any, Final, SupportsIndex
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,39 +15,12 @@ from disco_magic.errors import UsageMistake
 
 Array = np.ndarray[Any, Any]
 
-# NumPy's own limits; a shape that is beyond them is refused where it is named, not where memory is asked for.
-_MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32
-
 # From here on the 5 us more do not count, and a copy that a compiled program would have to make does. Small
 # collectives tell by `flags.owndata` whose memory is apart, and these are views.
 LARGE_NBYTES: Final = 512 * 1024
 
 # A cache line and the longest vector register; what TVM's own allocator gives (kAllocAlignment).
 ALIGNMENT: Final = 64
-
-
-def lengths_of(shape: object) -> tuple[int, ...]:
-    """A shape as its caller wrote it, a number for one axis.
-
-    Raises:
-        TypeError: it is none.
-    """
-    alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several
-    lengths: Any = (shape,) if alone else shape
-    if isinstance(shape, bool):
-        raise TypeError("a shape is given as whole numbers")
-    return tuple(operator.index(length) for length in lengths)
-
-
-def why_no_array(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
-    """Why NumPy has no array of that shape, however much memory there is; None if it can have one."""
-    if any(length < 0 for length in shape):
-        return "it has a negative length"
-    if len(shape) > _MOST_AXES:
-        return f"{len(shape)} axes, NumPy has at most {_MOST_AXES}"
-    # An axis of length 0 does not make up for the others: strides are worked out all the same.
-    nbytes = math.prod(max(1, length) for length in shape) * dtype.itemsize
-    return f"it takes 2^{nbytes.bit_length() - 1} bytes or more" if nbytes > sys.maxsize else None
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import why_no_array
+from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
 
@@ -112,8 +112,7 @@ def _entry(
         raise UsageMistake(
             f"{where}: it has {end - start} bytes, but {dtype} of shape {list(shape)} takes {expected}"
         )
-    if (why := why_no_array(shape, dtype)) is not None:
-        raise UsageMistake(f"{where}: there is no array of shape {list(shape)}: {why}")
+    check_shape(where, shape, dtype)
     return StoredTensor(name, shape, dtype, file, begin + start), begin + start, begin + end
 
 

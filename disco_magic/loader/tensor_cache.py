@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import why_no_array
+from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 from disco_magic.loader.stored import Catalogue, StoredFile, StoredTensor, sibling, stored_nbytes
 
@@ -115,8 +115,7 @@ def _tensor(entry: fields.Object, file: StoredFile, where: str) -> StoredTensor:
         raise UsageMistake(
             f"{where}: it has {nbytes} bytes, but {stored} of shape {list(shape)} takes {expected}"
         )
-    if (why := why_no_array(shape, dtype)) is not None:
-        raise UsageMistake(f"{where}: there is no array of shape {list(shape)}: {why}")
+    check_shape(where, shape, dtype)
     if offset + nbytes > file.nbytes:
         raise UsageMistake(
             f"{where}: it ends at byte {offset + nbytes:,}, behind the file's end at {file.nbytes:,}"

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.aligned import lengths_of, why_no_array
 from disco_magic.functions.arrays import host_array, host_target
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import check_there
+from disco_magic.functions.shapes import check_shape, lengths_of
 from disco_magic.loader.dtypes import dtype_of
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
@@ -70,8 +70,7 @@ class ArrayVerbs(Calls):
             lengths = lengths_of(shape)
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
-        if (why := why_no_array(lengths, kind)) is not None:
-            raise UsageMistake(f"empty: there is no array of shape {lengths}: {why}")
+        check_shape("empty", lengths, kind)
         return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
 
     def copy_to_worker_0(

@@ -153,7 +153,7 @@ BAD = {
     "too long": (lambda p: write_raw(p, {"a": F32}, b"1234" * 3), "has bytes of no tensor"),
     "too many axes": (
         lambda p: write_raw(p, {"a": F32 | {"shape": [2] + [1] * 80}}, b"12345678"),
-        r"tensor 'a': there is no array of shape \[2, 1, .*: 81 axes, NumPy has at most (64|32)",
+        r"tensor 'a': there is no array of shape \(2, 1, .*: 81 axes, NumPy has at most (64|32)",
     ),
     "an empty shape of endless axes": (
         lambda p: write_raw(p, {"a": F32 | {"shape": [2**62, 0], "data_offsets": [0, 0]}}, b""),

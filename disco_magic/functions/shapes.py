@@ -1,0 +1,46 @@
+"""Shapes as callers write them, refused where they are named and not where memory is asked for."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from typing import Any, Final, SupportsIndex
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+
+_MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # NumPy's own limit
+
+
+def lengths_of(shape: object) -> tuple[int, ...]:
+    """A shape as its caller wrote it, a number for one axis.
+
+    Raises:
+        TypeError: it is none.
+    """
+    alone = isinstance(shape, SupportsIndex) and not getattr(shape, "ndim", 0)  # an array is several
+    lengths: Any = (shape,) if alone else shape
+    if isinstance(shape, bool):
+        raise TypeError("a shape is given as whole numbers")
+    return tuple(operator.index(length) for length in lengths)
+
+
+def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """See that NumPy can have such an array if only there is memory enough; `where` begins the error.
+
+    Raises:
+        UsageMistake: it cannot.
+    """
+    # An axis of length 0 does not make up for the others: strides are worked out all the same.
+    nbytes = math.prod(max(1, length) for length in shape) * dtype.itemsize
+    if any(length < 0 for length in shape):
+        why = "it has a negative length"
+    elif len(shape) > _MOST_AXES:
+        why = f"{len(shape)} axes, NumPy has at most {_MOST_AXES}"
+    elif nbytes > sys.maxsize:
+        why = f"it takes 2^{nbytes.bit_length() - 1} bytes or more"
+    else:
+        return
+    raise UsageMistake(f"{where}: there is no array of shape {shape}: {why}")

@@ -20,7 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
-from disco_magic.core.messages import full
+from disco_magic.core.messages import WITHDRAWN, full
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
@@ -81,6 +81,37 @@ class Lane:
         self.inject_at = 0.0
         self.running.clear()
         return interrupted
+
+
+class Withdrawals:
+    """Commands that are not to begin any more, while those before them go on.
+
+    The worker's thread notes that a command begins, and looks whether it was withdrawn second. Whoever
+    withdraws it notes that first and looks whether it has begun second: one of them sees the other.
+    """
+
+    def __init__(self) -> None:
+        self._withdrawn: set[int] = set()
+        self._begun = 0
+
+    def add(self, seq: int) -> bool:
+        """Whether command `seq` had not begun, and so never will."""
+        self._withdrawn.add(seq)
+        unbegun = self._begun < seq
+        if not unbegun:
+            self._withdrawn.discard(seq)
+        return unbegun
+
+    def begin(self, seq: int) -> None:
+        """Command `seq` begins; by the worker's thread, in their order.
+
+        Raises:
+            WorkerInterrupt: it was withdrawn.
+        """
+        self._begun = max(self._begun, seq)  # a thread that was given up may come late
+        if seq in self._withdrawn:
+            self._withdrawn.discard(seq)
+            raise WorkerInterrupt(WITHDRAWN)
 
 
 class Holder(Protocol):

@@ -25,7 +25,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.places import HOST
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
-from disco_magic.lane import Lane, PlaneGuard
+from disco_magic.lane import Lane, PlaneGuard, Withdrawals
 from disco_magic.recorder import SHORT_S
 from disco_magic.stopwatch import Stopwatch
 
@@ -65,6 +65,7 @@ class Serving(Ending):
         mutex: guards what `lane.py` says; taken by whoever injects, and at both ends of a plane call.
         guard: shields plane calls.
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
+        withdrawals: commands that fail instead of beginning, each alone; not those of `serve`.
         scopes: cell -> where it runs, written before the cell is sent.
         alive, idle: seconds since the first thread began, and without a command; started by that thread.
         recorder: what it did and when; the context's, another one after `abandon`.
@@ -86,6 +87,7 @@ class Serving(Ending):
         self.id = worker
         self.lane = Lane()
         self.skip_through = 0
+        self.withdrawals = Withdrawals()
         self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
         self._answer: Event | None = None  # of the command before, not told yet
         self.mutex = threading.Lock()
@@ -271,6 +273,7 @@ class Serving(Ending):
             self.recorder.opens(command, self.interpreter.describe)
             if command.seq <= self.skip_through:
                 raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
+            self.withdrawals.begin(command.seq)
             value = self.interpreter.function(*self.interpreter.arguments)
             lane.running.pop()
         except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises

@@ -67,6 +67,16 @@ class Worker(Serving):
                     self._inject(lane)  # the loop was closed in this moment: the await is over
             return True
 
+    def withdraw(self, seq: int) -> bool:
+        """End cell `seq` if it is executing; if it has not begun, let it fail in its turn.
+
+        What was sent before it goes on. Returns whether it had not begun.
+        """
+        unbegun = self.withdrawals.add(seq)
+        if not unbegun:  # what was sent before it has ended
+            self.interrupt(seq)
+        return unbegun
+
     def _inject(self, lane: Lane) -> None:
         now = time.monotonic()
         # Not at once again: what strikes while the last one is dealt with would end the thread.

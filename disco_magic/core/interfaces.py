@@ -215,6 +215,12 @@ class Launcher(Protocol):
         Returns who was executing something. A repeated call interrupts again where that is needed.
         """
 
+    def withdraw(self, seq: int, workers: Sequence[int]) -> Sequence[int]:
+        """End cell `seq` where it is executing, as `interrupt`; who has not begun it is not to begin it.
+
+        What was sent before it goes on. Returns who had not begun it: they fail it in its turn.
+        """
+
     def replace_stuck(self, workers: Sequence[int]) -> Sequence[int]:
         """Give up what an interrupt did not end; these workers go on with what comes next. Who it was."""
 

@@ -63,6 +63,7 @@ class Ledger:
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
         self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
+        self._excused: set[tuple[int, int]] = set()  # of those, by worker, whose reply is known
         self._renamed: list[_Renamed] = []
         # (worker, sequence number, summary) of those that were raised last
         self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
@@ -99,8 +100,24 @@ class Ledger:
         """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait."""
         expectation = self._expected.pop(seq, None)
         if expectation is not None:
-            self._forgotten[seq] = expectation.missing
+            self._forgotten.setdefault(seq, set()).update(expectation.missing)
             self.keep_failures(expectation)
+
+    def excuse(self, replies: Iterable[CellDone]) -> Expectation | None:
+        """Workers that will reply late to a cell, with these; the expectation that this completed, if any."""
+        done = None
+        for reply in replies:
+            worker, seq = reply.worker, reply.seq
+            expectation = self._expected.get(seq)
+            if expectation is None or worker not in expectation.missing:
+                continue
+            expectation.missing.discard(worker)
+            expectation.replies[worker] = reply
+            self._excused.add((worker, seq))
+            self._forgotten.setdefault(seq, set()).add(worker)
+            if not expectation.missing:
+                done = self._expected.pop(seq)
+        return done
 
     def keep_failures(self, ended: Expectation) -> None:
         """Let the next wait raise what failed in a cell that nobody has a handle of."""
@@ -141,6 +158,10 @@ class Ledger:
                 return None
             self.names[event.worker] = self._names_after(event)
         worker, seq = event[:2]
+        if (worker, seq) in self._excused:
+            self._excused.discard((worker, seq))
+            self._has_come_to(event)
+            return None
         expectation = self._expected.get(seq)
         if expectation is None:
             self._keep(event)  # nobody has a handle of the cell any more: the next wait raises it

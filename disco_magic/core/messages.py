@@ -18,7 +18,7 @@ their names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from disco_magic.errors import Failure
@@ -175,6 +175,10 @@ class Answer(NamedTuple):
     seq: int
     value: Any
     failure: Failure | None = None
+
+
+WITHDRAWN: Final = "withdrawn before it began"
+"""What a cell fails with that was stopped while something before it went on."""
 
 
 class CellDone(NamedTuple):

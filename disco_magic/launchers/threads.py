@@ -136,11 +136,16 @@ class ThreadLauncher(Onlooker):
         A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
         In a restart some are not there yet: they have nothing to execute.
         """
+        return [number for number in self._in_turn(workers) if self.workers[number].interrupt(through)]
+
+    def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
+        """End cell `seq` on `workers`, or let it not begin; who had not begun it. As `interrupt`."""
+        return [number for number in self._in_turn(workers) if self.workers[number].withdraw(seq)]
+
+    def _in_turn(self, workers: Sequence[int]) -> list[int]:
+        """Those of `workers` that are there, the calling thread's own last."""
         me, there = threading.get_ident(), dict(enumerate(self.workers))
-        order = sorted(
-            there.keys() & workers, key=lambda number: (there[number].lane.thread_id == me, number)
-        )
-        return [number for number in order if there[number].interrupt(through)]
+        return sorted(there.keys() & workers, key=lambda number: (there[number].lane.thread_id == me, number))
 
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Give every worker that ignores its interrupt a new thread; which workers that was.

@@ -93,7 +93,7 @@ def _add_waiting(how: Callable[..., object]) -> None:
         "--timeout",
         type=of.limit,
         metavar="SECONDS",
-        help="stop the cell, and what it waits for, if it takes longer; none: as long as it takes",
+        help="stop the cell, and nothing before it, if it takes longer; none: as long as it takes",
     )
 
 

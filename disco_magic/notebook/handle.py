@@ -58,8 +58,8 @@ class CellHandle:
         """Wait for the cell and return its result.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped, and what was sent before it with it. None:
-                as long as it takes.
+            timeout: seconds; a cell that takes longer is stopped, and nothing before it. None: as long as it
+                takes.
             on_look: called ten times a second; None keeps what the cell shows in place up to date.
 
         Raises:
@@ -140,7 +140,7 @@ class CellHandle:
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; of one that has ended, nothing.
 
-        Also stops what was sent to the session before it. `wait` then raises CellError.
+        Who has not begun it leaves it out, and what was sent before it goes on. `wait` then raises CellError.
         """
         self.asked = True
         self.pending.cancel()

@@ -109,12 +109,13 @@ class Dispatch(Queues):
             f"{verb}: {people(workers)} did not answer within {limit} and {_goes(workers)} on"
         )
 
-    def _diagnosis(self) -> Diagnosis:
+    def diagnosis(self) -> Diagnosis:
+        """Who is where now; of a closed session, too."""
         return Diagnosis(self.id, tuple(self._launcher.positions()), self._launcher.given_up())
 
-    def too_late(self, sentence: str) -> SyncTimeout:
-        """The error of a wait that ran out of time: `sentence`, and who is where now."""
-        diagnosis = self._diagnosis()  # of a closed session, too
+    def too_late(self, sentence: str, diagnosis: Diagnosis | None = None) -> SyncTimeout:
+        """The error of a wait that ran out of time: `sentence`, and who is where now, or was then."""
+        diagnosis = diagnosis or self.diagnosis()
         error = SyncTimeout(f"{sentence}; {diagnosis}")
         error.diagnosis = diagnosis
         return error

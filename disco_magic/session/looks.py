@@ -40,7 +40,7 @@ class Looks(Dispatch):
         """
         if self.closed:
             self._refuse()
-        return self._diagnosis()
+        return self.diagnosis()
 
     def registers(self, *, numbered: bool = False, sample: int = SAMPLE) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.

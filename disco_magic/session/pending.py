@@ -1,20 +1,8 @@
-"""A cell on its way: wait for it, stop it.
-
-Stopping works in steps, because CPython cannot end a thread that sits in C code::
-
-    0.00 s   cancel an await, release waits of the plane, inject WorkerInterrupt once
-    0.35 s   inject again (the first one may have been caught)
-    0.70 s   inject again
-    1.00 s   give up the threads that are still stuck; new ones go on with the same registers
-    11 s     give up the cell: something holds a worker up that is no command
-
-`injection.PAUSES_S` says why not more often.
-"""
+"""A cell on its way: wait for it, and what came of it."""
 
 from __future__ import annotations
 
 import threading
-import time
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
@@ -22,10 +10,10 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.injection import PAUSES_S
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, LOOK_UP_S, sigint_held_back, sigint_into, take, take_sigint
+from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, take, take_sigint
 from disco_magic.session.results import CellResult
+from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +25,8 @@ if TYPE_CHECKING:
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
 
-_SIGINTS_TO_GIVE_UP = 3
-_LOOKS_TO_GIVE_UP = 100
 
-
-class PendingCell:
+class PendingCell(Stopping):
     """Handle of a running cell.
 
     Attributes:
@@ -74,11 +59,8 @@ class PendingCell:
         note = Unheard(self, self._orphan)
         note.seq, note.inbox = seq, inbox
         self._unheard[seq] = note
-        self._ended: Expectation | None = None
+        super().__init__()
         self._outcome: CellResult | BaseException | None = None
-        self._replaced: list[int] = []
-        self._sigints = 0
-        self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
         self._settling = threading.Lock()
 
     def __repr__(self) -> str:
@@ -109,7 +91,7 @@ class PendingCell:
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
 
-        Also stops what was sent to the session before it.
+        Who has not begun it leaves it out, and what was sent before it goes on.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. A third one gives up
@@ -119,7 +101,7 @@ class PendingCell:
             return
         self.session.check_present()
         with sigint_into(self._inbox):
-            self._stop()
+            self._stop(self._withdraw)
             struck = take_sigint(self._inbox) or self._struck
             if not self._ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
@@ -140,8 +122,8 @@ class PendingCell:
         what there is or None. The SyncTimeout of ``stop=False`` has not: the cell goes on.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped, and what was sent before it with it, as by
-                `cancel`. None: the session's `timeout`.
+            timeout: seconds; a cell that takes longer is stopped, as by `cancel`. None: the session's
+                `timeout`.
             stop: False lets a cell that takes longer go on; it can be waited for again.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
                 must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.
@@ -149,7 +131,8 @@ class PendingCell:
         Raises:
             CellError: it failed on some worker (or a command before it did).
             SyncTimeout: `timeout` ran out; the cell was stopped, if it was to be.
-            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers.
+            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and what was
+                sent before it.
         """
         if self._outcome is None:
             refuse_in_worker(self.session.id, "wait")
@@ -175,15 +158,13 @@ class PendingCell:
                 if not stop:
                     late = f"{self.label} takes longer than {limit} and goes on"
                     raise self.session.too_late(late) from None
-                error = self.session.too_late(f"{self.label} took longer than {limit} and was stopped")
-                self._stop()
-                if not self._ended:
-                    error = self.session.too_late(f"{self.label} took longer than {limit} and does not end")
-                self._fail(error)
+                then = self.session.diagnosis()
+                self._stop(self._withdraw)
+                self._fail(self._late(limit, then))
                 return
             if item is INTERRUPT:
                 self._struck = True
-                self._stop()
+                self._stop(self._interrupt)
                 self._fail(KeyboardInterrupt(self._stopped_sentence()))
                 return
             self._accept(item)
@@ -194,39 +175,6 @@ class PendingCell:
         # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
         if (self._struck or take_sigint(self._inbox)) and isinstance(self._outcome, CellResult | WorkerError):
             self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
-
-    def _stop(self) -> None:
-        """Interrupt, replace what is stuck, wait until every worker has ended the cell or is given up."""
-        self._sigints = 1
-        for pause in PAUSES_S:
-            self.session.interrupt_through(self.seq, self.workers, self._life)
-            self._listen(time.monotonic() + pause)
-            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
-                break
-        if not self._ended:
-            self._replaced = self.session.replace_stuck(self.workers, self._life)
-        self._sigints = 0
-        # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
-        for _ in range(_LOOKS_TO_GIVE_UP):
-            self._listen(time.monotonic() + LOOK_UP_S)
-            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
-                break
-        if not self._ended and (note := self._unheard.get(self.seq)):
-            self._orphan(note)  # what fails in the end is the session's
-        elif self._outcome is None:
-            self._settle()
-
-    def _listen(self, deadline: float) -> None:
-        while not self._ended and self._sigints < _SIGINTS_TO_GIVE_UP:
-            try:
-                item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
-            except Empty:
-                return
-            if item is INTERRUPT:
-                self._sigints += 1
-                self._struck = True
-            else:
-                self._accept(item)
 
     def _take(self) -> bool:
         try:
@@ -285,16 +233,3 @@ class PendingCell:
         result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
         error.result = result  # type: ignore[attr-defined]
         self._end(error)
-
-    def _stopped_sentence(self) -> str:
-        if not self._ended:
-            return f"{self.label} was stopped and does not end; {self.session.doctor()}"
-        text = f"{self.label} was stopped on workers {ranges(self.workers)}; "
-        text += "registers may differ between them"
-        if self._replaced:
-            text += (
-                f". The thread of {ranges(self._replaced)} did not end and was replaced by a new one: it is "
-                "in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
-                "it takes time from the others and may change registers until the kernel is restarted"
-            )
-        return text

@@ -112,6 +112,15 @@ class Pump:
         self._ledger.forget(seq)
         self._inboxes.pop(seq, None)
 
+    def excuse(self, replies: Sequence[CellDone]) -> None:
+        """Wait no longer for workers that will reply so, late, to a cell."""
+        for inbox, done in self._turn(partial(self._excuse, replies)):
+            inbox.put(done)
+
+    def _excuse(self, replies: Sequence[CellDone]) -> Sequence[tuple[Inbox | Mark, Expectation]]:
+        done = self._ledger.excuse(replies)
+        return () if done is None else ((self._inboxes.pop(done.seq), done),)
+
     def deliver(self, event: Event) -> None:
         """Take an event from a worker."""
         for inbox, item in self._turn(partial(self._feed, event)):

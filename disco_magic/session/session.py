@@ -6,8 +6,9 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from disco_magic.core.messages import Stop
+from disco_magic.core.messages import WITHDRAWN, CellDone, Stop
 from disco_magic.core.words import plural
+from disco_magic.errors import Failure, WorkerInterrupt
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_destination", "check_present", "check_workers", "drops", "fetch", "flush",
-    "forsake", "forsaken", "give_back",
+    "ask", "call_all", "check_destination", "check_present", "check_workers", "diagnosis", "drops",
+    "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",
-    "take_failures", "too_late", "unheard",
+    "take_failures", "too_late", "unheard", "withdraw",
 })
 # fmt: on
 
@@ -110,6 +111,19 @@ class Session(
         launcher = self._launcher  # before the look at the life: `open` writes them the other way round
         if life is None or life is self.life:
             launcher.interrupt(seq, workers)
+
+    def withdraw(self, seq: int, workers: Sequence[int], label: str, life: Life) -> Sequence[int]:
+        """Stop the cell `seq`, which is called `label`, as `interrupt_through`, and nothing before it.
+
+        Who has not begun it never will, and is not waited for; that is who is returned.
+        """
+        launcher, pump = self._launcher, self._pump  # as there
+        if life is not self.life:
+            return ()
+        unbegun = launcher.withdraw(seq, workers)
+        failed = [Failure(worker, seq, label, WorkerInterrupt(WITHDRAWN), "") for worker in unbegun]
+        pump.excuse([CellDone(each.worker, seq, 0.0, (), failure=each) for each in failed])
+        return unbegun
 
     def replace_stuck(self, workers: Sequence[int], life: Life | None = None) -> list[int]:
         """Give workers that ignore an interrupt a new thread with the same registers; which ones it was."""

@@ -164,6 +164,11 @@ class ScriptedLauncher:
             self.on_interrupt(through, tuple(workers))
         return list(workers)
 
+    def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
+        """As `interrupt`; everybody has begun."""
+        self.interrupt(seq, workers)
+        return []
+
     def replace_stuck(self, workers: Sequence[int]) -> list[int]:
         """Note it, then do what the script says; without a script nobody is stuck."""
         self.replaced.append(tuple(workers))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.messages import Answer, Call, CellDone, Failed, Fetch, Reached, Run, Stop, Sync
+from disco_magic.core.messages import Call, CellDone, Failed, Reached, Run, Sync
 from disco_magic.core.registers import ABSENT
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
+from disco_magic.testing.crew import DEADLINE_S, Crew
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.stage import expect
 
@@ -17,65 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from disco_magic.core.interfaces import Launcher
-    from disco_magic.core.messages import Command, Event
 
     Make = Callable[[int], Launcher]
-    Check = Callable[["Crew"], None]
-
-DEADLINE_S = 60.0
-
-
-class Crew:
-    """The workers of a launcher, and a controller as simple as can be."""
-
-    def __init__(self, launcher: Launcher, size: int) -> None:
-        self.launcher = launcher
-        self.size = size
-        self.seq = 0
-        self._events: SimpleQueue[Event] = SimpleQueue()
-        self.channels = launcher.start(self._events.put)
-
-    def send(self, make: Callable[[int], Command]) -> int:
-        """Send ``make(seq)`` to all workers; the number."""
-        self.seq += 1
-        for channel in self.channels:
-            channel.send(make(self.seq))
-        return self.seq
-
-    def events(self, count: int) -> list[Event]:
-        """The next `count` events."""
-        try:
-            return [self._events.get(timeout=DEADLINE_S) for _ in range(count)]
-        except Empty:
-            raise AssertionError(f"fewer than {count} events came within {DEADLINE_S:g} s") from None
-
-    def one_each(self) -> list[Any]:
-        """The next event of every worker, by worker; none may come twice."""
-        events = sorted(self.events(self.size), key=lambda event: event.worker)
-        expect([event.worker for event in events] == list(range(self.size)), f"one event each, got {events}")
-        return events
-
-    def ask(self, register: int) -> list[Any]:
-        """The workers' values of a register."""
-        self.send(lambda seq: Fetch(seq, register))
-        answers = self.one_each()
-        expect(all(isinstance(a, Answer) and a.failure is None for a in answers), f"got {answers}")
-        return [answer.value for answer in answers]
-
-    def run(self, source: str) -> list[CellDone]:
-        """How a cell ended on each worker; its value is in register 1."""
-        cell = compile_cell(source)
-        self.send(lambda seq: Run(seq, 1, cell))
-        done = self.one_each()
-        expect(all(isinstance(event, CellDone) for event in done), f"expected CellDone, got {done}")
-        return done
-
-    def stop(self, timeout_s: float = DEADLINE_S) -> None:
-        """As a session does it: what was sent may take `timeout_s` seconds, then it is interrupted."""
-        through = self.send(Stop)
-        for channel in self.channels:
-            channel.close()
-        self.launcher.stop(timeout_s, through)
+    Check = Callable[[Crew], None]
 
 
 def every_worker_answers(crew: Crew) -> None:
@@ -123,6 +67,29 @@ def an_interrupt_ends_what_runs_and_skips_what_was_sent(crew: Crew) -> None:
         failure: Any = event.failure  # type: ignore[union-attr]
         expect(isinstance(failure.exception, WorkerInterrupt), f"expected WorkerInterrupt, got {failure}")
     expect(crew.ask(3) == [7] * crew.size, "a command sent after the interrupt was not executed")
+
+
+def a_withdrawn_cell_ends_alone(crew: Crew) -> None:
+    """It fails in its turn if it has not begun, at once if it has; what was sent before it goes on."""
+    gate, endless = Gate(), compile_cell("n = 0\nwhile True:\n    n += 1\n")
+    crew.send(lambda seq: Call(seq, 1, gate, ()))
+    gate.arrived(crew.size)
+    seq = crew.send(lambda seq: Run(seq, 2, endless))
+    unbegun = crew.launcher.withdraw(seq, range(crew.size))
+    expect(list(unbegun) == list(range(crew.size)), f"{unbegun} had not begun, expected all workers")
+    gate.open()
+    _ended_by_interrupt(crew, seq)
+    expect(crew.ask(1) == [None] * crew.size, "what was sent before a withdrawn cell did not go on")
+    seq = crew.send(lambda seq: Run(seq, 2, endless))
+    crew.launcher.withdraw(seq, range(crew.size))
+    _ended_by_interrupt(crew, seq)
+
+
+def _ended_by_interrupt(crew: Crew, seq: int) -> None:
+    for event in crew.one_each():
+        failure = event.failure if isinstance(event, CellDone) and event.seq == seq else None
+        ended = failure is not None and isinstance(failure.exception, WorkerInterrupt)
+        expect(ended, f"expected that the withdrawn cell {seq} ends with WorkerInterrupt, got {event}")
 
 
 def an_interrupt_of_an_idle_worker_does_nothing(crew: Crew) -> None:
@@ -244,6 +211,7 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
     workers_know_who_they_are,
     a_failure_is_reported_at_once_and_the_worker_goes_on,
     an_interrupt_ends_what_runs_and_skips_what_was_sent,
+    a_withdrawn_cell_ends_alone,
     an_interrupt_of_an_idle_worker_does_nothing,
     positions_say_what_every_worker_does,
     records_say_what_every_worker_did,

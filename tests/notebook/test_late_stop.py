@@ -8,6 +8,7 @@ import pytest
 
 from disco_magic.notebook import execution
 from disco_magic.session.current import session
+from tests.conftest import until
 
 STRUCK = "Cell In[{}] was interrupted as it {}"
 
@@ -41,5 +42,5 @@ def test_a_stop_while_a_cell_of_later_is_sent_stops_that_cell(crew, monkeypatch)
     error = crew.fail("%%disco --nowait\nwhile True:\n    pass", KeyboardInterrupt)
     assert str(error) == STRUCK.format(crew.ip.execution_count - 1, "was sent")
     monkeypatch.undo()
-    assert session().doctor().sentence == "all workers are idle"
+    until(lambda: session().doctor().sentence == "all workers are idle")
     assert crew.run("%%disco\nworker_id").values == list(range(crew.n))

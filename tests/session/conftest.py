@@ -12,7 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
-from disco_magic.session import pending, pump
+from disco_magic.session import pump, stopping
 from disco_magic.testing.doubles import JumpingClock, scripted_session
 from tests import conftest
 
@@ -96,4 +96,4 @@ def stage():
 @pytest.fixture
 def fast(monkeypatch):
     """No pause between the steps of stopping takes any time."""
-    monkeypatch.setattr(pending, "time", JumpingClock(1000.0))
+    monkeypatch.setattr(stopping, "time", JumpingClock(1000.0))

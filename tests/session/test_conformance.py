@@ -129,6 +129,15 @@ class Hasty(ThreadLauncher):
         return bool(self.workers[worker].lane.running) or super().has_rested(worker, seq)
 
 
+class Sweeping(ThreadLauncher):
+    """A launcher that stops what comes before a withdrawn cell, too."""
+
+    def withdraw(self, seq, workers):
+        unbegun = super().withdraw(seq, workers)
+        self.interrupt(seq, workers)
+        return unbegun
+
+
 class Generous(ThreadLauncher):
     """A launcher that hands out the workers' own values."""
 
@@ -142,6 +151,7 @@ class Generous(ThreadLauncher):
         (Hasty, "a_worker_at_rest_has_done_and_told_everything"),
         (Generous, "a_worker_at_rest_has_done_and_told_everything"),
         (Deaf, "an_interrupt_ends_what_runs_and_skips_what_was_sent"),
+        (Sweeping, "a_withdrawn_cell_ends_alone"),
         (Silent, "positions_say_what_every_worker_does"),
         (Confused, "every_worker_answers"),
         (Waiting, "values_are_examined_where_they_are"),

@@ -81,10 +81,12 @@ def test_a_thread_that_is_not_the_main_one_leaves_ctrl_c_alone(busy, background,
     assert result()[0] == 5
 
 
-def test_a_cell_that_takes_too_long_is_stopped_and_says_where_it_was(busy):
+def test_a_cell_that_takes_too_long_is_stopped_and_says_where_it_was(busy, here):
     s = busy(2)
+    pending = s.run_nowait("here()\nn = 0\nwhile True:\n    n += 1\n")
+    here.arrived(2)
     with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped; ") as caught:
-        s.run("n = 0\nwhile True:\n    n += 1\n", timeout=0)
+        pending.wait(timeout=0)
     assert sorted(caught.value.result.errors) == [0, 1]
     assert [each.worker for each in caught.value.diagnosis.positions] == [0, 1]
     assert s.run("worker_id").values == [0, 1]

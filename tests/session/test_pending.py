@@ -13,7 +13,7 @@ from disco_magic.errors import (
     WorkerLost,
 )
 from disco_magic.functions.cells import compile_cell
-from disco_magic.session import pending as module
+from disco_magic.session import stopping as module
 from disco_magic.testing.doubles import JumpingClock, scripted_session
 from tests.session.conftest import interrupted
 
@@ -77,7 +77,7 @@ def test_somebody_who_only_looks_does_not_take_the_answer_away(stage, background
     assert waiter().workers == (0, 1)
 
 
-def test_cancelling_interrupts_this_cell_and_what_was_before_it(stage, fast):
+def test_cancelling_a_cell_that_has_begun_interrupts_it(stage, fast):
     _, launcher, pending = stage
     launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
     pending.cancel()

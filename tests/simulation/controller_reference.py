@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from disco_magic.core.ledger import RAISED
+from disco_magic.core.messages import WITHDRAWN
 from tests.simulation.worker_reference import Order, key_of, require
 
 CONSEQUENCES = ("PlaneAborted", "WorkerInterrupt")
@@ -54,6 +55,7 @@ class ControllerReference:
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
         self._changes = []  # (seq, name, bound)
+        self._excused = set()  # (worker, seq) of cells whose answer is known before it comes
         self._cells = {}  # (seq, worker) of cells that have not been heard of
 
     # --- numbers and ids ---------------------------------------------------------------------------------
@@ -103,12 +105,28 @@ class ControllerReference:
             self._summaries[failure] = summary
         if kind == "CellDone":
             self._hear_names(worker, seq, names)
+            if (worker, seq) in self._excused:
+                self._excused.discard((worker, seq))
+                return
         awaited = None if kind == "Failed" else self.awaited.get(seq)
         if awaited is None:
             self._keep(worker, kind, failure, cause)
             return
         awaited.replies[worker], awaited.causes[worker] = facts, cause
         awaited.missing.discard(worker)
+        if not awaited.missing:
+            self.answered[seq] = self.awaited.pop(seq)
+
+    def excuse(self, seq, workers):
+        """These have not begun the cell, and will not: what they will say is known."""
+        awaited = self.awaited[seq]
+        for worker in awaited.missing & set(workers):
+            failure = (worker, seq, "WorkerInterrupt")
+            self._summaries[failure] = f"WorkerInterrupt: {WITHDRAWN}"
+            awaited.replies[worker] = ("CellDone", seq, None, failure, ())
+            awaited.causes[worker] = None
+            awaited.missing.discard(worker)
+            self._excused.add((worker, seq))
         if not awaited.missing:
             self.answered[seq] = self.awaited.pop(seq)
 

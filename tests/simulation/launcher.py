@@ -88,6 +88,12 @@ class SteppedLauncher(ThreadLauncher):
         require(done == should, "interrupt found executing (is, should be)", done, should)
         return done
 
+    def withdraw(self, seq, workers):
+        should = self._world.withdrawing(seq, workers)
+        done = super().withdraw(seq, workers)
+        require(done == should, "who had not begun (is, should be)", done, should)
+        return done
+
     def replace_stuck(self, workers):
         should = self._world.replacing(workers)
         done = super().replace_stuck(workers)

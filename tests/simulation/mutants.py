@@ -81,6 +81,15 @@ class ForgetsRenaming(Ledger):
         self._renamed.clear()
 
 
+class HearsTwice(Ledger):
+    """Takes what a worker says late of a cell that it was excused from."""
+
+    def excuse(self, replies):
+        done = super().excuse(replies)
+        self._excused.clear()
+        return done
+
+
 class ForgetsLoss(Ledger):
     """The second loss is told as the first."""
 
@@ -175,6 +184,15 @@ class NeverSkips(SteppedWorker):
     @skip_through.setter
     def skip_through(self, _):
         pass
+
+
+class NeverLeavesOut(SteppedWorker):
+    """Begins what was withdrawn."""
+
+    def withdraw(self, seq):
+        unbegun = super().withdraw(seq)
+        self.withdrawals._withdrawn.clear()
+        return unbegun
 
 
 class LosesMail(SteppedWorker):

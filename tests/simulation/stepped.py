@@ -133,6 +133,11 @@ class SteppedThread:
         self.phase = BODY
         if self.seq <= self.worker.skip_through:
             self.raised(WorkerInterrupt("interrupted before it began"))
+        elif self.work.rare:
+            try:
+                self.worker.withdrawals.begin(self.seq)
+            except WorkerInterrupt as left_out:
+                self.raised(left_out)
 
     def call(self):
         """What user code does after its last plane call: everything that has no wait in it."""

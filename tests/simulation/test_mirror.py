@@ -64,9 +64,8 @@ class Script:
         pick = self.rng.choice
         register, dest = self.rng.randint(1, 8), self.rng.randint(1, 8)
         kills = tuple(self.rng.sample(range(1, 9), pick((0, 0, 0, 1, 2))))
-        target = pick(
-            (combine, self._misbehave(pick(("raise", "stop me", "stop others", "replace me", "odd"))))
-        )
+        how = pick(("raise", "stop me", "stop others", "replace me", "odd", "withdraw"))
+        target = pick((combine, self._misbehave(how)))
         refs = pick(((), (0,), (0, 1)))
         made = [
             (seq, dest, pick((target, target, register)), (register, 3), refs, kills),
@@ -92,6 +91,8 @@ class Script:
                 raise Boom("as it should")
             if how == "stop others":
                 worker.interrupt(command + 3 if command % 2 else command - 1)
+            if how == "withdraw":
+                assert worker.withdraw(command + 1 + command % 3)
             if how in {"stop me", "replace me", "odd"}:
                 assert worker.interrupt(command)
             if how == "replace me":

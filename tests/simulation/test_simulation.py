@@ -50,6 +50,8 @@ KINDS = [
         "interrupt passes",
         "interrupt strikes",
         "interrupt strikes late",
+        "withdraw",
+        "withdraw finds",
         "skip",
     ),
     *(
@@ -138,7 +140,7 @@ class Simulation(RuleBasedStateMachine):
             world.act(name)
 
     @rule(
-        name=st.sampled_from(["interrupt", "replace", "interrupt", "replace", "run_out_of_threads"]),
+        name=st.sampled_from(["interrupt", "replace"] * 2 + ["withdraw", "run_out_of_threads"]),
         seed=seeds,
     )
     def stop(self, name, seed):

@@ -190,6 +190,22 @@ class Waiting(Controlling):
         self.session.interrupt_through(through, workers)
         return None
 
+    def withdraw(self):
+        """A cell is stopped alone; it may not have begun everywhere."""
+        life = self.life
+        waits = [wait for wait in life.waits if wait.pending is not None and wait.inbox.empty()]
+        if not waits:
+            return False
+        wait = self.rng.choice(waits)
+        workers = tuple(w for w in wait.order.workers if not life.crew[w].lost)
+        self.clock.now += self.rng.choice((0.01, 0.35))
+        life.book.excuse(wait.order.seq, self.unbegun(wait.order.seq, workers))
+        self.session.withdraw(wait.order.seq, workers, wait.pending.label, self.session.life)
+        return None
+
+    def unbegun(self, seq, workers):
+        return [w for w in workers if self.life.crew[w].begun < seq]
+
     def replace(self):
         workers = [w for w in self._present() if self.life.crew[w].marked]
         if not workers:
@@ -206,8 +222,13 @@ class Waiting(Controlling):
             self.life.launcher.no_threads = False
 
     def lose_somebody(self):
-        launcher = self.life.launcher
-        there = [w for w, t in launcher.steppers.items() if t.parked is None and not self.life.crew[w].lost]
+        crew = self.life.crew
+        there = [
+            w
+            for w, thread in self.life.launcher.steppers.items()
+            # An answer that it has not given yet would go with it.
+            if thread.parked is None and thread.worker._answer is None and not crew[w].lost
+        ]
         if not there:
             return False
         self.lose(self.rng.choice(there))

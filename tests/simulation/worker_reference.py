@@ -79,6 +79,7 @@ class WorkerReference:
         values, poisons, names: what its registers hold.
         said: events the controller has to hear from it, in order.
         skip: orders up to here fail instead of beginning.
+        withdrawn, begun: cells that do, each alone; the last order but an ordinary call that began.
         order: what it executes; `claimed` from when an interrupt may end it, `marked` from when one has.
         lost: it is gone.
     """
@@ -89,6 +90,7 @@ class WorkerReference:
         self.values, self.poisons, self.names = {}, {}, {}
         self.said = deque()
         self.skip = 0
+        self.withdrawn, self.begun = set(), 0
         self.order = None
         self.claimed = self.marked = self.resolved = self.lost = self.inherited = False
         self.last = 0
@@ -187,6 +189,21 @@ class WorkerReference:
         if self.order is not None and self.claimed and self.order.seq <= through:
             self.marked = True
         return self.marked
+
+    def withdraw(self, seq):
+        """Whether the cell had not begun; otherwise as `interrupt`, and whether that ends it."""
+        if self.begun < seq:
+            self.withdrawn.add(seq)
+            return True, False
+        return False, self.interrupt(seq)
+
+    def looks(self, seq, *, rare):
+        """Whether an order is left out, now that its thread looks, which may have been given up."""
+        if seq <= self.skip:
+            return True
+        if rare:
+            self.begun = max(self.begun, seq)
+        return rare and seq in self.withdrawn
 
     def expected(self, results):
         """What user code returns now, or the name of what it raises; its effect on the names happens here."""

@@ -79,8 +79,8 @@ class Working(Talking):
 
     def _look(self, thread):
         w = thread.worker.id
+        skipped = self.life.crew[w].looks(thread.seq, rare=thread.work.rare)
         thread.look()
-        skipped = thread.seq <= self.life.crew[w].skip
         require((thread.error is not None) == skipped, f"worker {w} skips ({thread.seq}): {thread.error}")
         if skipped:
             self.note("skip", w, thread.seq)
@@ -227,6 +227,21 @@ class Working(Talking):
             else:
                 self.note("interrupt passes", w, through)
         return found
+
+    def withdrawing(self, seq, workers):
+        """A cell is about to be withdrawn; who has not begun it."""
+        unbegun = []
+        for w in workers:
+            crew = self.life.crew[w]
+            before = crew.marked
+            left_out, ends = crew.withdraw(seq)
+            if left_out:
+                unbegun.append(w)
+                self.note("withdraw", w, seq)
+            elif ends and not before:
+                self.note("withdraw finds", w, crew.order)
+                self.life.stage.leave(w, crew.order.seq)
+        return unbegun
 
     def replacing(self, workers):
         """Threads are about to be given up; whose."""

@@ -39,7 +39,8 @@ def test_a_result_that_is_not_there_in_time_leaves_the_cell_alone(gated, gate):
 
 def test_wait_stops_what_is_not_there_in_time(four):
     handle = four.run(f"%%disco --nowait\n{SPIN}")
-    with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped"):
+    # The workers may not have come to it yet.
+    with pytest.raises(SyncTimeout, match=r"(took longer than|did not begin within) 0 s and was"):
         handle.wait(timeout=0)
     assert handle.done()
     with pytest.raises(SyncTimeout):

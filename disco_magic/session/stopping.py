@@ -1,0 +1,121 @@
+"""How a cell is stopped.
+
+In steps, because CPython cannot end a thread that sits in C code::
+
+    0.00 s   cancel an await, release waits of the plane, inject WorkerInterrupt once
+    0.35 s   inject again (the first one may have been caught)
+    0.70 s   inject again
+    1.00 s   give up the threads that are still stuck; new ones go on with the same registers
+    11 s     give up the cell: something holds a worker up that is no command
+
+`injection.PAUSES_S` says why not more often.
+"""
+
+from __future__ import annotations
+
+import time
+from queue import Empty
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import SyncTimeout, ranges
+from disco_magic.injection import PAUSES_S
+from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.ledger import Expectation
+    from disco_magic.session.arguments import Life, Limit
+    from disco_magic.session.failures import Unheard
+    from disco_magic.session.pump import Inbox
+    from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
+
+_SIGINTS_TO_GIVE_UP = 3
+_LOOKS_TO_GIVE_UP = 100
+
+
+class Stopping:
+    """Mixed into `PendingCell`, which has these attributes."""
+
+    session: Session
+    seq: int
+    workers: tuple[int, ...]
+    label: str
+    _life: Life
+    _inbox: Inbox
+    _orphan: Callable[[Unheard], None]
+    _unheard: dict[int, Unheard]
+    _outcome: CellResult | BaseException | None
+    _accept: Callable[[object], None]
+    _settle: Callable[[], None]
+
+    def __init__(self) -> None:
+        self._ended: Expectation | None = None
+        self._unbegun: set[int] = set()  # those who had not begun when it was withdrawn
+        self._replaced: list[int] = []
+        self._sigints = 0
+        self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
+
+    def _interrupt(self) -> None:
+        self.session.interrupt_through(self.seq, self.workers, self._life)
+
+    def _withdraw(self) -> None:
+        self._unbegun.update(self.session.withdraw(self.seq, self.workers, self.label, self._life))
+
+    def _stop(self, strike: Callable[[], None]) -> None:
+        """Strike, replace what is stuck, wait until every worker has ended the cell or is given up."""
+        self._sigints = 1
+        for pause in PAUSES_S:
+            strike()
+            self._listen(time.monotonic() + pause)
+            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+                break
+        if not self._ended:
+            self._replaced = self.session.replace_stuck(self.workers, self._life)
+        self._sigints = 0
+        # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
+        for _ in range(_LOOKS_TO_GIVE_UP):
+            self._listen(time.monotonic() + LOOK_UP_S)
+            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+                break
+        if not self._ended and (note := self._unheard.get(self.seq)):
+            self._orphan(note)  # what fails in the end is the session's
+        elif self._outcome is None:
+            self._settle()
+
+    def _listen(self, deadline: float) -> None:
+        while not self._ended and self._sigints < _SIGINTS_TO_GIVE_UP:
+            try:
+                item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                return
+            if item is INTERRUPT:
+                self._sigints += 1
+                self._struck = True
+            else:
+                self._accept(item)
+
+    def _late(self, limit: Limit, then: Diagnosis) -> SyncTimeout:
+        """The error of a cell that was stopped because time ran out; `then`: who was where before."""
+        if not self._ended:
+            return self.session.too_late(f"{self.label} took longer than {limit} and does not end")
+        if self._unbegun.issuperset(self.workers):
+            late = f"{self.label} did not begin within {limit} and was withdrawn"
+        else:
+            late = f"{self.label} took longer than {limit} and was stopped"
+        return self.session.too_late(late, then)
+
+    def _stopped_sentence(self) -> str:
+        if not self._ended:
+            return f"{self.label} was stopped and does not end; {self.session.doctor()}"
+        text = f"{self.label} was stopped on workers {ranges(self.workers)}; "
+        text += "registers may differ between them"
+        if self._replaced:
+            text += (
+                f". The thread of {ranges(self._replaced)} did not end and was replaced by a new one: it is "
+                "in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
+                "it takes time from the others and may change registers until the kernel is restarted"
+            )
+        return text

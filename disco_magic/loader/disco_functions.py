@@ -62,8 +62,8 @@ def shard_loader_load(loader: ShardLoader, index: int) -> Array:
         DiscoError: a file is damaged, or was changed since the loader was made; no room for a temporary file.
         What a shard function raises.
 
-    Cost: on worker 0 one parameter beyond its part. The output of a function that another one follows, and
-    bfloat16 that is widened and cut, take a temporary file each, where TMPDIR says or in /var/tmp.
+    Cost: on worker 0 no more than the largest parameter beyond the parts. What a large one needs besides,
+    where several functions cut it or bfloat16 is widened first, is a temporary file: in TMPDIR or /var/tmp.
     """
     return _loader(loader).load(index)
 

@@ -13,7 +13,6 @@ from disco_magic.functions.aligned import new_array
 from disco_magic.functions.context import worker
 
 if TYPE_CHECKING:
-    from disco_magic.loader.pages import Pages
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
     from disco_magic.loader.tally import Tally
 
@@ -27,14 +26,12 @@ class LoadPart:
         axis: it is split along; None: every worker gets the whole.
         in_group: parts are for the workers of a group, not of the session.
         tally: counts what was loaded.
-        pages: of this load.
     """
 
     tensor: StoredTensor
     axis: int | None
     in_group: bool
     tally: Tally
-    pages: Pages
 
     @property
     def disco_name(self) -> str:
@@ -53,7 +50,7 @@ class LoadPart:
             return None
         try:
             out: Array = new_array(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
-            for nbytes in self.tensor.copy_to(out, self.axis, rank, count, self.pages):
+            for nbytes in self.tensor.copy_to(out, self.axis, rank, count):
                 tally.add(me.id, nbytes)
                 if tally.stopped:
                     return None

@@ -9,6 +9,7 @@ Functions are called one after the other, by destination passing: ``function(inp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake, near_misses
 from disco_magic.functions.modules import Module
 from disco_magic.functions.registry import find_func
+from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
 
 if TYPE_CHECKING:
@@ -40,6 +42,11 @@ class Step:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     numbers: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the output."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def apply(self, whole: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Let the function fill `out`, of `shape` and `dtype`, from `whole`; gives `out`."""
@@ -97,8 +104,9 @@ def _step(entry: object, module: Any, where: str) -> Step:
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
             raise UsageMistake(f"{where}: an argument is {number!r}, expected a whole number")
-    shape = fields.wholes(output[0], f"{where}: the output's shape")
-    return Step(name, _function(name, module), shape, dtypes.named(output[1], where), tuple(numbers))
+    shape, dtype = fields.wholes(output[0], f"{where}: the output's shape"), dtypes.named(output[1], where)
+    check_shape(where, shape, dtype)
+    return Step(name, _function(name, module), shape, dtype, tuple(numbers))
 
 
 def _check_parts(last: Step, count: int, where: str) -> None:

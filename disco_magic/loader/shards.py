@@ -1,9 +1,10 @@
 """Worker 0 reads parameters one by one, cuts them up, and hands out the parts: what a ShardLoader does.
 
 Memory: a parameter without shard functions is read into the array that worker 0 keeps, and broadcast from
-there. Of one with functions the last one's output is all that worker 0 holds beyond its part. What goes into
-a function is no memory of its own: a private map of the file, or, of bfloat16 that is widened and of the
-outputs of functions before the last one, a temporary file. Nothing of a parameter is left when the next one
+there. Of one with functions it holds the last one's output beyond its part. What goes into a function comes
+from a private map of the file, or, where that does not do (bfloat16 to be widened, odd offsets, the output of
+the function before), from memory as long as both together take no more than the largest parameter's output;
+else from a temporary file. So the load's peak is one parameter. Nothing of one is left when the next one
 begins.
 """
 
@@ -11,22 +12,25 @@ from __future__ import annotations
 
 import operator
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.aligned import aligned_empty, new_array
+from disco_magic.functions.aligned import ALIGNMENT, aligned_empty, new_array
 from disco_magic.functions.context import worker
-from disco_magic.loader.pages import Pages, spilled
 from disco_magic.loader.shard_info import read_shard_info
+from disco_magic.loader.spilling import spilled
 from disco_magic.loader.tensor_cache import open_tensor_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.loader.shard_info import Step
     from disco_magic.loader.stored import Array, Catalogue, StoredTensor
+
+    Make = Callable[[tuple[int, ...], Any], Array]
 
 _PART: Final = re.compile(r"(?P<name>.+)_shard-(?P<part>\d{1,9})-of-(?P<count>\d{1,9})")
 _NUMBERED: Final = re.compile(r"param_(\d{1,9})")
@@ -52,6 +56,7 @@ class ShardLoader:
         self.catalogue = catalogue
         self._listed = tuple(catalogue.tensors.values())
         self._steps = steps
+        self._most_nbytes = max((each[-1].nbytes for each in steps.values() if each), default=0)
         self._unchecked = {file.path for file in catalogue.files if check_md5 and file.md5}
 
     def __repr__(self) -> str:
@@ -59,66 +64,61 @@ class ShardLoader:
 
     def load(self, index: int) -> Array:
         """The caller's part of the `index`-th parameter of the list."""
-        return _moved_in(self._hand_out(_at(self._listed, index), Pages()))
+        return _moved_in(self._hand_out(_at(self._listed, index)))
 
     def load_all(self) -> list[Array]:
         """The caller's parts of all parameters, by number."""
-        pages = Pages()
-        return [_moved_in(self._hand_out(tensor, pages)) for tensor in self._by_number()]
+        return [_moved_in(self._hand_out(tensor)) for tensor in self._by_number()]
 
     def load_presharded(self, index: int) -> Array:
         """The `index`-th of the parameters that were cut for the caller beforehand."""
-        return _moved_in(self._read(_at(list(self._mine().values()), index), Pages()))
+        return _moved_in(self._read(_at(list(self._mine().values()), index)))
 
     def load_all_presharded(self) -> list[Array]:
         """All parameters that were cut for the caller beforehand, by number."""
-        pages = Pages()
-        return [_moved_in(self._read(tensor, pages)) for tensor in _ordered(self._mine())]
+        return [_moved_in(self._read(tensor)) for tensor in _ordered(self._mine())]
 
     def load_on_worker_0(self, index: int) -> Array:
         """Parameter number `index` on the first worker; elsewhere as much uninitialised memory."""
         tensor = _at(self._by_number(), index)
         if worker().group_rank == 0:
-            return _moved_in(self._read(tensor, Pages()))
+            return _moved_in(self._read(tensor))
         return _moved_in(new_array(tensor.shape, tensor.dtype))
 
     # --- one parameter -----------------------------------------------------------------------------
 
-    def _hand_out(self, tensor: StoredTensor, pages: Pages) -> Array:
+    def _hand_out(self, tensor: StoredTensor) -> Array:
         me, steps = worker(), self._steps.get(tensor.name)
         if not steps:
-            whole = self._read(tensor, pages) if me.group_rank == 0 else None
+            whole = self._read(tensor) if me.group_rank == 0 else None
             return np.asarray(me.broadcast(whole, out=whole))
         out: Array = new_array(steps[-1].shape[1:], steps[-1].dtype)
         flat = None
         if me.group_rank == 0:
-            flat = self._cut(tensor, steps, pages).reshape(me.group_size, out.size)
+            flat = self._cut(tensor, steps).reshape(me.group_size, out.size)
         me.scatter(flat, out=out.reshape(1, out.size))
         # A member that has not woken yet holds the whole parameter: the next one must not begin before.
         me.barrier()
         return out
 
-    def _cut(self, tensor: StoredTensor, steps: Sequence[Step], pages: Pages) -> Array:
-        whole = self._as_input(tensor, pages)
-        for step in steps[:-1]:
-            whole = step.apply(whole, spilled(step.shape, step.dtype))
+    def _cut(self, tensor: StoredTensor, steps: Sequence[Step]) -> Array:
         last = steps[-1]
+        make = aligned_empty if _held_nbytes(tensor, steps) <= self._most_nbytes else spilled
+        whole = self._as_input(tensor, make)
+        for step in steps[:-1]:
+            whole = step.apply(whole, make(step.shape, step.dtype))
         return last.apply(whole, aligned_empty(last.shape, last.dtype))
 
-    def _as_input(self, tensor: StoredTensor, pages: Pages) -> Array:
+    def _as_input(self, tensor: StoredTensor, make: Make) -> Array:
         """The whole parameter for a function to read; what it writes there stays out of the file."""
         self._check(tensor)
-        if tensor.halved:
-            return tensor.read(pages, spilled(tensor.shape, tensor.dtype))
-        elements = tensor.elements()
-        if not elements.flags.aligned:
-            elements, odd = spilled(elements.shape, elements.dtype), elements
-            np.copyto(elements, odd)
-        return elements.view(tensor.dtype).reshape(tensor.shape)
+        if _is_copied(tensor):
+            return tensor.read(make(tensor.shape, tensor.dtype))
+        return tensor.elements().view(tensor.dtype).reshape(tensor.shape)
 
-    def _read(self, tensor: StoredTensor, pages: Pages) -> Array:
+    def _read(self, tensor: StoredTensor) -> Array:
         self._check(tensor)
-        return tensor.read(pages)
+        return tensor.read()
 
     def _check(self, tensor: StoredTensor) -> None:
         if tensor.file.path in self._unchecked:
@@ -154,6 +154,17 @@ class ShardLoader:
                 f"{', '.join(missing)}"
             )
         return mine
+
+
+def _is_copied(tensor: StoredTensor) -> bool:
+    """Whether a function cannot take the parameter from a map of the file as it is."""
+    return tensor.halved or tensor.offset % ALIGNMENT != 0
+
+
+def _held_nbytes(tensor: StoredTensor, steps: Sequence[Step]) -> int:
+    """The most that an input and the output of one function take together, if both are in memory."""
+    held = [tensor.part_nbytes(None, 1) if _is_copied(tensor) else 0, *(step.nbytes for step in steps)]
+    return max(map(sum, pairwise(held)))
 
 
 def parameter_names(catalogue: Catalogue) -> list[str]:

@@ -230,6 +230,7 @@ class Calls(Failures):
         args, refs = ((register, host), (0,)) if into_register else ((host, register), (1,))
         first = (0,)
         limit = self.patience(timeout)  # before anything is sent
+        self.keep_pace(limit, "a copy")
         done = self.issue(
             lambda seq, dest, kills: Call(seq, dest, function, args, refs, (), kills, first), first, life
         )

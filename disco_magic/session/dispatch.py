@@ -33,7 +33,7 @@ def _goes(workers: Sequence[int]) -> str:
 
 
 class Dispatch(Queues):
-    """The sending half of a session."""
+    """Mixed into `Session`."""
 
     # `life`: that of the registers which the command names; after a restart meanwhile it is refused.
 
@@ -67,7 +67,7 @@ class Dispatch(Queues):
         """Send ``make(seq, kills)`` and wait for the replies of `workers`.
 
         Raises:
-            SyncTimeout: `timeout` seconds went by; says what everybody is doing. If a worker is
+            SyncTimeout: `timeout` seconds went by; says what everybody is doing. If one of `workers` is
                 `max_outstanding` commands behind all the while, nothing was sent.
             WorkerLost: a worker is gone.
             UsageMistake: called on a worker of this session.
@@ -75,7 +75,7 @@ class Dispatch(Queues):
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
         if self.ledger.seq >= self._pace_at:
-            self.keep_pace(limit, verb)
+            self.keep_pace(limit, verb, workers)
         inbox: Inbox = SimpleQueue()
         asked: tuple[Pump, int] | None = None  # a restart begins another life, with equal numbers
         turn = self._turn
@@ -138,39 +138,65 @@ class Dispatch(Queues):
 
         return self._turn(act)
 
-    def keep_pace(self, timeout: float | Limit | None = None, verb: str = "a call") -> None:
-        """Wait if a worker is `max_outstanding` commands behind; call it without the lock, before sending.
+    def keep_pace(
+        self,
+        timeout: float | Limit | None = None,
+        verb: str = "a call",
+        workers: Sequence[int] | None = None,
+    ) -> None:
+        """Wait if one of `workers` is `max_outstanding` commands behind; call it before sending, in no turn.
 
         Looks at the queues only after as many commands as the fullest one had room for then: a controller
         that is not far ahead pays one comparison. Whoever is behind is waited for until it has done all that
-        it was sent. A worker that calls its own session is never held up: it would wait for itself.
+        it was sent when somebody first waited so. A worker that calls its own session is never held up: it
+        would wait for itself.
+
+        Args:
+            timeout: seconds; None: the session's.
+            verb: begins the error.
+            workers: those who are to be asked; None: all.
 
         Raises:
-            SyncTimeout: that took longer than `timeout` seconds; None: as long as it takes. `verb` begins it.
-            WorkerLost: a worker that is behind is gone.
+            SyncTimeout: that took longer than `timeout`. Nothing was sent but what marks the place.
+            WorkerLost: a worker is gone.
         """
         if self.ledger.seq < self._pace_at or self.closed or on_worker_of(self.id):
             return
         limit = self.patience(timeout)
         # The number first: what other threads send between the two looks must not count as room.
         sent, backlog = self.ledger.seq, self._launcher.backlog()
-        if max(backlog) >= self.max_outstanding:
-            behind = tuple(w for w, count in enumerate(backlog) if 2 * count >= self.max_outstanding)
-            mark = self._turn(lambda: self._marked(behind))
-            item = mark.wait(limit)
-            if item is None:
-                raise self._no_answer(verb, mark.workers, limit)
-            if isinstance(item, Lost):
-                raise WorkerLost(item.worker, item.reason)
+        asked = self._everybody if workers is None else workers
+        behind = tuple(worker for worker in asked if backlog[worker] >= self.max_outstanding)
+        if behind:
+            for mark in self._turn(lambda: [self._mark_of(worker) for worker in behind]):
+                item = mark.wait(limit)
+                if item is None:
+                    raise self._no_answer(verb, behind, limit)
+                if isinstance(item, Lost):
+                    raise WorkerLost(item.worker, item.reason)
             sent, backlog = self.ledger.seq, self._launcher.backlog()
         self._pace_at = sent + max(1, self.max_outstanding - max(backlog))
 
-    def _marked(self, behind: tuple[int, ...]) -> Mark:
-        """The mark that is waited for; one for all, else who asks again and again would go further ahead."""
-        if self._mark is None or self._mark.is_passed:
-            seq, kills = self._ordinal(behind)
-            mark = Mark(behind)
-            self._pump.expect(seq, behind, mark)
-            self._send(Sync(seq, kills, behind), behind)
-            self._mark = mark
-        return self._mark
+    def _mark_of(self, worker: int) -> Mark:
+        """What those wait for who are too far ahead of `worker`; in a turn.
+
+        One for all: who gives up and asks again, again and again, would else go further ahead.
+        """
+        mark, lost = self._marks.get(worker), self.ledger.lost
+        if lost is not None:
+            raise WorkerLost(lost.worker, lost.reason)
+        if mark is None or mark.is_passed:
+            only, mark = (worker,), Mark()
+            if self.closed:
+                self._refuse()
+            if self._dying:
+                self._flush()  # `_send` holds them for sent
+            seq = self.ledger.issue()  # other kills can wait, and would be a command more
+            try:
+                self._pump.expect(seq, only, mark)
+                self._send(Sync(seq, (), only), only)
+                self._marks[worker] = mark
+            except BaseException:
+                self._pump.forget(seq)
+                raise
+        return mark

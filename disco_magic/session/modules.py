@@ -67,7 +67,10 @@ class DModule(DRef):
         self.session.own(self)
         if self._names is None:
             # All are asked, so that all say now, and none later, that the module could not be loaded.
-            self._names = tuple(self.session.call_packed(modules.names_of, self).get_all(timeout)[0])
+            limit = self.session.patience(timeout)
+            self.session.keep_pace(limit, "function_names")
+            names = self.session.call_packed(modules.names_of, self)
+            self._names = tuple(self.session.fetch(names, range(self.session.num_workers), limit)[0])
         return list(self._names)
 
     def __iter__(self) -> Iterator[str]:
@@ -132,6 +135,7 @@ class Modules(Calls):
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             raise UsageMistake(f"import_python_module takes a name such as 'package.module', got {name!r}")
         limit = self.patience(timeout)  # before anything is sent
+        self.keep_pace(limit, "import_python_module")
         done = self.call_packed(modules.import_python_module, name)
         # Not a sync: the failure of this very call may be raised in another thread.
         self.fetch(done, self._everybody, limit)

@@ -130,10 +130,11 @@ class Parameters(Calls):
         from disco_magic.loader.progress import Watch
 
         refuse_in_worker(self.id, verb)
-        limit = self.patience(timeout).timeout_s
+        limit = self.patience(timeout)
         if self.closed:
             self._refuse()
-        return lambda tally, total: Watch(verb, tally, total, limit, shown=shown)
+        self.keep_pace(limit, verb)  # here, where Ctrl-C still ends the wait
+        return lambda tally, total: Watch(verb, tally, total, limit.left(), shown=shown)
 
     def _load(
         self,
@@ -146,7 +147,6 @@ class Parameters(Calls):
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import LoadedParameters
-        from disco_magic.loader.pages import Pages
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
         from disco_magic.loader.table import Line
@@ -157,8 +157,8 @@ class Parameters(Calls):
         split = axes(plan, catalogue.tensors, count, chosen)
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
-        tally, pages = Tally(self.num_workers), Pages()
-        calls = {name: LoadPart(each, split[name], in_group, tally, pages) for name, each in chosen.items()}
+        tally = Tally(self.num_workers)
+        calls = {name: LoadPart(tensor, split[name], in_group, tally) for name, tensor in chosen.items()}
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)
         drefs: dict[str, DRef] = {}

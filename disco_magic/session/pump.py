@@ -53,14 +53,9 @@ if TYPE_CHECKING:
 
 
 class Mark:
-    """A place on the queues that many may wait for, at once and again, also those who gave up once.
+    """A place on a queue that many may wait for, at once and again, also those who gave up once."""
 
-    Args:
-        workers: on whose queues.
-    """
-
-    def __init__(self, workers: tuple[int, ...]) -> None:
-        self.workers = workers
+    def __init__(self) -> None:
         self._item: Expectation | Lost | Signal | None = None
         self._bell: Inbox = SimpleQueue()
 
@@ -72,7 +67,7 @@ class Mark:
 
     @property
     def is_passed(self) -> bool:
-        """Whether all its workers have come by, or cannot any more."""
+        """Whether the worker has come by, or cannot any more."""
         return self._item is not None
 
     def wait(self, limit: Limit) -> Expectation | Lost | Signal | None:

@@ -83,7 +83,7 @@ class Queues(Arguments):
         self._partial = 0  # commands that were not sent to every worker
         self._partial_to = [0] * self.num_workers  # worker -> those of them that were sent to it
         self._pace_at = self.max_outstanding
-        self._mark: Mark | None = None  # what is waited for by whoever is that far ahead
+        self._marks: dict[int, Mark] = {}  # by worker; see `Dispatch.keep_pace`
         self.forsaken = False
         self._taken_down = False  # closed, and the launcher has taken its workers down
         self.closed = False

@@ -87,6 +87,10 @@ STEP = ["test.rows", [[2, 1, 3], "float32"], 2]
         ({"pp": [STEP]}, r"there is no parameter 'pp'; did you mean 'p'\?"),
         ({"p": STEP[0]}, "shard info: 'p' is text, expected a list"),
         ({"p": ["test.rows"]}, "shard info: 'p': a function is text, expected a list"),
+        (
+            {"p": [["test.rows", [[2, 2**62, 9], "float32"], 2]]},
+            "'test.rows': there is no array of shape .*: it takes 2.6. bytes",
+        ),
         ({"p": [["test.rows"]]}, r"a function is \['test.rows'\], expected \[name, \[shape, dtype\]"),
         ({"p": [["test.rows", 3]]}, "expected \\[name"),
         ({"p": [["test.rows", [[2]]]]}, "expected \\[name"),
@@ -103,7 +107,7 @@ STEP = ["test.rows", [[2, 1, 3], "float32"], 2]
         ),
         ({"p": [["test.rows", [[], "float32"]]]}, r"has shape \[\], expected a first axis of 2"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_a_mistake_is_refused(info, words):
     with pytest.raises(UsageMistake, match=words):

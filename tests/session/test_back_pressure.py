@@ -12,6 +12,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import SyncTimeout, UsageMistake, WorkerLost
 from disco_magic.testing.doubles import scripted_session
+from tests.loader.files import write_safetensors
 from tests.session.conftest import MAIN, main_waits, until
 
 
@@ -139,6 +140,8 @@ def test_the_timeout_of_a_cell_counts_while_it_is_held_up(session, gate):
 
 
 ASKED = {
+    "load_safetensors": lambda s, ref: s.load_safetensors(s.path, timeout=0),
+    "copy_to_worker_0": lambda s, ref: s.copy_to_worker_0(np.ones(3), ref, timeout=0),
     "sync_all": lambda s, ref: s.sync_all(0),
     "sync_worker": lambda s, ref: s.sync_worker(1, 0),
     "get": lambda s, ref: ref.get(0, 0),
@@ -150,17 +153,18 @@ ASKED = {
 
 
 @pytest.mark.parametrize("way", ASKED)
-def test_who_asks_again_and_again_is_held_at_the_bound_too(session, gate, way):
+def test_who_asks_again_and_again_is_held_at_the_bound_too(session, gate, way, tmp_path):
     s = session(2, max_outstanding=20)
+    s.path = write_safetensors(tmp_path / "m.safetensors", {"w": np.ones(3)})
     s.put("x", np.zeros(3))
     ref = s["x"]
     s.call_packed(gate, "begun")
     gate.arrived(2)
-    s.timeout = 0
+    s.timeout = 0 if way == "call_packed" else None  # the others have one of their own
     for _ in range(100):
         with suppress(SyncTimeout):
             ASKED[way](s, ref)
-    # The bound, a marker, and the command that found the last place.
+    # The bound, a mark, and the command that found the last place.
     assert max(each.outstanding for each in s.stats()) <= 22
     with pytest.raises(SyncTimeout, match=r"did not answer within 0 s and goe?s? on; .*Gate"):
         ASKED[way](s, ref)
@@ -207,6 +211,57 @@ def test_a_wait_that_gave_up_leaves_one_marker_for_all_that_follow(session, gate
         thread.join()
     assert len(answers) == 3
     assert [ref.get(1) for ref in kept[1:]] == [0, 0]
+
+
+def test_who_asks_a_worker_that_is_not_behind_waits_for_nobody(session, gate):
+    s = session(2, max_outstanding=5)
+    s.put("x", np.zeros(3))
+    ref = s["x"]
+    kept = [s.call_packed(gate, "begun", workers=[0])]
+    gate.arrived()
+    kept += [s.call_packed(int, workers=[0]) for _ in range(4)]
+    assert ref.get(1).tolist() == [0, 0, 0]
+    s.sync_worker(1)
+    with pytest.raises(SyncTimeout, match="get: worker 0 did not answer"):
+        ref.get(0, 0)
+    gate.open()
+    assert len(kept) == 5
+
+
+def test_a_mark_that_was_left_on_one_worker_holds_nobody_up_who_is_ahead_of_another(session, gate):
+    s = session(2, max_outstanding=5)
+    other, third = type(gate)(), type(gate)()
+    kept = [s.call_packed(gate, "0", workers=[0]), s.call_packed(int, workers=[0])]
+    kept += [s.call_packed(third, "0", workers=[0]), s.call_packed(other, "1", workers=[1])]
+    gate.arrived()
+    other.arrived()
+    s.timeout = 0
+    with suppress(SyncTimeout):
+        while True:
+            kept.append(s.call_packed(int, workers=[1]))
+    s.timeout = None
+    gate.open()
+    third.arrived()  # worker 0 stands at its third command, worker 1 has done everything
+    other.open()
+    kept += [s.call_packed(int, workers=[1]) for _ in range(30)]
+    s.sync_worker(1)
+    third.open()
+    s.sync_all()
+
+
+def test_nothing_is_sent_beyond_the_bound_of_a_worker_that_is_gone():
+    s, launcher = scripted_session(2)
+    launcher.unread = [0, 10_000]
+    s._pace_at = 1
+    s.call_packed(int)
+    launcher.lose(1, "it was a test")
+    sent = s.ledger.seq
+    for _ in range(10):
+        with pytest.raises(WorkerLost, match="worker 1 is gone"):
+            s.call_packed(int)
+    assert s.ledger.seq == sent
+    assert s._pump._inboxes == {}
+    s.shutdown()
 
 
 def test_a_restart_forgets_the_marker(session, gate):

@@ -14,7 +14,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.core.messages import Call, Kill, Sync
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import SyncTimeout, UsageMistake
 from disco_magic.session.dref import DRef
 from disco_magic.session.turn import Turn
 from disco_magic.testing.doubles import scripted_session
@@ -292,7 +292,15 @@ def stopped(s):
         raise
 
 
+def held_at_the_bound(s):
+    s._launcher.backlog = lambda: [s.max_outstanding, 0]  # what it says; the worker answers at once
+    s._pace_at = 0
+    with contextlib.suppress(SyncTimeout):
+        s.sync_all(0)
+
+
 ACTS = {
+    "a wait at the bound": held_at_the_bound,
     "calls": some_calls,
     "a cell without end, and its stop": stopped,
     "get": lambda s: s.call_packed(int).get(1),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import Failed, Sync
-from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.core.registers import Poison
+from disco_magic.errors import PlaneError, PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.places import HOST
 from disco_magic.functions.tracebacks import failure_of, traceback_of
 
@@ -113,6 +114,8 @@ class Ending:
     def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
         """End `command` with `error`: poison its register, tell the plane and the controller."""
         failure = failure or self.failure(command, error)
+        if isinstance(error, PlaneError) and error.incomplete:
+            self._poison(error, failure)
         elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
         event = self.interpreter.fail(command, failure, elapsed_s)
         self.scopes.pop(command.seq, None)
@@ -122,6 +125,14 @@ class Ending:
             # Its wait was ended, so that not all is done; or what was waited for has failed.
             self.deliver(Failed(self.id, command.seq, failure))
         self.deliver(event)
+
+    def _poison(self, error: PlaneError, failure: Failure) -> None:
+        """Take arrays out of their registers that an earlier command was to fill and has left incomplete."""
+        lost = [array for give in error.incomplete if (array := give()) is not None]
+        error.incomplete = ()
+        for register, value in list(self.registers.values.items()):
+            if any(value is array for array in lost):
+                self.registers.poison(register, Poison(failure, reported=True))
 
     def failure(self, command: Command, error: BaseException) -> Failure:
         """What `error` means on this worker, with the user's own frames only."""

@@ -61,7 +61,7 @@ class Position:
             named = self.call.startswith("recv from")  # its call says for whom
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
-            return f"moving data in {self.call}"
+            return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"
         return f"{'being stopped in' if self.state == 'stopping' else 'executing'} {self.command}"
 
     @property

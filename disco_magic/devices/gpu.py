@@ -211,7 +211,7 @@ class GpuPlace:
         return total - free, total
 
     def _can_hold(self, dtype: np.dtype[Any]) -> bool:
-        if dtype.kind == "V":  # of ml_dtypes, which whoever has such an array has imported
+        if dtype.type.__module__ != "numpy":  # of ml_dtypes, where one float8 says that it is of kind f
             return dtype.name == "bfloat16" and self._has_bfloat16
         # No long double: neither float128 nor complex256.
         return dtype.kind in _KINDS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)

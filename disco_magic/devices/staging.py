@@ -106,8 +106,13 @@ class Staging:
 
     def _straight(self, target: int, source: int, nbytes: int, kind: int) -> None:
         """Between the device and an array that is pinned, without a buffer."""
-        self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
-        self._await()
+        self._await()  # as `_staged`: what is interrupted behind other work would be copied long afterwards
+        try:
+            self._runtime.memcpyAsync(target, source, nbytes, kind, self.stream.ptr)
+            self._await()
+        except BaseException:
+            self.stream.synchronize()  # the array is its owner's again; there is nothing else to wait for
+            raise
 
     def _is_pinned(self, raw: Bytes) -> bool:
         try:

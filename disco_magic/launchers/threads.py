@@ -70,6 +70,7 @@ class ThreadLauncher(Onlooker):
         self._extras = extras
         self._channels: list[ThreadChannel] = []
         self._threads: list[threading.Thread] = []
+        self._ended: set[int] = set()
 
     def start(self, deliver: Callable[[Event], None]) -> Sequence[ThreadChannel]:
         """Start all workers; their events go to `deliver`.
@@ -125,6 +126,10 @@ class ThreadLauncher(Onlooker):
             self.plane.close()
             worker.dispose()
             raise
+        if lane is worker.lane:  # else it was given up
+            self._ended.add(worker.id)
+        if len(self._ended) == len(self.workers):
+            self.plane.close()  # of a session that was dropped nobody else would
 
     def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:
         """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""

@@ -203,8 +203,19 @@ def async_error(communicator: Any, nccl: Any) -> Exception | None:
     except (nccl.NcclError, KeyError) as error:  # KeyError: a status that cupy has no name for, remote errors
         if isinstance(error, KeyError) and error.args == (_IN_PROGRESS,):
             return None
-        return error
+        return known(error)
     return None
 
 
-_IN_PROGRESS: Final = 7  # ncclInProgress
+def known(error: Exception) -> Exception:
+    """`error`, or what NCCL has said where cupy has no name for it."""
+    if isinstance(error, KeyError) and error.args in _UNNAMED:
+        return RuntimeError(_UNNAMED[error.args])
+    return error
+
+
+_IN_PROGRESS: Final = 7
+_UNNAMED: Final = {  # ncclResult_t of nccl.h
+    (_IN_PROGRESS,): "NCCL_IN_PROGRESS: NCCL is still at it",
+    (8,): "NCCL_TIMEOUT: NCCL has given up waiting for a member",
+}

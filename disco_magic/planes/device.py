@@ -95,13 +95,18 @@ class DeviceMemory:
             return HOST.read(kind, worker, x)
         array = self._here(kind, worker, near)
         if not array.flags.c_contiguous:
+            _check_alignment(kind, worker, array)
             array = self.cupy.ascontiguousarray(array)
+        elif array.data.ptr % array.dtype.alignment:
+            array = array.copy()  # of bytes, wherever they lie
         return array, False
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:
         """See `Memory.check_out`."""
         if not isinstance(out, self.cupy.ndarray):
-            raise UsageMistake(f"{kind}: out must be an array of cupy, got {type(out).__name__}")
+            what = "an array of NumPy" if isinstance(out, np.ndarray) else type(out).__name__
+            raise UsageMistake(f"{kind}: out must be an array of cupy, got {what}")
+        _check_alignment(kind, worker, out)
         return self._here(kind, worker, out)
 
     def _here(self, kind: str, worker: int, array: Any) -> Any:
@@ -194,6 +199,14 @@ class DeviceMemory:
         copied.record(stream)
         sent.stream.wait_event(copied)  # before that memory is anybody else's
         return array
+
+
+def _check_alignment(kind: str, worker: int, array: Any) -> None:
+    if array.data.ptr % array.dtype.alignment:
+        raise UsageMistake(
+            f"{kind}: an array of worker {worker} has elements of {array.dtype} and lies at no multiple of"
+            f" {array.dtype.alignment} bytes - a GPU reads and writes them there only; copy the bytes first"
+        )
 
 
 def _span(array: Any) -> tuple[int, int]:

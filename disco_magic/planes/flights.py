@@ -18,92 +18,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.devices.events import has_passed
 from disco_magic.errors import PlaneAborted
-from disco_magic.functions.sites import site_of
 from disco_magic.patience import wait_until
-from disco_magic.planes.calls import described
 from disco_magic.planes.communicators import async_error
+from disco_magic.planes.flight import Flight
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
 
 if TYPE_CHECKING:
-    from _thread import LockType
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from disco_magic.errors import Failure
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
     from disco_magic.planes.communicators import Communicators
     from disco_magic.planes.device import DeviceMemory
+    from disco_magic.planes.flight import Fate
 
 # So long nobody looks whether the work can end at all: that takes several times as long as to see its end.
 _AT_ONCE_S: Final = 300e-6
 # A GPU's queue is finite, and who finds it full waits in C code.
 MOST: Final = 256
-
-
-class Fate:
-    """What becomes of one collective, for all its members.
-
-    Attributes:
-        members: worker ids, ascending.
-        communicators: theirs, in rank order.
-        verdict: why it will not be done.
-    """
-
-    __slots__ = ("communicators", "members", "verdict")
-
-    def __init__(self, members: tuple[int, ...], communicators: Sequence[Any]) -> None:
-        self.members = members
-        self.communicators = communicators
-        self.verdict: Verdict | None = None
-
-
-class Flight:
-    """One member's part of a collective on its way, without the arrays; a `Wait` for nobody.
-
-    Attributes:
-        fate, done: of the collective; an event of the member's stream.
-        forgiven: nothing is told of it: its command has failed already.
-    """
-
-    __slots__ = ("_facts", "_spot", "done", "fate", "forgiven", "scope", "to_wake", "verdict")
-
-    arrived = 0
-    complete = True
-
-    def __init__(self, call: Call, fate: Fate, done: Any) -> None:
-        array = call.array
-        shown = None if array is None else (array.dtype, array.shape)
-        self._facts = call.kind, shown, call.where, call.op, call.root, call.axis
-        self._spot = call.spot
-        self.scope = call.seat.scope
-        self.fate = fate
-        self.done = done
-        self.forgiven = False
-        self.to_wake: list[LockType] = []
-        self.verdict: Verdict | None = None
-
-    def missing(self) -> list[int]:
-        """Nobody."""
-        return []
-
-    def gates(self) -> list[tuple[int, LockType]]:
-        """None: who waits for it looks whether it is done."""
-        return []
-
-    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; it is one worker's
-        """``allreduce(float32 (3,) on cuda, op=sum)``, ``Cell In[3], line 4``."""
-        kind, shown, where, op, root, axis = self._facts
-        brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
-        return described(kind, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
-
-    def seen_by(self, worker: int) -> str:
-        """``allreduce(float32 (3,) on cuda, op=sum) at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(worker))
-
-    def describe(self) -> str:
-        """As `seen_by`."""
-        return self.seen_by(0)
 
 
 class Flights:
@@ -126,13 +60,13 @@ class Flights:
 
     # --- by the worker's own thread --------------------------------------------------------------
 
-    def add(self, call: Call, fate: Fate) -> None:
+    def add(self, call: Call, fate: Fate) -> Flight:
         """What the caller's stream has been given up to now has to be done for `call`; in a plane call."""
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; if this thread was given up, these are not its own
             self._condemn_soon(fate, _given_up(f"{call.describe()} at {call.site}", _interrupted(worker)))
-            return
+            return Flight(call, fate, None)
         self._prune(worker)
         # A new one: to record a former one again would take it from whoever still asks for that.
         done = self._cupy.cuda.Event(disable_timing=True)
@@ -151,6 +85,7 @@ class Flights:
         if len(flights) >= MOST:
             oldest = flights[0].done
             self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
+        return flight
 
     def wait(self, worker: int, is_done: Callable[[], bool]) -> None:
         """Return when ``is_done()``, as `wait_until`; raise what could not be done.
@@ -171,13 +106,16 @@ class Flights:
         if worker not in self._condemned:
             return
         self._condemned.discard(worker)
-        flights, verdict = self._of[worker], None
+        flights, verdict, incomplete = self._of[worker], None, []
         for flight in [flight for flight in flights if flight.fate.verdict is not None]:
             flights.remove(flight)
             if not flight.forgiven:
                 verdict = verdict or flight.fate.verdict
+                incomplete.append(flight.result)
         if verdict is not None:
-            raise verdict.error()
+            error = verdict.error()
+            error.incomplete = tuple(incomplete)
+            raise error
 
     def _prune(self, worker: int) -> None:
         flights = self._of[worker]
@@ -228,9 +166,11 @@ class Flights:
     # --- by any thread ---------------------------------------------------------------------------
 
     def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
-        """Give up what the worker's command `scope` has on its way; what is before it may go with it."""
+        """Give up what the worker's command `scope` has on its way, and what it waits for of those before."""
         self.forgive(worker, scope)  # first: the worker itself may see the end of it at once
-        self._give_up(worker, range(scope, scope + 1), _interrupted(worker), failure)
+        shown = self._board.waiting.get(worker)
+        first = min(scope, shown.scope) if isinstance(shown, Flight) else scope
+        self._give_up(worker, range(first, scope + 1), _interrupted(worker), failure)
         self._show(worker, None)
 
     def forgive(self, worker: int, scope: int) -> None:

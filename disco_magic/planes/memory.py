@@ -14,6 +14,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_array, new_copy
 from disco_magic.functions.arrays import read_array
+from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.planes.blocks import Mover
 
 if TYPE_CHECKING:
@@ -122,7 +123,8 @@ class HostMemory:
             return out
         if isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray):
             return out
-        raise UsageMistake(f"{kind}: out must be a NumPy array, got {type(out).__name__}")
+        what = "an array of cupy" if is_gpu_array(type(out)) else type(out).__name__
+        raise UsageMistake(f"{kind}: out must be an array of NumPy, got {what}")
 
     def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
         """Every dtype that has a `Reduction` is reduced here."""

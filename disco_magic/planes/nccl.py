@@ -15,18 +15,21 @@ Communicators are made by each worker's own thread, once. What goes wrong later 
 
 from __future__ import annotations
 
+import weakref
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.errors import MissingDependency, WorkerInterrupt, words
+from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, WorkerInterrupt, words
 from disco_magic.patience import wait_until
 from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
-from disco_magic.planes.communicators import Communicators
+from disco_magic.planes.communicators import Communicators, known
+from disco_magic.planes.connecting import Connecting
 from disco_magic.planes.device import DeviceMemory, GpuPlane
-from disco_magic.planes.flights import Fate, Flights
+from disco_magic.planes.flight import Fate
+from disco_magic.planes.flights import Flights
 from disco_magic.planes.layout import giver
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.nccl_calls import Part, Together, ready
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.errors import Failure
     from disco_magic.planes.layout import Expected
-    from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.plans import Plan
 
 
@@ -75,8 +77,7 @@ class NcclPlan:
     Attributes:
         parts: of the members, in rank order.
         fate: of what was queued; None: nothing was, and the members have to make their call again.
-        connecting: they have to connect before.
-        refused: a member could not connect.
+        connecting: they have to connect before; None: they are.
     """
 
     def __init__(
@@ -90,8 +91,7 @@ class NcclPlan:
         self.calls = calls
         self.parts: list[Part] = []
         self.fate: Fate | None = None
-        self.connecting = False
-        self.refused = False
+        self.connecting: Connecting | None = None
         self._memory = memory
         self._nccl = nccl
         self._communicators = communicators
@@ -100,8 +100,8 @@ class NcclPlan:
     def run(self) -> None:
         """Queue it; by the last member to arrive, while the others wait for that."""
         members, communicators = self.calls[0].seat.members, self._communicators
-        self.connecting = not communicators.prepare(members)
-        if self.connecting:
+        if not communicators.prepare(members):
+            self.connecting = Connecting(self.calls)
             return
         self.parts = [Part(self.calls, rank, target) for rank, target in enumerate(targets_of(self.calls))]
         for part in self.parts:
@@ -121,6 +121,7 @@ class NcclPlan:
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
         except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
             # Some may have started, and wait for the others; and what came before may not be done either.
+            error = known(error)
             self._flights.condemn(Fate(call.seat.members, held), broken(call, error))
             raise Broken(call, error) from None
 
@@ -130,16 +131,10 @@ class NcclPlan:
 
 
 class _Connected:
-    """The members' word that they have connected, or why one could not: what they meet for is the answer."""
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self._told = [call.ready for call in calls]
+    """The members' word that they have connected: what they meet for is that all of them have."""
 
     def run(self) -> None:
-        """Raise for all what one of them met with."""
-        for call, error in self._told:
-            if error is not None:
-                raise Broken(call, error)
+        """Nothing."""
 
     def result(self, rank: int) -> None:
         """Nothing."""
@@ -181,7 +176,7 @@ class NcclPlane(GpuPlane):
     def _plan(self, calls: list[Call]) -> Plan:
         kind = calls[0].kind
         if kind == "connect":
-            return _Connected(calls)
+            return _Connected()
         if kind == "barrier" or giver(calls).memory is HOST:
             return plan_of(calls)
         return NcclPlan(calls, self._memory, self._nccl, self._communicators, self._flights)
@@ -200,33 +195,36 @@ class NcclPlane(GpuPlane):
                 return None if plan is None else plan.result(call.seat.rank)
             if plan.fate is not None:
                 break
-            if plan.connecting:
-                self._connect(call, meeting, plan)
-        self._flights.add(call, plan.fate)
-        return plan.result(call.seat.rank)
+            if plan.connecting is not None:
+                self._connect(call, plan.connecting)
+        flight = self._flights.add(call, plan.fate)
+        result = plan.result(call.seat.rank)
+        if result is not None:
+            flight.result = weakref.ref(result)  # without it, memory would be kept that its owner has dropped
+        return result
 
-    def _connect(self, call: Call, meeting: Meeting, plan: NcclPlan) -> None:
-        """Make the caller's communicator while the others make theirs; raises for all if one cannot."""
+    def _connect(self, call: Call, connecting: Connecting) -> None:
+        """Make the caller's communicator while the others make theirs; raises where one cannot."""
         worker, members = call.worker, call.seat.members
         board, watch = self._board, self._board.asleep[worker]
-        told = Call("connect", call.seat, call.spot, call.memory)
-        told.ready = call, None
         with board.lock:
-            board.waiting[worker] = meeting
+            board.waiting[worker] = connecting
         watch.start()
         try:
-            if not plan.refused:  # else somebody may not come to where NCCL connects
-                self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
-        except Exception as error:  # noqa: BLE001 - whatever NCCL, CUDA or cupy raise ends the call for all
-            plan.refused = True
-            told.ready = call, error
+            connecting.check()  # somebody does not come to where NCCL connects
+            self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
+        except Exception as error:
+            connecting.failed = connecting.failed or (worker, known(error))
+            if isinstance(error, PlaneError | PlaneAborted):
+                raise
         finally:
             watch.stop()
             with board.lock:
                 # If this thread was given up, the worker's new one may wait for something else by now.
-                if board.waiting.get(worker) is meeting:
+                if board.waiting.get(worker) is connecting:
                     del board.waiting[worker]
-        self._rendezvous.join(told)
+        connecting.check()
+        self._rendezvous.join(Call("connect", call.seat, call.spot, call.memory))
 
     def _is_over(self, seat: Seat) -> bool:
         """Whether the caller can make no more calls in its command: it was interrupted."""

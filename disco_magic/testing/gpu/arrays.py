@@ -51,7 +51,8 @@ class DeviceArray(Operators):
         self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C"
     ) -> None:
         dtype, shape = np.dtype(dtype), (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-        if dtype.kind not in _KINDS and dtype.name not in _EXTENSIONS:
+        plain = dtype.kind in _KINDS and dtype.type.__module__ == "numpy"
+        if not plain and dtype.name not in _EXTENSIONS:
             raise ValueError(f"Unsupported dtype {dtype}")
         if memptr is None:
             memory = self.world.malloc(operations.nbytes_of(shape, dtype))

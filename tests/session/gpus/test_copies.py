@@ -8,6 +8,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.devices import staging
 from disco_magic.errors import WorkerError
+from tests.conftest import until
 from tests.gpus import host, in_small_chunks, streams
 
 LENGTHS = [0, 1, 3, 15, 16, 17, 96, 97, 1000]
@@ -168,3 +169,49 @@ def test_functions_of_tvm_get_the_gpu_s_arrays_and_give_them_back(shared):
         == [("cupy", True)] * 4
     )
     assert {stream for _, stream in seen} == {stream.ptr for stream in streams(shared)}
+
+
+@pytest.fixture
+def pinned(gpus):
+    """Makes arrays of NumPy in memory that the system may not move."""
+
+    def make(values):
+        values = np.asarray(values, float)
+        array = np.frombuffer(gpus.cupy.cuda.alloc_pinned_memory(values.nbytes), float, values.size)
+        array[:] = values
+        return array
+
+    return make
+
+
+def test_a_pinned_array_is_its_owners_again_when_a_copy_was_interrupted(gpus, shared, pinned, background):
+    there, array = shared.copy_to_worker_0(np.full(100, 5.0)), pinned(np.ones(100))
+    shared.sync_all()
+    for copy in (shared.copy_from_worker_0, shared.copy_to_worker_0):
+        with gpus.hold(streams(shared)[0]) as hold:
+            copied = background(copy, array, there)
+            until(lambda: shared.doctor().positions[0].state == "executing")
+            shared.interrupt()
+            with pytest.raises(WorkerError, match="WorkerInterrupt"):
+                copied()
+            array[:] = 7
+            hold.release()
+        shared.sync_all()
+        assert set(array) == {7.0}
+        assert set(there.get(0)) == {5.0}
+
+
+def test_a_pinned_array_is_copied_both_ways(shared, pinned):
+    array, back = pinned(np.arange(1000.0)), pinned(np.zeros(1000))
+    there = shared.copy_to_worker_0(array)
+    array[:] = 0
+    shared.copy_from_worker_0(back, there)
+    assert back.tolist() == list(range(1000))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "int4"])
+def test_what_cupy_has_no_arrays_of_stays_on_the_host(shared, dtype):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    x = shared.broadcast(np.ones(3, getattr(ml_dtypes, dtype)))
+    assert shared.call_packed(lambda x: (type(x).__module__, x.dtype.name), x).get(1) == ("numpy", dtype)
+    assert x.get(2).astype(float).tolist() == [1, 1, 1]

@@ -1,0 +1,71 @@
+"""Members of a collective that make their communicators before it, each waiting in C code for the others.
+
+Nobody can call them back from there: one that cannot come raises at once, and whoever looks where the others
+are is told why they wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import PlaneError, people, words
+
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections.abc import Sequence
+
+    from disco_magic.planes.calls import Call
+    from disco_magic.planes.meeting import Verdict
+
+
+class Connecting:
+    """What members do before a collective; a `Wait` for nobody.
+
+    Attributes:
+        failed: one that could not connect, and why.
+    """
+
+    arrived = 0
+    complete = True
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._calls = {call.worker: call for call in calls}
+        self.scope = calls[0].seat.scope
+        self.to_wake: list[LockType] = []
+        self.verdict: Verdict | None = None
+        self.failed: tuple[int, BaseException] | None = None
+
+    def check(self) -> None:
+        """Raise what a member has met with."""
+        if self.failed is not None:
+            raise PlaneError(
+                f"{self._outcome()}; {next(iter(self._calls.values())).describe()} was not begun"
+            )
+
+    def _outcome(self) -> str:
+        if self.failed is None:
+            return f"connecting {people(tuple(self._calls))} by NCCL"
+        worker, error = self.failed
+        why = f"{type(error).__name__}: {words(error)}"
+        return f"connecting {people(tuple(self._calls))} by NCCL failed on worker {worker}: {why}"
+
+    def missing(self) -> list[int]:
+        """Nobody: all are here, but those who have failed."""
+        return []
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """None: NCCL itself ends the wait."""
+        return []
+
+    def call_of(self, worker: int) -> tuple[str, str]:
+        """``connecting workers [0-3] by NCCL for allreduce(...)``, ``Cell In[3], line 4``."""
+        call = self._calls[worker]
+        return self._outcome() + ("" if self.failed else f" for {call.describe()}"), str(call.site)
+
+    def seen_by(self, worker: int) -> str:
+        """As `call_of`, in one."""
+        return " at ".join(self.call_of(worker))
+
+    def describe(self) -> str:
+        """What goes on."""
+        return self._outcome()

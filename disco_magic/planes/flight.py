@@ -1,0 +1,86 @@
+"""One member's part of a collective that NCCL was given, and what becomes of all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.functions.sites import site_of
+from disco_magic.planes.calls import described
+
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections.abc import Callable, Sequence
+
+    from disco_magic.planes.calls import Call
+    from disco_magic.planes.meeting import Verdict
+
+
+def _nothing() -> None:
+    """What a collective gives that gives nothing."""
+
+
+class Fate:
+    """What becomes of one collective, for all its members.
+
+    Attributes:
+        members: worker ids, ascending.
+        communicators: theirs, in rank order.
+        verdict: why it will not be done.
+    """
+
+    __slots__ = ("communicators", "members", "verdict")
+
+    def __init__(self, members: tuple[int, ...], communicators: Sequence[Any]) -> None:
+        self.members = members
+        self.communicators = communicators
+        self.verdict: Verdict | None = None
+
+
+class Flight:
+    """One member's part of a collective on its way, without the arrays; a `Wait` for nobody.
+
+    Attributes:
+        fate, done: of the collective; an event of the member's stream.
+        result: gives what the caller got, as long as anybody has it; None else.
+        forgiven: nothing is told of it: its command has failed already.
+    """
+
+    __slots__ = ("_facts", "_spot", "done", "fate", "forgiven", "result", "scope", "to_wake", "verdict")
+
+    arrived = 0
+    complete = True
+
+    def __init__(self, call: Call, fate: Fate, done: Any) -> None:
+        array = call.array
+        shown = None if array is None else (array.dtype, array.shape)
+        self._facts = call.kind, shown, call.where, call.op, call.root, call.axis
+        self._spot = call.spot
+        self.scope = call.seat.scope
+        self.fate = fate
+        self.done = done
+        self.forgiven = False
+        self.result: Callable[[], Any] = _nothing
+        self.to_wake: list[LockType] = []
+        self.verdict: Verdict | None = None
+
+    def missing(self) -> list[int]:
+        """Nobody."""
+        return []
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """None: who waits for it looks whether it is done."""
+        return []
+
+    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; it is one worker's
+        """``allreduce(float32 (3,) on cuda, op=sum)``, ``Cell In[3], line 4``."""
+        kind, shown, where, op, root, axis = self._facts
+        brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
+        return described(kind, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
+
+    def seen_by(self, worker: int) -> str:
+        """``allreduce(float32 (3,) on cuda, op=sum) at Cell In[3], line 4``."""
+        return " at ".join(self.call_of(worker))
+
+    def describe(self) -> str:
+        """As `seen_by`."""
+        return self.seen_by(0)

@@ -158,7 +158,7 @@ class Ledger:
                 return None
             self.names[event.worker] = self._names_after(event)
         worker, seq = event[:2]
-        if (worker, seq) in self._excused:
+        if self._excused and (worker, seq) in self._excused:
             self._excused.discard((worker, seq))
             self._has_come_to(event)
             return None

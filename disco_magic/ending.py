@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import Failed, Sync
 from disco_magic.core.registers import Poison
-from disco_magic.errors import PlaneError, PlaneMismatch, WorkerInterrupt
+from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.places import HOST
 from disco_magic.functions.tracebacks import failure_of, traceback_of
 
@@ -48,6 +48,7 @@ class Ending:
 
     def _complete(self, command: Command, value: Any) -> None:
         self.recorder.closes(command, self.interpreter.describe)
+        self._drop_incomplete(command)  # whatever became of the error that told of it
         event = self.interpreter.finish(command, value)
         self.scopes.pop(command.seq, None)
         # Before anybody is told that the command is over; as in `serve`.
@@ -114,8 +115,7 @@ class Ending:
     def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
         """End `command` with `error`: poison its register, tell the plane and the controller."""
         failure = failure or self.failure(command, error)
-        if isinstance(error, PlaneError) and error.incomplete:
-            self._poison(error, failure)
+        self._drop_incomplete(command)
         elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
         event = self.interpreter.fail(command, failure, elapsed_s)
         self.scopes.pop(command.seq, None)
@@ -126,13 +126,16 @@ class Ending:
             self.deliver(Failed(self.id, command.seq, failure))
         self.deliver(event)
 
-    def _poison(self, error: PlaneError, failure: Failure) -> None:
-        """Take arrays out of their registers that an earlier command was to fill and has left incomplete."""
-        lost = [array for give in error.incomplete if (array := give()) is not None]
-        error.incomplete = ()
-        for register, value in list(self.registers.values.items()):
-            if any(value is array for array in lost):
-                self.registers.poison(register, Poison(failure, reported=True))
+    def _drop_incomplete(self, command: Command) -> None:
+        """Let nobody read what calls before were to fill and have left incomplete."""
+        registers = self.registers
+        for array, is_new, why in self.context.place.incomplete():
+            poison = Poison(self.failure(command, why), reported=True)
+            for register in [key for key, value in list(registers.values.items()) if value is array]:
+                registers.poison(register, poison)
+            # A name has no poison. One that the caller had given as `out` is the caller's, whatever is in it.
+            for name in [key for key, value in list(registers.names.items()) if value is array and is_new]:
+                registers.drop(name)
 
     def failure(self, command: Command, error: BaseException) -> Failure:
         """What `error` means on this worker, with the user's own frames only."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
 """What an interrupt says that comes without words."""
@@ -73,13 +73,7 @@ class WorkerLost(SessionBroken):
 
 
 class PlaneError(DiscoError):
-    """A collective or a point-to-point call could not be carried out.
-
-    Attributes:
-        incomplete: each gives an array that an earlier call was to fill, if anybody still has it, else None.
-    """
-
-    incomplete: Sequence[Callable[[], object]] = ()
+    """A collective or a point-to-point call could not be carried out."""
 
 
 class PlaneMismatch(PlaneError):

@@ -87,23 +87,28 @@ class Withdrawals:
     """Commands that are not to begin any more, while those before them go on.
 
     The worker's thread notes that a command begins, and looks whether it was withdrawn second. Whoever
-    withdraws it notes that first and looks whether it has begun second: one of them sees the other.
+    withdraws it notes that first and looks whether it has begun second: one of them sees the other. What one
+    of those was told holds for the others: the worker may not have looked yet.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # among those who withdraw
         self._withdrawn: set[int] = set()
         self._begun = 0
 
     def add(self, seq: int) -> bool:
         """Whether command `seq` had not begun, and so never will."""
-        self._withdrawn.add(seq)
-        unbegun = self._begun < seq
-        if not unbegun:
+        with self._lock:
+            if seq in self._withdrawn:
+                return True
+            self._withdrawn.add(seq)
+            if self._begun < seq:
+                return True
             self._withdrawn.discard(seq)
-        return unbegun
+            return False
 
     def begin(self, seq: int) -> None:
-        """Command `seq` begins; by the worker's thread, in their order.
+        """Command `seq` begins, or would if it were not skipped; by the worker's thread, in their order.
 
         Raises:
             WorkerInterrupt: it was withdrawn.

@@ -65,7 +65,7 @@ class Serving(Ending):
         mutex: guards what `lane.py` says; taken by whoever injects, and at both ends of a plane call.
         guard: shields plane calls.
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
-        withdrawals: commands that fail instead of beginning, each alone; not those of `serve`.
+        withdrawals: cells that fail instead of beginning, each alone.
         scopes: cell -> where it runs, written before the cell is sent.
         alive, idle: seconds since the first thread began, and without a command; started by that thread.
         recorder: what it did and when; the context's, another one after `abandon`.
@@ -271,9 +271,9 @@ class Serving(Ending):
         lane.running.append(command)
         try:
             self.recorder.opens(command, self.interpreter.describe)
+            self.withdrawals.begin(command.seq)
             if command.seq <= self.skip_through:
                 raise WorkerInterrupt("interrupted before it began")  # noqa: TRY301 - one way out
-            self.withdrawals.begin(command.seq)
             value = self.interpreter.function(*self.interpreter.arguments)
             lane.running.pop()
         except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises

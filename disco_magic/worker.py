@@ -73,9 +73,16 @@ class Worker(Serving):
         What was sent before it goes on. Returns whether it had not begun.
         """
         unbegun = self.withdrawals.add(seq)
-        if not unbegun:  # what was sent before it has ended
+        if not unbegun or self._claims(seq):  # what was sent before it has ended
             self.interrupt(seq)
         return unbegun
+
+    def _claims(self, seq: int) -> bool:
+        """Whether the thread is at command `seq`, which may not have begun: registers die before that."""
+        try:
+            return self.lane.running[-1][0] == seq
+        except IndexError:
+            return False
 
     def _inject(self, lane: Lane) -> None:
         now = time.monotonic()

@@ -159,6 +159,9 @@ class Place(Protocol):
         An injected exception ends the wait, not the work. Raises what the device reports of work that failed.
         """
 
+    def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
+        """Arrays that calls before were to fill and never will; whether they made them, and why. Once."""
+
     def is_idle(self) -> bool:
         """Whether everything that the worker has queued is done; never waits. From any thread.
 

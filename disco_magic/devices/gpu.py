@@ -22,7 +22,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.patience import pause_precisely, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # cudaError_t: errors after which the GPU refuses everything else that this process asks for.
 _LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
@@ -57,6 +57,7 @@ class GpuPlace:
         self._has_bfloat16 = int(cupy.__version__.partition(".")[0]) >= 14
         self._thread = 0
         self.wait: Callable[[Callable[[], bool]], object] = wait_until
+        self.incomplete: Callable[[], Sequence[tuple[Any, bool, BaseException]]] = tuple
 
     def enter(self) -> None:
         """See `Place.enter`. Costs 2 us."""

@@ -31,6 +31,10 @@ class HostPlace:
     def finish(self) -> None:
         """What NumPy was asked for is done when it returns."""
 
+    def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
+        """Nothing: who calls waits."""
+        return ()
+
     def is_idle(self) -> bool:
         """What NumPy was asked for is done when it returns."""
         return True

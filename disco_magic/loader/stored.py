@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import DiscoError, UsageMistake
+from disco_magic.errors import DiscoError, UsageMistake, words
 from disco_magic.functions.aligned import new_array
 
 if TYPE_CHECKING:
@@ -151,7 +151,10 @@ class StoredTensor:
             if not nbytes:
                 return np.empty(0, kind)
             begin = self.offset - lead
-            pages = mmap.mmap(opened.fileno(), lead + nbytes, access=mmap.ACCESS_COPY, offset=begin)
+            try:
+                pages = mmap.mmap(opened.fileno(), lead + nbytes, access=mmap.ACCESS_COPY, offset=begin)
+            except (OSError, ValueError) as reason:  # it was cut short meanwhile, or there are no maps here
+                raise DiscoError(f"{self.file.path} cannot be mapped: {words(reason)}") from None
         return np.frombuffer(pages, kind, self.size, lead)
 
     @property

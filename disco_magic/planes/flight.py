@@ -41,11 +41,22 @@ class Flight:
 
     Attributes:
         fate, done: of the collective; an event of the member's stream.
-        result: gives what the caller got, as long as anybody has it; None else.
+        result, is_new: gives what the caller got, as long as anybody has it, else None; not its `out`.
         forgiven: nothing is told of it: its command has failed already.
     """
 
-    __slots__ = ("_facts", "_spot", "done", "fate", "forgiven", "result", "scope", "to_wake", "verdict")
+    __slots__ = (
+        "_facts",
+        "_spot",
+        "done",
+        "fate",
+        "forgiven",
+        "is_new",
+        "result",
+        "scope",
+        "to_wake",
+        "verdict",
+    )
 
     arrived = 0
     complete = True
@@ -60,6 +71,7 @@ class Flight:
         self.done = done
         self.forgiven = False
         self.result: Callable[[], Any] = _nothing
+        self.is_new = call.out is None
         self.to_wake: list[LockType] = []
         self.verdict: Verdict | None = None
 

@@ -56,7 +56,9 @@ class Flights:
         self._nccl = nccl
         # Only the thread that serves the worker adds to these and takes out of them; anybody looks.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
+        self._incomplete: list[deque[Flight]] = [deque() for _ in memory.places]
         self._condemned: set[int] = set()
+        self._interrupts: dict[int, Failure] = {}  # worker -> its last one
 
     # --- by the worker's own thread --------------------------------------------------------------
 
@@ -65,7 +67,10 @@ class Flights:
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; if this thread was given up, these are not its own
-            self._condemn_soon(fate, _given_up(f"{call.describe()} at {call.site}", _interrupted(worker)))
+            why = _given_up(
+                f"{call.describe()} at {call.site}", _interrupted(worker), self._interrupts.get(worker)
+            )
+            self._condemn_soon(fate, why)
             return Flight(call, fate, None)
         self._prune(worker)
         # A new one: to record a former one again would take it from whoever still asks for that.
@@ -81,7 +86,8 @@ class Flights:
         # As with those: who interrupts looks for flights after he has noted the departure.
         if left[worker] >= flight.scope:
             flight.forgiven = True
-            self._give_up(worker, range(flight.scope, flight.scope + 1), _interrupted(worker))
+            scopes = range(flight.scope, flight.scope + 1)
+            self._give_up(worker, scopes, _interrupted(worker), self._interrupts.get(worker))
         if len(flights) >= MOST:
             oldest = flights[0].done
             self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
@@ -106,16 +112,25 @@ class Flights:
         if worker not in self._condemned:
             return
         self._condemned.discard(worker)
-        flights, verdict, incomplete = self._of[worker], None, []
+        flights, verdict = self._of[worker], None
         for flight in [flight for flight in flights if flight.fate.verdict is not None]:
             flights.remove(flight)
             if not flight.forgiven:
                 verdict = verdict or flight.fate.verdict
-                incomplete.append(flight.result)
+            self._incomplete[worker].append(flight)
         if verdict is not None:
-            error = verdict.error()
-            error.incomplete = tuple(incomplete)
-            raise error
+            raise verdict.error()
+
+    def incomplete(self, worker: int) -> list[tuple[Any, bool, BaseException]]:
+        """See `Place.incomplete`: what `settle` has taken out since this was last asked."""
+        told: list[tuple[Any, bool, BaseException]] = []
+        flights = self._incomplete[worker]
+        while flights:
+            flight = flights.popleft()
+            array, verdict = flight.result(), flight.fate.verdict
+            if array is not None and verdict is not None:
+                told.append((array, flight.is_new, verdict.error()))
+        return told
 
     def _prune(self, worker: int) -> None:
         flights = self._of[worker]
@@ -164,6 +179,10 @@ class Flights:
                     watch.start()
 
     # --- by any thread ---------------------------------------------------------------------------
+
+    def note(self, worker: int, failure: Failure) -> None:
+        """The worker is interrupted: before anybody can see that it has left its command."""
+        self._interrupts[worker] = failure
 
     def interrupt(self, worker: int, scope: int, failure: Failure) -> None:
         """Give up what the worker's command `scope` has on its way, and what it waits for of those before."""

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.errors import MissingDependency, PlaneAborted, PlaneError, WorkerInterrupt, words
+from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt, words
 from disco_magic.patience import wait_until
 from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
@@ -172,6 +172,7 @@ class NcclPlane(GpuPlane):
         self._flights = Flights(self._board, memory, self._communicators, self._nccl)
         for worker, place in enumerate(places):
             place.wait = partial(self._flights.wait, worker)
+            place.incomplete = partial(self._flights.incomplete, worker)
 
     def _plan(self, calls: list[Call]) -> Plan:
         kind = calls[0].kind
@@ -214,9 +215,9 @@ class NcclPlane(GpuPlane):
             connecting.check()  # somebody does not come to where NCCL connects
             self._communicators.connect(worker, members, lambda: self._is_over(call.seat))
         except Exception as error:
-            connecting.failed = connecting.failed or (worker, known(error))
-            if isinstance(error, PlaneError | PlaneAborted):
+            if isinstance(error, PlaneError):  # another one's failure, or an interrupt: no failure of its own
                 raise
+            connecting.failed = connecting.failed or (worker, known(error))
         finally:
             watch.stop()
             with board.lock:
@@ -234,12 +235,16 @@ class NcclPlane(GpuPlane):
 
     def leave(self, worker: int, scope: int, failure: Failure | None = None) -> None:
         """See `ThreadPlane.leave`. What an interrupted worker still has on its GPU is given up for all."""
-        super().leave(worker, scope, failure)
         if failure is None:
+            super().leave(worker, scope)
             return
         # Not one that was skipped because of another one's failure.
         is_its_own = (failure.worker, failure.seq) == (worker, scope)
-        if is_its_own and isinstance(failure.exception, WorkerInterrupt):
+        interrupted = is_its_own and isinstance(failure.exception, WorkerInterrupt)
+        if interrupted:
+            self._flights.note(worker, failure)
+        super().leave(worker, scope, failure)
+        if interrupted:
             self._flights.interrupt(worker, scope, failure)
         else:
             self._flights.forgive(worker, scope)
@@ -257,7 +262,7 @@ class NcclPlane(GpuPlane):
             self._communicators.close()
         finally:
             for place in self._places:  # which would keep each other alive
-                place.wait = wait_until
+                place.wait, place.incomplete = wait_until, tuple
 
 
 def load_nccl(cupy: Any) -> Any:

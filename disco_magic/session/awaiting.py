@@ -52,7 +52,8 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
     """Return when a cell has ended; `PendingCell.wait` then says how, at once.
 
     Cancelling the await stops the cell, as cancelling the await of any future does, and returns when it has;
-    so do Ctrl-C and the stop button, which cancel what they interrupt.
+    so do Ctrl-C and the stop button, which cancel what they interrupt. Nothing tells one from the other, so
+    that what was sent before the cell is always stopped, too; `PendingCell.cancel` leaves that alone.
 
     Args:
         pending: the cell.

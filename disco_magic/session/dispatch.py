@@ -168,10 +168,12 @@ class Dispatch(Queues):
         asked = self._everybody if workers is None else workers
         behind = tuple(worker for worker in asked if backlog[worker] >= self.max_outstanding)
         if behind:
-            for mark in self._turn(lambda: [self._mark_of(worker) for worker in behind]):
+            marks = self._turn(lambda: [self._mark_of(worker) for worker in behind])
+            for mark in marks:
                 item = mark.wait(limit)
                 if item is None:
-                    raise self._no_answer(verb, behind, limit)
+                    late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
+                    raise self._no_answer(verb, tuple(late), limit)
                 if isinstance(item, Lost):
                     raise WorkerLost(item.worker, item.reason)
             sent, backlog = self.ledger.seq, self._launcher.backlog()

@@ -160,7 +160,9 @@ class PendingCell(Stopping):
                     raise self.session.too_late(late) from None
                 then = self.session.diagnosis()
                 self._stop(self._withdraw)
-                self._fail(self._late(limit, then))
+                self._fail(
+                    KeyboardInterrupt(self._stopped_sentence()) if self._struck else self._late(limit, then)
+                )
                 return
             if item is INTERRUPT:
                 self._struck = True
@@ -173,7 +175,9 @@ class PendingCell(Stopping):
     def note_late_sigint(self) -> None:
         """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more."""
         # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
-        if (self._struck or take_sigint(self._inbox)) and isinstance(self._outcome, CellResult | WorkerError):
+        if (self._struck or take_sigint(self._inbox)) and isinstance(
+            self._outcome, CellResult | WorkerError | SyncTimeout
+        ):
             self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
 
     def _take(self) -> bool:

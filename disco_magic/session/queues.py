@@ -67,10 +67,10 @@ class Queues(Arguments):
     def open(self, launcher: Launcher) -> None:
         """Begin a life: a fresh ledger, and workers brought up by `launcher`."""
         self.ledger = Ledger(self.num_workers)
-        self._pump = Pump(self.ledger, self._turn)
         # A queue per life of the session: a reference of the life before cannot free a register of this one.
         self._dead: SimpleQueue[Drop] = SimpleQueue()
         self.life = self._dead.put
+        self._pump = Pump(self.ledger, self._turn)  # after `life`: see `Session.withdraw`
         self.drops: dict[int, Drop] = {}  # by register; of one that is free, the last one
         self._deaths = map(_REGISTER, iter(self._dead.get_nowait, None))
         self._dying: list[int] = []  # taken from there, on no queue yet

@@ -117,7 +117,7 @@ class Session(
 
         Who has not begun it never will, and is not waited for; that is who is returned.
         """
-        launcher, pump = self._launcher, self._pump  # as there
+        launcher, pump = self._launcher, self._pump  # first, as there: `open` writes them after the life
         if life is not self.life:
             return ()
         unbegun = launcher.withdraw(seq, workers)

@@ -62,18 +62,22 @@ class Stopping:
         self.session.interrupt_through(self.seq, self.workers, self._life)
 
     def _withdraw(self) -> None:
-        self._unbegun.update(self.session.withdraw(self.seq, self.workers, self.label, self._life))
+        self._unbegun.update(self.session.withdraw(self.seq, self._begun(), self.label, self._life))
+
+    def _begun(self) -> list[int]:
+        """Those who have begun it, for all that is known."""
+        return [worker for worker in self.workers if worker not in self._unbegun]
 
     def _stop(self, strike: Callable[[], None]) -> None:
         """Strike, replace what is stuck, wait until every worker has ended the cell or is given up."""
         self._sigints = 1
         for pause in PAUSES_S:
-            strike()
+            (self._interrupt if self._struck else strike)()
             self._listen(time.monotonic() + pause)
             if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
         if not self._ended:
-            self._replaced = self.session.replace_stuck(self.workers, self._life)
+            self._replaced = self.session.replace_stuck(self._begun(), self._life)
         self._sigints = 0
         # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
         for _ in range(_LOOKS_TO_GIVE_UP):
@@ -93,7 +97,9 @@ class Stopping:
                 return
             if item is INTERRUPT:
                 self._sigints += 1
-                self._struck = True
+                if not self._struck:  # from now on also what was sent before
+                    self._struck = True
+                    self._interrupt()
             else:
                 self._accept(item)
 

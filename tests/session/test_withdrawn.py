@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerInterrupt
+from disco_magic.lane import Withdrawals
 from tests.session.conftest import stopped, until
 
 LEFT_OUT = "withdrawn before it began"
@@ -30,6 +32,7 @@ def settled(s):
     """Nothing is kept of cells that are over."""
     s.sync_all()
     ledger = s.ledger
+    assert [worker.withdrawals._withdrawn for worker in s._launcher.workers] == [set()] * s.num_workers
     return (ledger._excused, ledger._forgotten, ledger._expected, s._pump._inboxes) == (set(), {}, {}, {})
 
 
@@ -199,3 +202,71 @@ def test_a_restart_begins_with_nothing_withdrawn(behind, gate):
     assert s.withdraw(1, (0, 1, 2), "Cell 1", first._life) == ()
     assert [s.run("worker_id").values for _ in range(4)] == [[0, 1, 2]] * 4
     assert settled(s)
+
+
+def test_nothing_is_kept_of_cells_that_are_withdrawn_and_then_interrupted(behind, gate):
+    s, first = behind()
+    for _ in range(10):
+        s.run_nowait("y = 2").cancel()
+    s.interrupt()
+    gate.open()
+    stopped(first)
+    assert settled(s)
+
+
+def test_who_was_told_that_it_will_not_begin_can_rely_on_it():
+    withdrawals = Withdrawals()
+    assert withdrawals.add(5)
+    withdrawals._begun = 5  # the worker has come to it, and has not looked yet
+    assert withdrawals.add(5)
+    with pytest.raises(WorkerInterrupt, match=LEFT_OUT):
+        withdrawals.begin(5)
+    assert not withdrawals.add(5)
+    assert withdrawals._withdrawn == set()
+
+
+def test_ctrl_c_while_a_cell_is_withdrawn_stops_what_came_before_too(busy, gate, here):
+    s = busy(2)
+    first = s.run_nowait("here()\nwhile True:\n    n = 1", workers=[1])
+    here.arrived()
+    second = s.run_nowait("here()\ngate()")  # worker 0 sits at the gate, where no interrupt finds it
+    here.arrived()
+    threading.Thread(target=lambda: (until(lambda: LEFT_OUT in told(s, second)), second.stop_soon())).start()
+    with pytest.raises(KeyboardInterrupt):
+        second.wait(0.01)
+    assert sorted(stopped(first)) == [1]
+    gate.open()
+    assert s.run("allreduce(1)").values == [2, 2]
+
+
+def told(s, pending):
+    expectation = s.ledger._expected.get(pending.seq)
+    replies = {} if expectation is None else expectation.replies
+    return " ".join(str(reply.failure) for reply in list(replies.values()))
+
+
+class Blocking:
+    def __init__(self, gate):
+        self.gate = gate
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __del__(self):
+        self.gate("died")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_finalizer_that_keeps_a_cell_from_beginning_is_stopped_with_it(busy, gate):
+    s = busy(1)
+    doomed = s.call_packed(Blocking, gate)
+    s.sync_all()
+    del doomed
+    pending = s.run_nowait("y = 2")  # takes the kill along
+    gate.arrived()
+    pending.cancel()
+    stopped(pending)
+    until(lambda: not s._launcher.workers[0].lane.running or s._launcher.stuck)
+    gate.open()
+    assert s.run("5").values == [5]
+    assert s.names() == ()

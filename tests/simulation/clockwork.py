@@ -7,6 +7,7 @@ steps, and an injected exception is a note that the victim finds at its next ste
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest import mock
@@ -49,6 +50,8 @@ class Clockwork:
         now: seconds.
         pending: threads with an injected exception that has not struck yet.
     """
+
+    Lock = threading.Lock
 
     def __init__(self):
         self.ident = CONTROLLER

@@ -131,13 +131,14 @@ class SteppedThread:
 
     def look(self):
         self.phase = BODY
-        if self.seq <= self.worker.skip_through:
-            self.raised(WorkerInterrupt("interrupted before it began"))
-        elif self.work.rare:
+        if self.work.rare:
             try:
                 self.worker.withdrawals.begin(self.seq)
             except WorkerInterrupt as left_out:
                 self.raised(left_out)
+                return
+        if self.seq <= self.worker.skip_through:
+            self.raised(WorkerInterrupt("interrupted before it began"))
 
     def call(self):
         """What user code does after its last plane call: everything that has no wait in it."""

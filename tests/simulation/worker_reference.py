@@ -192,18 +192,17 @@ class WorkerReference:
 
     def withdraw(self, seq):
         """Whether the cell had not begun; otherwise as `interrupt`, and whether that ends it."""
-        if self.begun < seq:
+        unbegun = self.begun < seq
+        if unbegun:
             self.withdrawn.add(seq)
-            return True, False
-        return False, self.interrupt(seq)
+        at_it = self.order is not None and self.claimed and self.order.seq == seq
+        return unbegun, (not unbegun or at_it) and self.interrupt(seq)
 
     def looks(self, seq, *, rare):
         """Whether an order is left out, now that its thread looks, which may have been given up."""
-        if seq <= self.skip:
-            return True
         if rare:
             self.begun = max(self.begun, seq)
-        return rare and seq in self.withdrawn
+        return seq <= self.skip or (rare and seq in self.withdrawn)
 
     def expected(self, results):
         """What user code returns now, or the name of what it raises; its effect on the names happens here."""

@@ -238,7 +238,7 @@ class Working(Talking):
             if left_out:
                 unbegun.append(w)
                 self.note("withdraw", w, seq)
-            elif ends and not before:
+            if ends and not before:
                 self.note("withdraw finds", w, crew.order)
                 self.life.stage.leave(w, crew.order.seq)
         return unbegun

@@ -38,7 +38,7 @@ CALM = {
     "forget": 1.5,
     "orphan": 3,
     "interrupt": 5,
-    "withdraw": 4,
+    "withdraw": 3,
     "replace": 5,
     "run_out_of_threads": 0.06,
     "lose_somebody": 0.08,
@@ -48,7 +48,7 @@ CALM = {
 STORM = {
     **CALM,
     "interrupt": 12,
-    "withdraw": 8,
+    "withdraw": 6,
     "replace": 15,
     "run_out_of_threads": 0.3,
     "lose_somebody": 0.4,

@@ -371,8 +371,11 @@ def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, cre
     pending.cancel()
     with pytest.raises(CellError):
         pending.wait()
-    with pytest.raises(WorkerError, match=r"given up while it was being carried out: worker \d was inter"):
-        left.get_all(DEADLINE_S)
+    for worker in range(4):
+        with pytest.raises(
+            WorkerError, match=r"given up while it was being carried out: worker \d was inter"
+        ):
+            left.get(worker, DEADLINE_S)
     gpus.double.release(1)
     with suppress(WorkerError):  # also of workers that were skipped
         crew.sync_all()
@@ -384,17 +387,20 @@ def test_registers_of_a_call_that_was_given_up_have_no_value(gpus, crew):
     a, out = crew.scatter(np.arange(4.0)), crew.scatter(np.zeros(4))
     crew.sync_all()
     gpus.double.stall(2)
-    queued = gpus.double.calls("AllReduce") + 8
+    queued = gpus.double.calls("AllReduce") + 12
     left = crew.allreduce(a)
     crew.allreduce(a, out)
+    crew["named"] = crew.allreduce(a)
     until(lambda: gpus.double.calls("AllReduce") == queued)
     gpus.double.async_error(3, doubles.SYSTEM_ERROR)
     with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
         crew.sync_all()
     gpus.double.release(2)
     for ref in (left, out, left, out):
-        with pytest.raises(WorkerError, match=r"could not be carried out on worker 3|with another call"):
-            ref.get_all()
+        for worker in range(4):
+            with pytest.raises(WorkerError, match=r"could not be carried out on worker 3|with another call"):
+                ref.get(worker)
+    assert crew.run("'named' in globals()").values == [False] * 4
     assert [x.shape for x in a.get_all()] == [()] * 4
     assert works(crew)
 
@@ -480,3 +486,42 @@ def test_where_an_out_lies_is_said_and_not_its_class_alone(gpus, crew):
         crew.run("allreduce(xp.ones(2), out=np.ones(2))")
     with pytest.raises(CellError, match="out must be an array of NumPy, got an array of cupy"):
         crew.run("allreduce(np.ones(2), out=xp.ones(2))")
+
+
+def test_what_a_caught_error_has_told_of_has_no_value_either(gpus, crew):
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(2)
+    queued = gpus.double.calls("AllReduce") + 4
+    left = crew.allreduce(a)
+    until(lambda: gpus.double.calls("AllReduce") == queued)
+    pending = crew.run_nowait(
+        "from disco_magic.errors import PlaneError\ntry:\n    worker.place.finish()\nexcept PlaneError: pass"
+    )
+    until(lambda: {each.state for each in crew.doctor().positions} == {"moving"})
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    pending.wait(DEADLINE_S)
+    gpus.double.release(2)
+    for worker in range(4):
+        with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
+            left.get(worker, DEADLINE_S)
+    assert works(crew)
+
+
+def test_an_interrupt_while_others_connect_is_told_as_that(gpus, session):
+    s = session(4, devices="auto")
+    s.sync_all()
+    pending = stalled(gpus, s, "allreduce(xp.ones(3))")
+    pending.cancel()
+    gpus.double.stall(3)
+    gpus.double.release(1)
+    pending = s.run_nowait("allreduce(xp.ones(3))")
+    until(lambda: "connecting workers [0-3]" in str(s.doctor()))
+    s.interrupt(workers=[1])
+    gpus.double.release(3)
+    with pytest.raises(CellError) as caught:
+        pending.wait(DEADLINE_S)
+    assert "failed on worker 1: PlaneAborted" not in str(caught.value)
+    assert caught.value.origin.worker == 1 or "worker 1" in str(caught.value)
+    assert works(s)

@@ -185,11 +185,12 @@ class NcclPlane(GpuPlane):
     def _meet(self, call: Call) -> Any:
         if call.memory is HOST:
             return super()._meet(call)
-        self._flights.settle(call.worker)
         call.ready = ready(call)
         while True:
             if self._communicators.are_ending:  # nothing new may start on a GPU before
                 wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
+            # After that: what was being given up is known now, and by all members.
+            self._flights.settle(call.worker)
             meeting = self._rendezvous.join(call)
             plan = meeting.plan
             if not isinstance(plan, NcclPlan):

@@ -97,7 +97,7 @@ class DeviceMemory:
         if not array.flags.c_contiguous:
             _check_alignment(kind, worker, array)
             array = self.cupy.ascontiguousarray(array)
-        elif array.data.ptr % array.dtype.alignment:
+        elif _lies_oddly(array):
             array = array.copy()  # of bytes, wherever they lie
         return array, False
 
@@ -201,8 +201,13 @@ class DeviceMemory:
         return array
 
 
+def _lies_oddly(array: Any) -> bool:
+    """Whether its elements do not begin where a GPU can read and write them."""
+    return bool(array.data.ptr % array.dtype.alignment)
+
+
 def _check_alignment(kind: str, worker: int, array: Any) -> None:
-    if array.data.ptr % array.dtype.alignment:
+    if _lies_oddly(array):
         raise UsageMistake(
             f"{kind}: an array of worker {worker} has elements of {array.dtype} and lies at no multiple of"
             f" {array.dtype.alignment} bytes - a GPU reads and writes them there only; copy the bytes first"

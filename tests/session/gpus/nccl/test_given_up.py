@@ -1,0 +1,170 @@
+"""What NCCL cannot do: who is told, what has no value afterwards, and what the others wait for meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import CellError, WorkerError
+from tests.conftest import DEADLINE_S, until
+from tests.doubles import nccl as doubles
+from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, works
+
+reason = doubles.available()
+if reason:
+    pytest.skip(reason, allow_module_level=True)
+
+
+def test_an_interrupt_ends_what_an_earlier_command_has_left_on_the_gpu(gpus, crew):
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(1)
+    left = crew.allreduce(a)
+    gpus.double.until_waiting(3)
+    pending = crew.run_nowait("1 + 1")  # it has nothing to do with NCCL, and its end waits for the GPU
+    until(lambda: {each.state for each in crew.doctor().positions} == {"moving"})
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    for worker in range(4):
+        with pytest.raises(
+            WorkerError, match=r"given up while it was being carried out: worker \d was inter"
+        ):
+            left.get(worker, DEADLINE_S)
+    gpus.double.release(1)
+    with suppress(WorkerError):  # also of workers that were skipped
+        crew.sync_all()
+    assert works(crew)
+
+
+def test_registers_of_a_call_that_was_given_up_have_no_value(gpus, crew):
+    assert works(crew)
+    a, out = crew.scatter(np.arange(4.0)), crew.scatter(np.zeros(4))
+    crew.sync_all()
+    gpus.double.stall(2)
+    queued = gpus.double.calls("AllReduce") + 12
+    left = crew.allreduce(a)
+    crew.allreduce(a, out)
+    crew["named"] = crew.allreduce(a)
+    until(lambda: gpus.double.calls("AllReduce") == queued)
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
+        crew.sync_all()
+    gpus.double.release(2)
+    for ref in (left, out, left, out):
+        for worker in range(4):
+            with pytest.raises(WorkerError, match=r"could not be carried out on worker 3|with another call"):
+                ref.get(worker)
+    assert crew.run("'named' in globals()").values == [False] * 4
+    assert [x.shape for x in a.get_all()] == [()] * 4
+    assert works(crew)
+
+
+def test_a_worker_that_cannot_connect_raises_and_says_why_the_others_wait(gpus, session):
+    s = aborted(gpus, session)
+    gpus.double.release(1)
+    gpus.double.fail("CommInitRankConfig", doubles.SYSTEM_ERROR, rank=2)
+    pending = s.run_nowait("allreduce(xp.ones(3))")
+    # Who has not come to NCCL when worker 2 fails need not wait for it.
+    until(lambda: "failed on worker 2: NcclError" in str(s.doctor()) or pending.done())
+    gpus.double.fail_forming(doubles.SYSTEM_ERROR)  # the others would wait for it for ever
+    with pytest.raises(
+        CellError, match=r"connecting workers \[0-3\] by NCCL failed on worker .: NcclError"
+    ) as caught:
+        pending.wait(DEADLINE_S)
+    assert "was not begun" in str(caught.value)
+    assert works(s)
+
+
+def test_who_connects_is_shown_to_do_that(gpus, session):
+    gpus.double.set_device(0, 0)
+    s, pending = connecting(gpus, session)
+    until(lambda: "connecting workers [0-3] by NCCL for allreduce(float64 (3,) on cuda" in str(s.doctor()))
+    gpus.double.release(3)
+    pending.wait(DEADLINE_S)
+    assert works(s)
+
+
+def test_a_status_that_cupy_has_no_name_for_is_named(gpus, crew):
+    assert works(crew)
+    pending = stalled(gpus, crew, "allreduce(xp.ones(3))")
+    gpus.double.async_error(0, 8)
+    with pytest.raises(CellError, match="RuntimeError: NCCL_TIMEOUT: NCCL has given up waiting"):
+        pending.wait(DEADLINE_S)
+    gpus.double.release(1)
+    assert works(crew)
+
+
+def test_a_session_that_is_dropped_aborts_its_communicators(gpus):
+    s = disco.ThreadedSession(4, ccl="nccl")
+    assert works(s)
+    aborted = gpus.double.calls("CommAbort")
+    del s
+    until(lambda: gpus.double.alive == 0)
+    assert gpus.double.calls("CommAbort") == aborted + 4
+    assert gpus.double.calls("CommDestroy") == 0
+
+
+@pytest.mark.parametrize("ccl", ["nccl", "device"])
+def test_elements_that_lie_oddly_are_copied_or_refused_before_anything_starts(gpus, session, ccl):
+    s = session(4, ccl=ccl)
+    s.run(
+        "odd, x = xp.arange(13, dtype='u1')[1:].view('f4'), xp.ones(3, 'f4')\n"
+        "m = odd if worker_id == 2 else x"
+    )
+    bits = np.arange(1, 13, dtype="u1").view("f4")
+    for got in s.run("allgather(m).get()").values:
+        np.testing.assert_array_equal(got[6:9], bits)
+    for got in s.run("allreduce(m, op='max').get()").values:
+        np.testing.assert_array_equal(got, np.maximum(bits, 1))
+    for code in ("allreduce(x, out=m)", "allgather(m[::2])"):
+        with pytest.raises(
+            CellError, match="of worker 2 has elements of float32 and lies at no multiple of 4"
+        ):
+            s.run(code)
+    assert gpus.double.mistakes == []
+    assert s.run("allreduce(xp.ones(1)).get().tolist()").values == [[4]] * 4
+
+
+def test_where_an_out_lies_is_said_and_not_its_class_alone(gpus, crew):
+    with pytest.raises(CellError, match="out must be an array of cupy, got an array of NumPy"):
+        crew.run("allreduce(xp.ones(2), out=np.ones(2))")
+    with pytest.raises(CellError, match="out must be an array of NumPy, got an array of cupy"):
+        crew.run("allreduce(np.ones(2), out=xp.ones(2))")
+
+
+def test_what_a_caught_error_has_told_of_has_no_value_either(gpus, crew):
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(2)
+    queued = gpus.double.calls("AllReduce") + 4
+    left = crew.allreduce(a)
+    until(lambda: gpus.double.calls("AllReduce") == queued)
+    pending = crew.run_nowait(
+        "from disco_magic.errors import PlaneError\ntry:\n    worker.place.finish()\nexcept PlaneError: pass"
+    )
+    until(lambda: {each.state for each in crew.doctor().positions} == {"moving"})
+    gpus.double.async_error(3, doubles.SYSTEM_ERROR)
+    pending.wait(DEADLINE_S)
+    gpus.double.release(2)
+    for worker in range(4):
+        with pytest.raises(WorkerError, match="could not be carried out on worker 3"):
+            left.get(worker, DEADLINE_S)
+    assert works(crew)
+
+
+def test_an_interrupt_while_others_connect_is_told_as_that(gpus, session):
+    s, pending = connecting(gpus, session)
+    until(lambda: "connecting workers [0-3]" in str(s.doctor()))
+    s.interrupt(workers=[1])
+    gpus.double.release(3)
+    with pytest.raises(CellError) as caught:
+        pending.wait(DEADLINE_S)
+    assert "failed on worker 1: PlaneAborted" not in str(caught.value)
+    assert caught.value.origin.worker == 1 or "worker 1" in str(caught.value)
+    assert works(s)

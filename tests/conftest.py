@@ -95,13 +95,17 @@ def nobody_collects_what_was_there_before():
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request):
-    """No worker thread, namespace module or open session that a test made may outlive it.
+    """No worker thread, namespace module, open session or handler of Ctrl-C outlives the test that made it.
 
     What was there before it (a fixture of the whole module) is not looked at. A session that nobody refers
     to any more ends by itself; its threads get a moment for it.
     """
     threads, namespaces, sessions = _disco_threads(), _namespaces(), _open_sessions()
+    sigint = signal.getsignal(signal.SIGINT)
     yield
+    left_by_test = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, sigint)  # else each of the tests that follow fails for it
+    assert left_by_test == sigint, "a handler of Ctrl-C was left"
     if _disco_threads() - threads or _open_sessions() - sessions:
         gc.collect()
     assert not _open_sessions() - sessions, "sessions were left open"

@@ -19,6 +19,7 @@ from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
+from disco_magic.session.ear import EAR
 
 if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
@@ -67,9 +68,10 @@ class Extension:
         for (module, name), bundle in _BUNDLES.items():
             shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
         self.front.plain.install()
-        shell.events.register("post_run_cell", self.front.console.settle)
-        shell.events.register("post_run_cell", self.front.refresher.cell_ended)
-        shell.events.register("post_run_cell", magics.cell_ended)
+        front = self.front
+        self._listeners = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
+        for listener in self._listeners:
+            shell.events.register("post_run_cell", listener)
         for hook in self._hooks:
             hook.install()
 
@@ -85,7 +87,7 @@ class Extension:
             for hook in self._hooks:
                 steps.callback(hook.remove)
             steps.callback(BREAKPOINTS.remove)
-            for listener in (front.console.settle, front.refresher.cell_ended, front.settings.cell_ended):
+            for listener in self._listeners:
                 steps.callback(shell.events.unregister, "post_run_cell", listener)
             steps.callback(front.plain.remove)
             steps.callback(remove_labeller, self._cell_namer)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from disco_magic.session.ear import EAR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
+    from collections.abc import Callable
 
     from disco_magic.session.pending import PendingCell
 
@@ -87,49 +87,3 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
                 cancelled = True
                 pending.stop_soon()
     return cancelled
-
-
-class Ear:
-    """Hears Ctrl-C for tasks of the main thread that await a cell, where nobody else does.
-
-    A kernel and `asyncio.run` have a handler that cancels what it interrupts. Python's own raises
-    KeyboardInterrupt wherever the loop is, which leaves the tasks behind: in its place they are cancelled.
-    One handler for all of them, which begin and end in any order.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[Any]] = []
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Within this Ctrl-C cancels the calling task, if nobody else hears it."""
-        task = asyncio.current_task()
-        in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or task is None or signal.getsignal(signal.SIGINT) not in self._replaceable:
-            yield
-            return
-        self._tasks.append(task)
-        signal.signal(signal.SIGINT, self._hear)
-        try:
-            yield
-        finally:
-            self._tasks.remove(task)
-            # A coroutine that nobody awaits to its end is closed by the garbage collector, in any thread.
-            in_main = threading.current_thread() is threading.main_thread()
-            if in_main and not self._tasks and signal.getsignal(signal.SIGINT) == self._hear:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    @property
-    def _replaceable(self) -> tuple[object, ...]:
-        return signal.default_int_handler, self._hear
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        tasks = list(self._tasks)
-        if not tasks:  # it was put back by somebody who had found it here
-            signal.default_int_handler(number, frame)
-        for task in tasks:
-            with suppress(RuntimeError):  # the loop was closed with a task in it
-                task.get_loop().call_soon_threadsafe(task.cancel)
-
-
-EAR: Final = Ear()

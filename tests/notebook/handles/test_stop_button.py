@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from types import SimpleNamespace
 
 import pytest
 
-from disco_magic.session.awaiting import EAR, Ear
+from disco_magic.session.ear import EAR, Ear
 from tests.notebook.handles.cells import GATE, SPIN, WAITING, begun, outcome
 
 # Interrupts the process when so many threads wait: as a person who looks at a cell that awaits.
@@ -110,11 +109,112 @@ def test_one_that_is_put_back_too_late_does_what_python_does():
         Ear()._hear(signal.SIGINT, None)
 
 
-def test_a_loop_that_was_closed_with_a_task_in_it_is_left_alone():
+@pytest.fixture
+def left(four):
+    """A terminal in which a cell was awaited by a task as the loop stopped."""
+    four.ip.user_ns["asyncio"] = asyncio
+    four.run(f"%%disco --nowait -o h\n{STRIKE.format(tasks=2)}")
+    four.run("task = asyncio.ensure_future(h)\nawait asyncio.sleep(0)\nawait asyncio.sleep(0)")
+    yield four
+    four.run("h.cancel()\nawait asyncio.wait([task])")
+
+
+def test_a_task_that_is_left_in_a_loop_that_stands_leaves_ctrl_c_to_python(left):
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert type(left.fail("import signal\nsignal.raise_signal(signal.SIGINT)")) is KeyboardInterrupt
+    assert left.run("task.done(), h.done()") == (False, False)
+
+
+def test_a_cell_that_is_awaited_beside_it_is_stopped_and_it_is_too(left):
+    left.run(f"%%disco --nowait -o other\n{SPIN}")
+    assert type(left.fail("await other")) is KeyboardInterrupt
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    left.run("await asyncio.wait([task])")
+    assert left.run("h.done(), task.cancelled()") == (True, True)
+
+
+@pytest.fixture
+def ear(sigint):
+    """One that has the handler, with two tasks in a loop that does not run."""
     ear, loop = Ear(), asyncio.new_event_loop()
-    loop.close()
-    ear._tasks.append(SimpleNamespace(get_loop=lambda: loop, cancel=None))
-    ear._hear(signal.SIGINT, None)
+    cancelled = []
+
+    async def listen(name):
+        with ear.listening():
+            while cancelled.count(name) < ear.times:
+                try:
+                    await asyncio.sleep(60)
+                except asyncio.CancelledError:
+                    cancelled.append(name)
+
+    ear.times = 1
+    ear.tasks = [loop.create_task(listen(name)) for name in "ab"]
+    loop.run_until_complete(asyncio.sleep(0))
+    assert signal.getsignal(signal.SIGINT) == ear._hear
+    ear.loop, ear.cancelled = loop, cancelled
+    yield ear
+    if not loop.is_closed():
+        loop.run_until_complete(asyncio.wait(ear.tasks))
+        loop.close()
+
+
+def cancel(ear):
+    for task in ear.tasks:
+        task.cancel()
+
+
+def test_what_no_loop_can_cancel_is_python_s_already_the_first_time(ear):
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    cancel(ear)
+
+
+def test_one_that_hears_of_a_running_loop_goes_on_listening(ear):
+    async def rest():
+        ear.rest()
+
+    ear.loop.run_until_complete(rest())
+    assert signal.getsignal(signal.SIGINT) == ear._hear
+    ear.rest()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    cancel(ear)
+
+
+def test_a_second_one_ends_what_keeps_the_loop_from_the_first(ear):
+    async def busy():
+        signal.raise_signal(signal.SIGINT)
+        assert ear.cancelled == []
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        ear.loop.run_until_complete(busy())
+    ear.loop.run_until_complete(asyncio.wait(ear.tasks))
+    assert ear.cancelled == ["a", "b"]
+
+
+def test_a_second_one_that_comes_later_is_another_cancellation(ear):
+    async def twice():
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    ear.times = 2
+    ear.loop.run_until_complete(twice())
+    assert ear.cancelled == ["a", "b", "a", "b"]
+
+
+def test_a_loop_that_was_closed_with_a_task_in_it_is_left_alone(ear):
+    ear.loop.close()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_it_keeps_no_task_alive(ear):
+    cancel(ear)
+    ear.loop.run_until_complete(asyncio.wait(ear.tasks))
+    assert ear._tasks == []
 
 
 # --- in a kernel ---------------------------------------------------------------------------------------

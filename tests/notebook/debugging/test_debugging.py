@@ -9,6 +9,14 @@ from tests.notebook.talk import answer, asked, of_worker, shown, talk
 GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
 MODULE = "import types; m = types.ModuleType('m'); exec({!r}, vars(m)); m.f()"
 ASKING = "def f(): return input('? ')"
+# On a busy machine one may be asked twice before another has come to its breakpoint.
+ALL_WAIT = """
+import threading
+from disco_magic.notebook.debugging.asking import TURNS
+def all_wait():
+    while len(TURNS._queue) < 4:
+        threading.Event().wait(0.001)
+"""
 WAYS = {
     "breakpoint": "breakpoint()",
     "pdb": "import pdb; pdb.set_trace()",
@@ -48,12 +56,16 @@ def test_a_worker_s_questions_come_one_after_the_other_until_it_goes_on(fresh):
 
 
 def test_n_on_all_workers_steps_over_a_collective(fresh):
-    code = "%%disco\nx = np.full(2, worker_id + 1.0)\nbreakpoint()\ny = allreduce(x)\nz = y + 1\nz[0].item()"
-    ran, prompts = talk(fresh, code, {w: ["n", "n", "p int(y[0])", "c"] for w in range(4)})
+    code = "x = np.full(2, worker_id + 1.0)\nbreakpoint()\ny = allreduce(x)\nz = y + 1\nz[0].item()"
+    ran, prompts = talk(
+        fresh,
+        f"%%disco\n{ALL_WAIT}{code}",
+        {w: ["!all_wait()", "n", "n", "p int(y[0])", "c"] for w in range(4)},
+    )
     assert ran.value == "[0-3] 11.0"
     assert [of_worker(ran, worker)[-1] for worker in range(4)] == ["10"] * 4
-    # Everybody is asked before anybody's second question: else the one who steps first waits for the others.
-    assert {worker for worker, _ in prompts[:4]} == {0, 1, 2, 3}
+    # Everybody has a turn before anybody's second one: else the one who steps first waits for the others.
+    assert {worker for worker, _ in prompts[:8]} == {0, 1, 2, 3}
 
 
 def test_one_worker_alone_stops_and_the_others_wait_for_it_in_the_collective(fresh):

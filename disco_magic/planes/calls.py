@@ -50,8 +50,8 @@ class Call:
         rule: how `array` is reduced, where the verb has an `op`.
         form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, op,
             root, shape, dtype, memory. Plain is the usual case, that nothing else can be wrong: a verb that
-            keeps its array's shape, and no `out`, or one on the host like the result, writeable, with memory
-            of its own.
+            keeps its array's shape, and no `out`, or one like the result: on the host writeable and with
+            memory of its own, on a GPU contiguous.
             None: not plain. It tells what the arrays were when the call was made; nobody may reshape or
             freeze them until it returns.
     """
@@ -109,10 +109,13 @@ class Call:
             return
         shape, dtype = array.shape, array.dtype
         if out is not None:
-            if memory is not HOST:  # whose arrays do not tell whether their memory is their own
-                return
             flags, result = out.flags, dtype if rule is None else rule.result
-            if out.shape != shape or out.dtype != result or not flags.owndata or not flags.writeable:
+            if out.shape != shape or out.dtype != result:
+                return
+            if memory is not HOST:
+                if not flags.c_contiguous:
+                    return
+            elif not flags.owndata or not flags.writeable:
                 return
         self.form = kind, op, root, shape, dtype, memory
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import people
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, describe_array, table
 from disco_magic.planes.layout import Expected, giver, results, sample
+from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ def verdict(calls: Sequence[Call]) -> str | None:
 
 
 def _are_plain(calls: Sequence[Call]) -> bool:
-    """Whether one look shows that nothing can be wrong: plain calls of one form, no `out` given twice."""
+    """Whether one look shows that nothing can be wrong: plain calls of one form, and outs that lie apart."""
     form = calls[0].form
     if form is None:
         return False
@@ -53,8 +54,11 @@ def _are_plain(calls: Sequence[Call]) -> bool:
         if call.form != form:
             return False
         if call.out is not None:
-            outs.append(id(call.out))
-    return len(set(outs)) == len(outs)
+            outs.append(call.out)
+    if len(outs) < 2:
+        return True
+    memory = calls[0].memory
+    return len(set(map(id, outs))) == len(outs) if memory is HOST else memory.are_apart(outs)
 
 
 def _alike(calls: Sequence[Call]) -> bool:

@@ -54,6 +54,7 @@ class Communicators:
         self._lock = threading.Lock()
         self._invitations: dict[Members, _Invitation] = {}
         self._held: list[dict[Members, _Held]] = [{} for _ in range(num_workers)]
+        self._whole: dict[Members, list[Any]] = {}  # what `of` has found, for as long as nothing changes
         # Held while somebody uses communicators that others may want to abort.
         self.launching = threading.Lock()
         self._ending: list[threading.Thread] = []
@@ -66,6 +67,7 @@ class Communicators:
             # Also where some are connected and some are not: a call of theirs was aborted, or a thread that
             # was given up still waits in NCCL with the former id.
             number = next(self._numbers)
+            self._whole.clear()
             self._invitations[members] = _Invitation(number, self._nccl.get_unique_id())
             # Only if no group has one: another split would take it away with what it still has to do.
             if members == self._everybody and all(self._of(group) is None for group in self._groups):
@@ -74,8 +76,13 @@ class Communicators:
 
     def of(self, members: Members) -> list[Any] | None:
         """The communicators of `members`, in rank order; None if they are not connected."""
-        with self._lock:
-            return self._of(members)
+        whole = self._whole.get(members)
+        if whole is None:
+            with self._lock:
+                whole = self._of(members)
+                if whole is not None:
+                    self._whole[members] = whole
+        return whole
 
     def _of(self, members: Members) -> list[Any] | None:
         invitation = self._invitations.get(members)
@@ -129,6 +136,7 @@ class Communicators:
             wanted = invitation is not None and invitation.number == held.number and not is_over()
             former = self._held[worker].get(members) if wanted else held
             if wanted:
+                self._whole.pop(members, None)
                 self._held[worker][members] = held
         if former is not None:
             former.communicator.abort()
@@ -147,6 +155,7 @@ class Communicators:
         mine = held is not None and held.communicator is communicator
         if mine:
             del self._held[worker][members]
+            self._whole.pop(members, None)
         return mine
 
     def take_out(self, members: Members, communicators: Sequence[Any]) -> list[Any]:
@@ -182,12 +191,13 @@ class Communicators:
     @property
     def are_ending(self) -> bool:
         """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
-        return any(each.is_alive() for each in self._ending)
+        return bool(self._ending) and any(each.is_alive() for each in self._ending)
 
     def close(self) -> None:
         """Abort all: `destroy` would wait for the other members, one after the other."""
         with self._lock:
             self._invitations.clear()
+            self._whole.clear()
         self._await_launch()
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):

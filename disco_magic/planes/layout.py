@@ -43,15 +43,16 @@ def results(calls: Sequence[Call]) -> list[Expected | None]:
     if first.kind == "barrier":
         return [None] * size
     array = sample(calls)
-    expected = Expected(_shape(calls, array.shape), array.dtype if first.rule is None else first.rule.result)
+    shape = array.shape if first.axis is None else _shape(calls, array.shape)
+    expected = Expected(shape, array.dtype if first.rule is None else first.rule.result)
     if first.kind in TO_ROOT:
         return [expected if rank == first.root else None for rank in range(size)]
     return [expected] * size
 
 
 def _shape(calls: Sequence[Call], shape: tuple[int, ...]) -> tuple[int, ...]:
-    kind, axis, size = calls[0].kind, calls[0].axis, len(calls)
-    if axis is None or kind == "alltoall":
+    kind, axis, size = calls[0].kind, calls[0].axis or 0, len(calls)
+    if kind == "alltoall":
         return shape
     if kind in {"allgather", "gather"}:
         length = lengths(calls)[-1]

@@ -16,7 +16,6 @@ Communicators are made by each worker's own thread, once. What goes wrong later 
 from __future__ import annotations
 
 import weakref
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +99,7 @@ class NcclPlan:
     def run(self) -> None:
         """Queue it; by the last member to arrive, while the others wait for that."""
         members, communicators = self.calls[0].seat.members, self._communicators
-        if not communicators.prepare(members):
+        if communicators.of(members) is None and not communicators.prepare(members):
             self.connecting = Connecting(self.calls)
             return
         self.parts = [Part(self.calls, rank, target) for rank, target in enumerate(targets_of(self.calls))]
@@ -115,7 +114,10 @@ class NcclPlan:
     def _start(self, held: Sequence[Any]) -> None:
         call, streams = self.calls[0], self._memory.streams
         try:
-            with Together(self._nccl) if len(held) > 1 else nullcontext():
+            if len(held) == 1:
+                self.parts[0].start(held[0], self._nccl, streams[call.worker].ptr)
+                return
+            with Together(self._nccl):
                 for part, communicator in zip(self.parts, held, strict=True):
                     call = part.call  # where the group itself fails NCCL does not say whose part it was
                     part.start(communicator, self._nccl, streams[call.worker].ptr)

@@ -76,6 +76,11 @@ class Part:
         self._rank = rank
         self._size = len(calls)
         self._source = self.call.ready
+        # Not of what NCCL gets: that may have been converted already.
+        array, kind = self.call.array, self.call.kind
+        self._how: Wire | None = None
+        if array is not None and kind in REDUCING:
+            self._how = wire(kind, self.call.op or "", array.dtype)
         self._target = target
         # Where the members' arrays arrive that are joined to the target afterwards.
         self._runs: list[Any] = []
@@ -86,12 +91,6 @@ class Part:
     def _axis(self) -> int:
         """The axis in the terms of the array that is split or joined."""
         return (self._calls[0].axis or 0) % max(1, sample(self._calls).ndim)
-
-    @property
-    def _is_empty(self) -> bool:
-        if self.call.kind in GATHERING:  # their lengths may differ
-            return not any(array.size for array in arrays_of(self._calls))
-        return sample(self._calls).size == 0
 
     # --- before ----------------------------------------------------------------------------------
 
@@ -115,12 +114,13 @@ class Part:
 
     def start(self, communicator: Any, nccl: Any, stream: int) -> None:
         """Queue it on the member's `stream`; from any thread, for NCCL knows each communicator's GPU."""
-        if self._is_empty:
-            return
         self._communicator = communicator
         self._stream = stream
-        if self.call.kind in REDUCING:
-            self._reduce()
+        if self._how is not None:
+            if self._source.size:
+                self._reduce(self._how)
+        elif not any(array.size for array in arrays_of(self._calls)):  # what is gathered differs in length
+            return
         elif self.call.kind == "broadcast":
             self._broadcast()
         elif self.call.kind == "allgather" and self._gathers_evenly():
@@ -129,12 +129,8 @@ class Part:
             with Together(nccl):
                 self._exchange()
 
-    def _wire(self) -> Wire:
-        # Not of the array that NCCL gets: that may have been converted already.
-        return wire(self.call.kind, self.call.op or "", sample(self._calls).dtype)
-
-    def _reduce(self) -> None:
-        how, kind, to = self._wire(), self.call.kind, self._communicator
+    def _reduce(self, how: Wire) -> None:
+        kind, to = self.call.kind, self._communicator
         # The root alone has a target of a reduce.
         source, target = self._source.data.ptr, 0 if self._target is None else self._target.data.ptr
         count = self._source.size * how.per_element
@@ -203,7 +199,7 @@ class Part:
             return None
         for run, section in zip(self._runs, self._sections() if self._runs else (), strict=True):
             section[...] = run
-        if call.kind in REDUCING and self._wire().divide:
+        if self._how is not None and self._how.divide:
             target /= self._size
         if call.out is None or target is call.out:
             return target

@@ -117,11 +117,11 @@ def _are_clear(outs: Arrays, calls: Sequence[Call], memory: Memory) -> bool:
     """Whether it is plain that none of `outs` overlaps what somebody reads, unless it is that very array."""
     if not outs:
         return True
-    given = arrays_of(calls)
-    in_place = {id(array) for array in given} if calls[0].kind in _IN_PLACE else ()
-    others = [out for out in outs if id(out) not in in_place]
-    # Also if there are no others: an array that is written in place may overlap what another member reads.
-    return memory.are_apart([*given, *others])
+    arrays = list(arrays_of(calls))
+    in_place = set(map(id, arrays)) if calls[0].kind in _IN_PLACE else ()
+    # Also if no out is added: an array that is written in place may overlap what another member reads.
+    arrays += [out for out in outs if id(out) not in in_place]
+    return memory.are_apart(arrays)
 
 
 def usable(out: NDArray[Any], calls: Sequence[Call]) -> bool:

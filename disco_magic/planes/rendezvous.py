@@ -177,7 +177,7 @@ class Rendezvous:
             if not isinstance(error, Exception):
                 raise
         finally:
-            if meeting.pieces is None:
+            if meeting.pieces is None and meeting.size > 1:
                 with self._board.lock:
                     self._board.wake(meeting)
 

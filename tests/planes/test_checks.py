@@ -215,7 +215,9 @@ def test_calls_that_fit_have_one_form_and_others_another():
     assert form(array=X[:2], op="sum") != form(**facts)
     assert form("reduce", **facts, root=0) not in {form(**facts), form("reduce", **facts, root=1)}
     assert form("broadcast", array=X, root=0) is not None
-    assert form(array=X, op="sum", memory=object()) not in {None, form(**facts)}
+    elsewhere = object()
+    assert form(**facts, memory=elsewhere) not in {None, form(**facts)}
+    assert form(**facts, memory=elsewhere) == form(**facts, memory=elsewhere, out=np.empty((8, 6), "f4")[:4])
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_calls_that_fit_have_one_form_and_others_another():
         ("broadcast", {"root": 1}),
         ("allgather", {"array": X, "axis": 0}),
         ("reduce_scatter", {"array": X, "op": "sum"}),
-        ("allreduce", {"array": X, "op": "sum", "memory": object(), "out": np.empty((4, 6), "f4")}),
+        ("allreduce", {"array": X, "op": "sum", "memory": object(), "out": np.empty((6, 4), "f4").T}),
         ("allreduce", {"array": X, "op": "sum", "out": np.empty((4, 5), "f4")}),
         ("allreduce", {"array": X, "op": "sum", "out": np.empty((4, 6), "f8")}),
         ("allreduce", {"array": X.astype("i4"), "op": "avg", "out": np.empty((4, 6), "i4")}),

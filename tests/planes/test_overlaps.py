@@ -71,3 +71,34 @@ def test_a_gpu_s_arrays_are_apart_where_numpy_s_are():
             ]
             if memory.are_apart(views[1]):
                 assert not np.may_share_memory(*views[0])
+
+
+@pytest.mark.parametrize(
+    ("begins", "refused"),
+    [((0, 0), True), ((0, 99), True), ((150, 51), True), ((0, 100), False), ((120, 20), False)],
+)
+@pytest.mark.parametrize("verb", ["allreduce", "broadcast", "alltoall"])
+def test_outs_on_a_gpu_may_lie_side_by_side_but_share_nothing(run, begins, refused, verb):
+    with SimulatedGpus(1) as gpus:
+        there = places(gpus.cupy, [0, 0])
+        whole = gpus.cupy.zeros(300)
+        plane = DevicePlane(there)
+
+        def program(plane, seat):
+            there[seat.worker].enter()
+            begin = begins[seat.worker]
+            given, out = gpus.cupy.ones(100), whole[begin : begin + 100]
+            facts = {"allreduce": ("sum",), "broadcast": (0,), "alltoall": (0,)}[verb]
+            try:
+                getattr(plane, verb)(seat, given, *facts, out)
+            finally:
+                there[seat.worker].finish()
+
+        outcomes = run(plane, program, 1)
+        if refused:
+            assert all("out of workers 0 and 1 share memory" in str(each) for each in outcomes)
+            assert not whole.get().any()
+        else:
+            assert values(outcomes) == [None, None]
+            assert np.count_nonzero(whole.get()) == 200
+        plane.close()

@@ -61,6 +61,11 @@ def nccl_of(cupy: Any) -> Any | None:
     return nccl if nccl is not None and nccl.available else None
 
 
+def gpu_kind(cupy: Any) -> str:
+    """Whose GPUs this `cupy` was built for, as devices are named: ``"cuda"`` or ``"rocm"``."""
+    return "rocm" if cupy.cuda.runtime.is_hip else "cuda"
+
+
 def count_gpus() -> int:
     """How many GPUs a session could use; 0 without cupy or a driver, and then cupy is not imported."""
     # Not for sessions on the CPU: importlib.metadata takes 40 ms.

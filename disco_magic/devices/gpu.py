@@ -16,6 +16,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.devices.events import has_passed
+from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
@@ -46,7 +47,7 @@ class GpuPlace:
 
     def __init__(self, cupy: Any, index: int) -> None:
         self.xp = cupy
-        self.device = Device("rocm" if cupy.cuda.runtime.is_hip else "cuda", index)
+        self.device = Device(gpu_kind(cupy), index)
         self._device = cupy.cuda.Device(index)
         with self._device:
             self.stream = cupy.cuda.Stream(non_blocking=True)

@@ -56,7 +56,15 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
         UsageMistake: the three do not go together.
         PlaneUnavailable: there are no GPUs that could be used.
     """
-    return _choose(ccl, _by_number(devices), num_workers)
+    named: list[Device] = []
+    choice = _choose(ccl, _by_number(devices, named), num_workers)
+    if named:
+        kind = find.gpu_kind(find.load_cupy())
+        if others := [str(each) for each in named if each.kind != kind]:
+            raise UsageMistake(
+                f"{', '.join(others)}: the GPUs that cupy finds here are called {kind}:0 and so on"
+            )
+    return choice
 
 
 def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
@@ -82,19 +90,22 @@ def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | No
     return _on(numbers, ccl, count, num_workers)
 
 
-def _by_number(devices: Devices) -> Any:
-    """`devices` with GPUs by their numbers, as ``cuda:1`` and its Device say them."""
+def _by_number(devices: Devices, named: list[Device]) -> Any:
+    """`devices` with GPUs by their numbers; those given by name, or as a Device, come into `named`."""
     if isinstance(devices, Device):
         devices = str(devices)
     if isinstance(devices, str) and ":" in devices:
         devices = [each.strip() for each in devices.split(",")]
-    return [_number(each) for each in devices] if isinstance(devices, list | tuple) else devices
+    return [_number(each, named) for each in devices] if isinstance(devices, list | tuple) else devices
 
 
-def _number(named: object) -> object:
-    if isinstance(named, str) and ":" in named:
-        named = device(named)
-    return named.index if isinstance(named, Device) and named.kind in GPU_KINDS else named
+def _number(given: object, named: list[Device]) -> object:
+    if isinstance(given, str) and ":" in given:
+        given = device(given)
+    if not isinstance(given, Device) or given.kind not in GPU_KINDS:
+        return given
+    named.append(given)
+    return given.index
 
 
 def _asks_for_gpus(devices: Sequence[int] | str | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from disco_magic.core.device import device
@@ -14,9 +16,11 @@ from disco_magic.session.equipment import Choice, choose
 def sees(monkeypatch):
     """Lets this process see so many GPUs; cupy must not be imported to find out what to do."""
 
-    def see(count, *, nccl=True):
+    def see(count, *, nccl=True, hip=False):
         monkeypatch.setattr(find, "count_gpus", lambda: count)
         monkeypatch.setattr(find, "has_nccl", lambda: nccl)
+        cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(is_hip=hip)))
+        monkeypatch.setattr(find, "load_cupy", lambda: cupy)
 
     return see
 
@@ -91,12 +95,24 @@ def test_what_does_not_go_together_is_refused(ccl, devices, workers, count, text
 
 @pytest.mark.parametrize(
     "devices",
-    ["cuda:0,cuda:1", ["cuda:0", "cuda:1"], (device("cuda:0"), device("rocm:1")), [0, "cuda:1"], ["0", 1]],
+    ["cuda:0,cuda:1", ["cuda:0", "cuda:1"], (device("cuda:0"), device("cuda:1")), [0, "cuda:1"], ["0", 1]],
 )
 def test_gpus_have_names_too(devices, sees):
     sees(2)
     assert choose("auto", devices, None).devices == (0, 1)
     assert choose("device", device("cuda:1"), 1).devices == (1,)
+
+
+def test_a_gpu_of_another_maker_is_not_the_one_of_that_number(sees):
+    sees(2)
+    with pytest.raises(
+        UsageMistake, match="rocm:1: the GPUs that cupy finds here are called cuda:0 and so on"
+    ):
+        choose("auto", ["cuda:0", "rocm:1"], None)
+    sees(2, hip=True)
+    assert choose("auto", "rocm:0,rocm:1", None).devices == (0, 1)
+    with pytest.raises(UsageMistake, match="are called rocm:0"):
+        choose("auto", device("cuda:0"), 1)
 
 
 @pytest.mark.parametrize("devices", ["cpu", device("cpu"), None])

@@ -149,7 +149,7 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     running = workers or range(session.num_workers)
     show = shown_workers(mode, running, show)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
-    session.keep_pace(limit)  # here, where the stop button still ends the wait
+    session.keep_pace(limit, "the cell")  # here, where the stop button still ends the wait
     # Last: only within `cell` somebody closes it.
     scope = NotebookScope(front.shell, running, mode, show)
     return _Sending(front, options, cell, session, workers, show, limit, scope)

@@ -55,7 +55,7 @@ class Cells(Failures):
         """
         refuse_in_worker(self.id, "run")
         limit = self.patience(timeout)
-        self.keep_pace(limit)  # here, where Ctrl-C still ends the wait
+        self.keep_pace(limit, "the cell")  # here, where Ctrl-C still ends the wait
         pending = None
         try:
             with attentive() as inbox:
@@ -86,7 +86,7 @@ class Cells(Failures):
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
         contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
-        self.keep_pace()
+        self.keep_pace(verb="the cell")
 
         def act(inbox: Inbox) -> PendingCell:
             me = cast("Session", self)

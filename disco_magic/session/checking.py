@@ -119,7 +119,7 @@ class Checks(Calls):
         """Ask the workers, put side by side what `select` makes of the answer."""
         limit = self.patience(timeout)
         try:
-            self.keep_pace(limit)
+            self.keep_pace(limit, "the check")
             found: dict[int, Found] = self._asked(survey, workers, limit)
             by_value = survey.names or marked_everywhere(found) if survey.values else ()
             marks = survey.values and not survey.names

@@ -173,7 +173,11 @@ class Dispatch(Queues):
                 item = mark.wait(limit)
                 if item is None:
                     late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
-                    raise self._no_answer(verb, tuple(late), limit)
+                    raise self.too_late(
+                        f"{verb} was not sent: {people(late)} {'is' if len(late) == 1 else 'are'}"
+                        f" {self.max_outstanding} commands behind (max_outstanding) and did not catch up"
+                        f" within {limit}"
+                    )
                 if isinstance(item, Lost):
                     raise WorkerLost(item.worker, item.reason)
             sent, backlog = self.ledger.seq, self._launcher.backlog()

@@ -9,6 +9,7 @@ from disco_magic.core.messages import Run
 from disco_magic.errors import UsageMistake, WorkerError
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.functions.printed import Printed
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
@@ -40,7 +41,8 @@ class Cells(Failures):
             code: Python source, or a compiled `Cell`.
             workers: ids of the workers that run it; None: all.
             timeout: seconds after which it is stopped; None: `self.timeout`.
-            scope: where a front end wants the output; None: to `sys.stdout`.
+            scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, line by line,
+                each behind ``[2] ``; an unfinished line comes at the end.
 
         Returns:
             CellResult: the last expression's value per worker.
@@ -54,6 +56,9 @@ class Cells(Failures):
             [3, 6, 9, 12]
         """
         refuse_in_worker(self.id, "run")
+        if scope is None:
+            with Printed(self._chosen(workers)) as printed:
+                return self.run(code, workers=workers, timeout=timeout, scope=printed)
         limit = self.patience(timeout)
         self.keep_pace(limit, "the cell")  # here, where Ctrl-C still ends the wait
         pending = None
@@ -66,6 +71,9 @@ class Cells(Failures):
             return pending.wait()
         finally:
             del pending  # error -> traceback -> this frame -> pending -> error would keep the cell's arrays
+
+    def _chosen(self, workers: Sequence[int] | None) -> tuple[int, ...]:
+        return self._everybody if workers is None else self.check_workers(workers)
 
     def run_nowait(
         self,
@@ -83,9 +91,17 @@ class Cells(Failures):
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code) if isinstance(code, str) else code
-        chosen = self._everybody if workers is None else self.check_workers(workers)
+        chosen = self._chosen(workers)
+        if scope is None:
+            printed = Printed(chosen)
+            printed.open()
+            try:
+                return self.run_nowait(cell, workers=workers, scope=printed, inbox=inbox)
+            except BaseException:
+                printed.close()
+                raise
         present = None if workers is None else chosen
-        contexts = {} if scope is None else {worker: scope.context(worker) for worker in chosen}
+        contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
 
         def act(inbox: Inbox) -> PendingCell:
@@ -94,7 +110,7 @@ class Cells(Failures):
             values = DRef(me, self.ledger.new_register())
             self._pump.expect(seq, chosen, inbox)
             for worker, context in contexts.items():
-                self._launcher.prepare(worker, seq, cast("CellScope", scope), context)
+                self._launcher.prepare(worker, seq, scope, context)
             self._send(Run(seq, values.register, cell, kills, present), chosen)
             return PendingCell(me, cell, seq=seq, workers=chosen, inbox=inbox, values=values, scope=scope)
 

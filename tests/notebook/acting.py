@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 
 from disco_magic.functions.context import Topology, WorkerContext, enter_worker
-from disco_magic.notebook.output.streams import current_sink
+from disco_magic.notebook.output.streams import use_sink
 
 
 def new_worker(number=0):
@@ -17,7 +17,7 @@ def as_worker(worker, sink, function, *args):
 
     def call():
         enter_worker(worker)
-        current_sink.set(sink)
+        use_sink(sink)
         return function(*args)
 
     return contextvars.copy_context().run(call)

@@ -357,4 +357,4 @@ def test_a_warning_of_a_cell_arrives_once_per_worker(session, monkeypatch):
         "warnings.showwarning", lambda message, *rest, **named: print(message, file=sys.stderr)
     )
     session(3).run("import warnings\nfor _ in range(3):\n    warnings.warn('careful')")
-    assert stream.getvalue() == "careful\n" * 3
+    assert sorted(stream.getvalue().splitlines()) == [f"[{worker}] careful" for worker in range(3)]

@@ -154,8 +154,3 @@ def test_scopes_are_forgotten_when_their_cell_has_ended(session):
     with pytest.raises(CellError):
         s.run("1 / 0", scope=Scope())
     assert [worker.scopes for worker in s._launcher.workers] == [{}, {}]
-
-
-def test_without_a_scope_print_goes_to_stdout(session, capsys):
-    session(1).run("print('hello')")
-    assert capsys.readouterr().out == "hello\n"

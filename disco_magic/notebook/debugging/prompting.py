@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.sink import Sink
-from disco_magic.notebook.output.streams import current_sink
+from disco_magic.notebook.output.streams import current_sink, use_sink, using_sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,17 +47,14 @@ class _Aloud(Page):
 def _aloud(worker: int) -> Iterator[None]:
     below = current_sink.get()
     # Without a sink: what the page writes to must not be the stream that asks who is writing.
-    token = current_sink.set(None)
-    try:
+    with using_sink(None):
         sink = Sink(worker, _Aloud(worker))
         sink.home = None if below is None else below.home
-        current_sink.set(sink)
+        use_sink(sink)
         try:
             yield
         finally:
             sink.finish()
-    finally:
-        current_sink.reset(token)
 
 
 class AtPrompt:

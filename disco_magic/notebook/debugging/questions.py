@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import StdinNotImplementedError
 
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.notebook.output.streams import unwrapped
+from disco_magic.functions.streams import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

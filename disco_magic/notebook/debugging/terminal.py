@@ -11,8 +11,8 @@ import select
 import sys
 from typing import Final
 
+from disco_magic.functions.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
-from disco_magic.notebook.output.streams import unwrapped
 
 _LOOK_UP_S: Final = 0.1
 _MOST: Final = 1 << 16

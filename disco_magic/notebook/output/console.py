@@ -13,10 +13,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.streams import install_streams, remove_streams
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
-from disco_magic.notebook.output.streams import install_streams, remove_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,7 +119,7 @@ class Console:
         self._libraries.enter(self)
 
     def _install(self) -> None:
-        install_streams()
+        install_streams(self)
         route_handlers()
         if not any(each.wraps(self._shell.display_pub) for each in self._publishers):
             self._publishers.append(WorkerPublisher(self._shell))
@@ -131,7 +131,7 @@ class Console:
 
     def _remove(self) -> None:
         release_handlers()
-        remove_streams()
+        remove_streams(self)
         while self._publishers:
             self._publishers.pop().remove()
         if self._formatting is not None:

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.functions.transcript import LIMIT
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.arrange import Item, by_order
 from disco_magic.notebook.output.beside import Beside
@@ -23,7 +24,6 @@ from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.livearea import LiveArea
 from disco_magic.notebook.output.outlet import Outlet, collected
 from disco_magic.notebook.output.screens import screen_for
-from disco_magic.notebook.output.transcript import LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import sys
 from functools import wraps
 from typing import Any
 
-from disco_magic.notebook.output.streams import WorkerStream
+from disco_magic.functions.streams import WorkerStream
 
 
 def over_the_prompt(stream: object) -> bool:

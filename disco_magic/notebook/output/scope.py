@@ -12,7 +12,7 @@ from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
 from disco_magic.notebook.output.page import KeptPage, Page
 from disco_magic.notebook.output.sink import Sink
-from disco_magic.notebook.output.streams import current_sink
+from disco_magic.notebook.output.streams import current_sink, use_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ class NotebookScope:
         because two threads cannot enter one context.
         """
         context = contextvars.copy_context()
-        context.run(current_sink.set, self._sinks[worker])
+        context.run(use_sink, self._sinks[worker])
         self._contexts[worker] = weakref.ref(context)
         return context
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.transcript import Transcript
+from disco_magic.functions.unfinished import Unfinished
 from disco_magic.notebook.libraries.bars import BARS
-from disco_magic.notebook.output.transcript import Transcript
-from disco_magic.notebook.output.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ import pytest
 tqdm = pytest.importorskip("tqdm", reason="the extra 'loader' has it")
 
 from disco_magic.notebook.libraries.bars import BarKeeper, WorkerBars  # noqa: E402 - as the other tests' order
-from disco_magic.notebook.output.streams import current_sink  # noqa: E402
+from disco_magic.notebook.output.streams import using_sink  # noqa: E402
 from disco_magic.testing.doubles import Gate  # noqa: E402
 
 AREA = ("display_data", "update_display_data")
@@ -114,11 +114,8 @@ class Thing:
 
 
 def on_worker(sink, function, *args):
-    token = current_sink.set(sink)
-    try:
+    with using_sink(sink):
         return function(*args)
-    finally:
-        current_sink.reset(token)
 
 
 def test_every_worker_has_bars_of_its_own_and_the_notebook_the_others():

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from disco_magic.functions.streams import WorkerStream, install_streams, remove_streams
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
-from disco_magic.notebook.output.streams import WorkerStream, current_sink, install_streams, remove_streams
+from disco_magic.notebook.output.streams import using_sink
 
 CONFIGURE = "import logging\nlogging.basicConfig(force=True)"
 SAY = "import logging\nlogging.getLogger('demo').warning('hello')"
@@ -155,33 +156,33 @@ def test_handlers_of_the_notebook_s_streams_write_to_the_stand_ins_while_they_ar
     with onto(*texts):
         out, err_, other = handler(sys.stdout), handler(sys.stderr), handler(io.StringIO())
         elsewhere = other.stream
-        install_streams()
+        install_streams(onto)
         stands = sys.stdout, sys.stderr
         for _ in range(2):
             route_handlers()
             assert (out.stream, err_.stream, other.stream) == (*stands, elsewhere)
         release_handlers()
-        remove_streams()
+        remove_streams(onto)
         assert (out.stream, err_.stream, other.stream) == (*texts, elsewhere)
 
 
 def test_a_handler_made_on_a_worker_gets_the_stream_itself_in_the_end(texts, onto, handler):
     with onto(*texts):
-        install_streams()
+        install_streams(onto)
         made = handler(sys.stderr)
         assert isinstance(made.stream, WorkerStream)
         release_handlers()
-        remove_streams()
+        remove_streams(onto)
     assert made.stream is texts[1]
 
 
 def test_python_s_last_resort_is_left_alone(texts, onto):
     with onto(*texts):
-        install_streams()
+        install_streams(onto)
         route_handlers()
         assert logging.lastResort.stream is sys.stderr
         release_handlers()
-        remove_streams()
+        remove_streams(onto)
         assert logging.lastResort.stream is texts[1]
     assert "stream" not in vars(logging.lastResort)
 
@@ -190,8 +191,5 @@ def test_a_stand_in_shows_the_worker_to_those_who_have_a_sink(texts, live):
     _, (first, _) = live(texts)
     stream = WorkerStream(io.StringIO(), "stderr")
     assert stream.names_worker is False
-    token = current_sink.set(first)
-    try:
+    with using_sink(first):
         assert stream.names_worker is True
-    finally:
-        current_sink.reset(token)

@@ -9,7 +9,7 @@ import pytest
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers
-from disco_magic.notebook.output.streams import current_sink
+from disco_magic.notebook.output.streams import using_sink
 from tests.clocks import Clock
 
 # --- lines -----------------------------------------------------------------------------------------
@@ -292,13 +292,9 @@ def test_a_bar_that_has_ended_comes_before_later_lines_of_the_other_channel(text
 def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch, live, onto):
     prompt = type("StdoutProxy", (type(terminal),), {"__module__": "prompt_toolkit.patch_stdout"})()
     _, (first, _) = live(terminal)
-    token = current_sink.set(first)
-    try:
-        with onto(prompt, prompt):
-            worker_print("late", 1)
-            worker_print("elsewhere", file=terminal)
-    finally:
-        current_sink.reset(token)
+    with using_sink(first), onto(prompt, prompt):
+        worker_print("late", 1)
+        worker_print("elsewhere", file=terminal)
     assert prompt.getvalue() == "\x1b[36m[0]\x1b[0m late 1\n"
     assert terminal.getvalue() == "elsewhere\n"
 
@@ -321,7 +317,7 @@ def joined(monkeypatch):
         row.pieces = Pieces()
         row.bar = False
 
-    monkeypatch.setattr("disco_magic.notebook.output.unfinished._Row.__init__", init)
+    monkeypatch.setattr("disco_magic.functions.unfinished._Row.__init__", init)
     return lengths
 
 

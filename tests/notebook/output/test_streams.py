@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from disco_magic.notebook.output.streams import WorkerStream, current_sink, install_streams, remove_streams
-from disco_magic.notebook.output.transcript import Transcript
+from disco_magic.functions.streams import WorkerStream, install_streams, remove_streams
+from disco_magic.functions.transcript import Transcript
+from disco_magic.notebook.output.streams import using_sink
 
 # --- transcript ------------------------------------------------------------------------------------
 
@@ -52,12 +53,9 @@ def test_a_worker_s_text_goes_to_its_sink_even_while_write_is_assigned(texts, li
     _, (first, _) = live(texts)
     stream = WorkerStream(io.StringIO(), "stdout")
     stream.write = lambda text: pytest.fail("the notebook's own")
-    token = current_sink.set(first)
-    try:
+    with using_sink(first):
         stream.write("mine\n")
         stream.flush()
-    finally:
-        current_sink.reset(token)
     assert texts[0].getvalue() == "[0] mine\n"
 
 
@@ -78,9 +76,9 @@ def test_attributes_are_the_base_s_own_in_both_directions():
 
 def test_installing_twice_wraps_once_and_removing_gives_the_same_objects_back(texts, onto):
     with onto(*texts):
-        install_streams()
+        install_streams(onto)
         wrapped = sys.stdout
-        install_streams()
+        install_streams(onto)
         assert sys.stdout is wrapped
-        remove_streams()
+        remove_streams(onto)
         assert (sys.stdout, sys.stderr) == texts

@@ -14,7 +14,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from disco_magic.functions.running import text_of
-from disco_magic.functions.streams import CHANNELS, current_writer, install_streams, remove_streams, unwrapped
+from disco_magic.functions.streams import current_writer, install_streams, remove_streams, unwrapped
 from disco_magic.functions.transcript import Transcript
 from disco_magic.functions.unfinished import Unfinished
 
@@ -37,7 +37,7 @@ class _Lines:
         self._printed = printed  # which lives as long as a thread may write here, see `Printed.abandoned`
         self._lock = threading.RLock()  # a `__del__` that prints may run while the same thread holds it
         self._transcript = Transcript()
-        self._pending = {channel: Unfinished() for channel in CHANNELS}
+        self._pending: dict[str, Unfinished] = {}  # most cells write nothing
         self._closed = False
 
     @property
@@ -62,7 +62,9 @@ class _Lines:
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         with self._lock:
             if not self._closed:
-                pending = self._pending[channel]
+                pending = self._pending.get(channel)
+                if pending is None:
+                    pending = self._pending[channel] = Unfinished()
                 self._show(channel, pending.feed(text, _no_bars))
                 if pending.size > _LINE_LIMIT:
                     self._show(channel, pending.rest())

@@ -8,6 +8,8 @@ what is kept of a call that is on its way. It says what a change of that costs o
 take comes on top, and only a GPU tells that (`benchmarks.gpu`). The worker's verb, which records the call and
 shields it from interrupts, is not in it: each member calls the plane in a plain thread.
 
+Nothing is computed, so that no result can be looked at: the tests of the planes do.
+
 In one process, several rounds of every row in turn; medians, and the quickest round.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import count, product
 from statistics import median
 from time import perf_counter
@@ -155,11 +158,11 @@ def seconds(plane: Any, places: Sequence[GpuPlace], array: Callable[[Any, Any], 
             if worker == 0:
                 spans.append((perf_counter() - start) / 10)
 
-    threads = [threading.Thread(target=work, args=(worker,)) for worker in members]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(members)) as pool:
+        for done in as_completed([pool.submit(work, worker) for worker in members]):
+            if done.exception() is not None:
+                plane.close()  # the others would wait for it for ever
+            done.result()
     return median(spans)
 
 

@@ -63,6 +63,8 @@ def test_a_session_gets_the_devices_and_the_plane_that_the_page_says(row, monkey
     call, count, where, plane = row
     monkeypatch.setattr(find, "count_gpus", lambda: int(count))
     monkeypatch.setattr(find, "has_nccl", lambda: True)
+    monkeypatch.setattr(find, "load_cupy", lambda: None)
+    monkeypatch.setattr(find, "gpu_kind", lambda _: "cuda")
     if where.startswith("refused: "):
         with pytest.raises(UsageMistake):
             choose(*arguments_of(call))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import people
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, describe_array, table
 from disco_magic.planes.layout import Expected, giver, results, sample
-from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,10 +54,7 @@ def _are_plain(calls: Sequence[Call]) -> bool:
             return False
         if call.out is not None:
             outs.append(call.out)
-    if len(outs) < 2:
-        return True
-    memory = calls[0].memory
-    return len(set(map(id, outs))) == len(outs) if memory is HOST else memory.are_apart(outs)
+    return len(outs) < 2 or calls[0].memory.are_apart(outs)
 
 
 def _alike(calls: Sequence[Call]) -> bool:

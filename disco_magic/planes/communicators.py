@@ -191,6 +191,7 @@ class Communicators:
     @property
     def are_ending(self) -> bool:
         """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
+        # Asked twice per call, and nearly always there are none: that takes a tenth of `any`.
         return bool(self._ending) and any(each.is_alive() for each in self._ending)
 
     def close(self) -> None:

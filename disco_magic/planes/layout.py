@@ -43,15 +43,15 @@ def results(calls: Sequence[Call]) -> list[Expected | None]:
     if first.kind == "barrier":
         return [None] * size
     array = sample(calls)
-    shape = array.shape if first.axis is None else _shape(calls, array.shape)
+    shape = array.shape if first.axis is None else _shape(calls, array.shape, first.axis)
     expected = Expected(shape, array.dtype if first.rule is None else first.rule.result)
     if first.kind in TO_ROOT:
         return [expected if rank == first.root else None for rank in range(size)]
     return [expected] * size
 
 
-def _shape(calls: Sequence[Call], shape: tuple[int, ...]) -> tuple[int, ...]:
-    kind, axis, size = calls[0].kind, calls[0].axis or 0, len(calls)
+def _shape(calls: Sequence[Call], shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    kind, size = calls[0].kind, len(calls)
     if kind == "alltoall":
         return shape
     if kind in {"allgather", "gather"}:

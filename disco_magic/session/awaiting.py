@@ -63,14 +63,22 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
         Whether the await was cancelled: whoever called this has to be, too.
     """
     loop = asyncio.get_running_loop()
+    woken = threading.Event()
+    woken.set()
+
+    def turn() -> None:
+        woken.set()
+        EAR.listen()  # this loop may have stood still, and Ctrl-C been Python's meanwhile
 
     def look() -> None:
         if on_look is not None:
             on_look()
         # What a signal's handler asks of a loop that sleeps happens when that wakes up (ipykernel 7.4 stops a
         # cell by `call_soon`): in a minute, if nothing else happens before. So it wakes up now and then.
-        with suppress(RuntimeError):  # it was closed
-            loop.call_soon_threadsafe(int)
+        if woken.is_set():  # else it stands still, and would come to all of them at once
+            woken.clear()
+            with suppress(RuntimeError):  # it was closed
+                loop.call_soon_threadsafe(turn)
 
     def wait() -> None:
         # The next wait raises it again; out of a task a KeyboardInterrupt would end the loop.

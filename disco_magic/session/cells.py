@@ -42,7 +42,7 @@ class Cells(Failures):
             workers: ids of the workers that run it; None: all.
             timeout: seconds after which it is stopped; None: `self.timeout`.
             scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, line by line,
-                each behind ``[2] ``; an unfinished line comes at the end.
+                each behind its worker's number; an unfinished line comes at the end.
 
         Returns:
             CellResult: the last expression's value per worker.

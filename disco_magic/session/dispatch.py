@@ -171,10 +171,10 @@ class Dispatch(Queues):
             marks = self._turn(lambda: [self._mark_of(worker) for worker in behind])
             for mark in marks:
                 item = mark.wait(limit)
-                if item is None:
-                    late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
+                late = [worker for worker, each in zip(behind, marks, strict=True) if not each.is_passed]
+                if item is None and late:
                     raise self.too_late(
-                        f"{verb} was not sent: {people(late)} {'is' if len(late) == 1 else 'are'}"
+                        f"{verb} was not sent: {people(late)} {'was' if len(late) == 1 else 'were'}"
                         f" {self.max_outstanding} commands behind (max_outstanding) and did not catch up"
                         f" within {limit}"
                     )

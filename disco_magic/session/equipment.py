@@ -60,7 +60,7 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
     choice = _choose(ccl, _by_number(devices, named), num_workers)
     if named:
         kind = find.gpu_kind(find.load_cupy())
-        if others := [str(each) for each in named if each.kind != kind]:
+        if others := dict.fromkeys(str(each) for each in named if each.kind != kind):
             raise UsageMistake(
                 f"{', '.join(others)}: the GPUs that cupy finds here are called {kind}:0 and so on"
             )

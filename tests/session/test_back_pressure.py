@@ -131,7 +131,7 @@ def test_the_timeout_of_a_cell_counts_while_it_is_held_up(session, gate):
     s.call_packed(gate, "begun")
     gate.arrived()
     kept = [s.call_packed(int) for _ in range(2)]
-    with pytest.raises(SyncTimeout, match=r"the cell was not sent: worker 0 is 3 commands behind"):
+    with pytest.raises(SyncTimeout, match=r"the cell was not sent: worker 0 was 3 commands behind"):
         s.run("sent = 1", timeout=0.01)
     gate.open()
     s.sync_all()
@@ -222,7 +222,7 @@ def test_who_asks_a_worker_that_is_not_behind_waits_for_nobody(session, gate):
     kept += [s.call_packed(int, workers=[0]) for _ in range(4)]
     assert ref.get(1).tolist() == [0, 0, 0]
     s.sync_worker(1)
-    with pytest.raises(SyncTimeout, match="get was not sent: worker 0 is"):
+    with pytest.raises(SyncTimeout, match="get was not sent: worker 0 was"):
         ref.get(0, 0)
     gate.open()
     assert len(kept) == 5

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import threading
+import weakref
 
 import pytest
+from IPython.core.async_helpers import get_asyncio_loop
 
 from disco_magic.session.ear import EAR, Ear
 from tests.notebook.handles.cells import GATE, SPIN, WAITING, begun, outcome
@@ -125,12 +129,50 @@ def test_a_task_that_is_left_in_a_loop_that_stands_leaves_ctrl_c_to_python(left)
     assert left.run("task.done(), h.done()") == (False, False)
 
 
-def test_a_cell_that_is_awaited_beside_it_is_stopped_and_it_is_too(left):
+def test_a_cell_that_is_awaited_beside_it_is_stopped_with_all_before_it(left):
     left.run(f"%%disco --nowait -o other\n{SPIN}")
     assert type(left.fail("await other")) is KeyboardInterrupt
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     left.run("await asyncio.wait([task])")
-    assert left.run("h.done(), task.cancelled()") == (True, True)
+    assert left.run("h.done(), task.done()") == (True, True)
+
+
+def strike_soon(loop_turns):
+    """Ctrl-C in the main thread when its loop has turned so often, in a later cell."""
+    loop = get_asyncio_loop()
+
+    def turn(left):
+        if left:
+            loop.call_later(0.15, turn, left - 1)
+        else:
+            signal.raise_signal(signal.SIGINT)
+
+    loop.call_soon(turn, loop_turns)
+
+
+def test_ctrl_c_in_a_later_cell_that_awaits_it_stops_it_and_ends_that_cell(left):
+    strike_soon(2)  # the waiting thread looks up every 0.1 s
+    assert type(left.fail("await task\nwrong = 1")) is asyncio.CancelledError
+    left.run("await asyncio.sleep(0)")
+    assert left.run("'wrong' in globals(), h.done(), task.cancelled()") == (False, True, True)
+
+
+def test_ctrl_c_in_a_later_cell_that_awaits_something_else_leaves_it_alone(left):
+    strike_soon(2)
+    assert type(left.fail("await asyncio.sleep(60)\nwrong = 1")) is asyncio.CancelledError
+    left.run("await asyncio.sleep(0)")
+    assert left.run("'wrong' in globals(), h.done(), task.done()") == (False, False, False)
+
+
+def test_one_that_the_loop_does_not_come_to_any_more_stops_nothing_later(left):
+    left.run("await asyncio.sleep(0.3)\nimport signal\nsignal.raise_signal(signal.SIGINT)")
+    left.run("await asyncio.sleep(0.1)")
+    assert left.run("task.done(), h.done()") == (False, False)
+
+
+def test_a_loop_that_stands_collects_no_wake_ups(left):
+    threading.Event().wait(0.5)
+    assert len(get_asyncio_loop()._ready) <= 2
 
 
 @pytest.fixture
@@ -153,68 +195,116 @@ def ear(sigint):
     assert signal.getsignal(signal.SIGINT) == ear._hear
     ear.loop, ear.cancelled = loop, cancelled
     yield ear
+    ear.times = 0
     if not loop.is_closed():
-        loop.run_until_complete(asyncio.wait(ear.tasks))
+        for task in ear.tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.wait(ear.tasks, timeout=5))
         loop.close()
 
 
-def cancel(ear):
-    for task in ear.tasks:
-        task.cancel()
+def forever(ear, *actions):
+    """Run the loop with one action per turn, without a task that anybody waits for."""
+
+    def act(left):
+        if left:
+            left[0]()
+            ear.loop.call_soon(act, left[1:])
+        else:
+            ear.loop.stop()
+
+    ear.loop.call_soon(act, actions)
+    ear.loop.run_forever()
+
+
+def strike():
+    signal.raise_signal(signal.SIGINT)
+
+
+def nothing():
+    pass
 
 
 def test_what_no_loop_can_cancel_is_python_s_already_the_first_time(ear):
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        strike()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    cancel(ear)
+    assert ear.cancelled == []
+
+
+def test_a_loop_that_runs_in_another_thread_is_none_of_ours(ear, background):
+    stopped = threading.Event()
+    ear.loop.call_soon(stopped.wait, 20)
+    ear.loop.call_soon(ear.loop.stop)
+    running = background(ear.loop.run_forever)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            strike()
+    finally:
+        stopped.set()
+        running()
+    assert ear.cancelled == []
+
+
+def test_in_another_thread_nothing_is_replaced(ear, background):
+    background(ear.rest)()
+    background(ear.listen)()
+    assert signal.getsignal(signal.SIGINT) == ear._hear
 
 
 def test_one_that_hears_of_a_running_loop_goes_on_listening(ear):
-    async def rest():
-        ear.rest()
-
-    ear.loop.run_until_complete(rest())
-    assert signal.getsignal(signal.SIGINT) == ear._hear
+    heard = []
+    forever(ear, ear.rest, lambda: heard.append(signal.getsignal(signal.SIGINT)))
+    assert heard == [ear._hear]
     ear.rest()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    cancel(ear)
+    forever(ear, ear.listen, lambda: heard.append(signal.getsignal(signal.SIGINT)))
+    assert heard == [ear._hear] * 2
+
+
+def test_where_nobody_waits_for_one_task_all_are_cancelled(ear):
+    forever(ear, strike, nothing, nothing)
+    assert ear.cancelled == ["a", "b"]
+
+
+def test_where_somebody_waits_for_a_task_that_one_is_cancelled(ear):
+    async def waits():
+        strike()
+        await asyncio.sleep(60)
+
+    with pytest.raises(asyncio.CancelledError):
+        ear.loop.run_until_complete(waits())
+    assert ear.cancelled == []
 
 
 def test_a_second_one_ends_what_keeps_the_loop_from_the_first(ear):
-    async def busy():
-        signal.raise_signal(signal.SIGINT)
-        assert ear.cancelled == []
-        signal.raise_signal(signal.SIGINT)
-
     with pytest.raises(KeyboardInterrupt):
-        ear.loop.run_until_complete(busy())
-    ear.loop.run_until_complete(asyncio.wait(ear.tasks))
+        forever(ear, lambda: (strike(), strike()))
+    forever(ear, nothing, nothing)
+    assert ear.cancelled == []  # it was told by the KeyboardInterrupt
+    forever(ear, ear.listen, strike, nothing, nothing)
     assert ear.cancelled == ["a", "b"]
 
 
 def test_a_second_one_that_comes_later_is_another_cancellation(ear):
-    async def twice():
-        for _ in range(2):
-            signal.raise_signal(signal.SIGINT)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-
     ear.times = 2
-    ear.loop.run_until_complete(twice())
+    forever(ear, strike, nothing, nothing, strike, nothing, nothing)
     assert ear.cancelled == ["a", "b", "a", "b"]
 
 
 def test_a_loop_that_was_closed_with_a_task_in_it_is_left_alone(ear):
     ear.loop.close()
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        strike()
 
 
-def test_it_keeps_no_task_alive(ear):
-    cancel(ear)
-    ear.loop.run_until_complete(asyncio.wait(ear.tasks))
-    assert ear._tasks == []
+def test_what_a_loop_has_left_for_ever_goes(ear):
+    tasks = [weakref.ref(task) for task in ear.tasks]
+    ear.loop.close()
+    ear.tasks.clear()
+    gc.collect()
+    assert ([task() for task in tasks], ear._tasks) == ([None, None], [])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # --- in a kernel ---------------------------------------------------------------------------------------

@@ -206,15 +206,22 @@ def ear(sigint):
 def forever(ear, *actions):
     """Run the loop with one action per turn, without a task that anybody waits for."""
 
+    failed = []
+
     def act(left):
-        if left:
-            left[0]()
-            ear.loop.call_soon(act, left[1:])
-        else:
-            ear.loop.stop()
+        try:
+            if left:
+                left[0]()
+                ear.loop.call_soon(act, left[1:])
+                return
+        except Exception as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+        ear.loop.stop()
 
     ear.loop.call_soon(act, actions)
     ear.loop.run_forever()
+    if failed:
+        raise failed[0]
 
 
 def strike():
@@ -248,8 +255,18 @@ def test_a_loop_that_runs_in_another_thread_is_none_of_ours(ear, background):
 
 def test_in_another_thread_nothing_is_replaced(ear, background):
     background(ear.rest)()
-    background(ear.listen)()
     assert signal.getsignal(signal.SIGINT) == ear._hear
+    ear.rest()
+    background(forever, ear, ear.listen)()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_cancellation_that_the_loop_did_not_come_to_is_none(ear):
+    ear.loop.call_soon(lambda: (strike(), ear.loop.stop()))
+    ear.loop.run_forever()
+    ear.rest()
+    forever(ear, nothing, nothing)
+    assert ear.cancelled == []
 
 
 def test_one_that_hears_of_a_running_loop_goes_on_listening(ear):

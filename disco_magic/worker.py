@@ -14,7 +14,7 @@ from disco_magic import injection
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import WorkerInterrupt, words
 from disco_magic.functions.located import lies_on
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
@@ -117,11 +117,15 @@ class Worker(Serving):
         self.cells = CellRunner(self.context, self.cells.namespace, self)
         if started is not None:
             self.cells.failed_after_s = time.perf_counter() - started
-        scope, _ = self.scopes.get(command.seq, (None, None))
-        if scope is not None:
-            scope.abandoned(self.id)
         at = innermost_site(sys._current_frames().get(lane.thread_id))  # noqa: SLF001 - the documented way
-        self.fail(command, WorkerInterrupt(f"its thread did not end and was given up, at {at}"))
+        error = WorkerInterrupt(f"its thread did not end and was given up, at {at}")
+        scope, _ = self.scopes.get(command.seq, (None, None))
+        try:
+            if scope is not None:
+                scope.abandoned(self.id)
+        except Exception as reason:  # noqa: BLE001 - a front end's; the worker needs its new thread all the same
+            error.add_note(f"what it had printed could not be shown: {words(reason)}")
+        self.fail(command, error)
         return self.lane
 
     def position(self) -> Position:

@@ -2,109 +2,151 @@ r"""What cells print where no notebook shows it: whole lines, each behind its wo
 
 ::
 
-    print("loss", x) on worker 2  -->  unfinished line  -->  "[2] loss 0.5\n" to whatever sys.stdout is
-                                                        \->  `CellResult.stdout`
+    print("loss", x) on worker 2 --> unfinished lines wait --> "[2] loss 0.5\n" to the caller's stream
+                                  \-> `CellResult.stdout`, as it was written
+
+Of a worker that is alone nothing is kept back: its prompts and progress bars are seen as they come.
 """
 
 from __future__ import annotations
 
-import contextvars
-import sys
+import re
 import threading
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.running import text_of
-from disco_magic.functions.streams import current_writer, install_streams, remove_streams, unwrapped
+from disco_magic.functions.streams import current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
-from disco_magic.functions.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# Characters of an unfinished line that are kept; a longer one is shown in parts.
-_LINE_LIMIT: Final = 1 << 16
+    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.running import CellRunner, CellValue
+
+_PIECE: Final = re.compile("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
-def _no_bars() -> bool:
-    return False
+def _raw(function: Callable[..., object], *args: object) -> None:
+    """Call a stream's own: below it may be other stand-ins, which must not take it for the worker's again."""
+    token = current_writer.set(None)
+    try:
+        function(*args)
+    finally:
+        current_writer.reset(token)
 
 
 class _Lines:
-    """A worker's text during one cell, by channel; a `streams.Writer`."""
+    """A worker's text during one cell; a `streams.Writer`.
 
-    def __init__(self, worker: int, printed: Printed) -> None:
-        self._worker = worker
-        self._printed = printed  # which lives as long as a thread may write here, see `Printed.abandoned`
-        self._lock = threading.RLock()  # a `__del__` that prints may run while the same thread holds it
+    Nothing is written to the caller's stream with the lock held: that may wait for ever.
+    """
+
+    def __init__(self, worker: int, *, is_alone: bool) -> None:
+        self._label = f"[{worker}] "
+        self._is_alone = is_alone
+        # A finalizer that prints may run while the same thread holds it; threads may share a context.
+        self._lock = threading.RLock()
         self._transcript = Transcript()
-        self._pending: dict[str, Unfinished] = {}  # most cells write nothing
-        self._closed = False
+        self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
+        self._bases: dict[str, Any] = {}
+        self.is_closed = False
 
     @property
     def text(self) -> str:
         with self._lock:
             return self._transcript.text
 
-    def writer(self, channel: str) -> Callable[[str], int]:
-        return self._to_stdout if channel == "stdout" else self._to_stderr
+    def writer(self, channel: str, base: Any) -> Callable[[str], int]:
+        return partial(self._write, channel, base)
 
-    def _to_stdout(self, text: str) -> int:
-        return self._write("stdout", text)
+    def flush(self, channel: str, base: Any) -> None:  # noqa: ARG002 - a Writer's signature
+        _raw(base.flush)
 
-    def _to_stderr(self, text: str) -> int:
-        return self._write("stderr", text)
-
-    def flush(self, channel: str) -> None:
-        """Nothing: parts of lines of several workers would not go together."""
-
-    def _write(self, channel: str, text: str) -> int:
+    def _write(self, channel: str, base: Any, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        with self._lock:
-            if not self._closed:
-                pending = self._pending.get(channel)
-                if pending is None:
-                    pending = self._pending[channel] = Unfinished()
-                self._show(channel, pending.feed(text, _no_bars))
-                if pending.size > _LINE_LIMIT:
-                    self._show(channel, pending.rest())
+        if not self.is_closed and text:
+            with self._lock:
+                self._transcript.add(text)
+                self._bases[channel] = base
+                shown = self._at_once(channel, text) if self._is_alone else self._whole(channel, text)
+            if shown:
+                _raw(base.write, shown)
         return len(text)
 
-    def _show(self, channel: str, lines: Sequence[str]) -> None:
-        if not lines:
-            return
-        self._transcript.add("".join([f"{line}\n" for line in lines]))
-        stream = unwrapped(getattr(sys, channel))
-        if stream is not None:
-            stream.write("".join([f"[{self._worker}] {line}\n" for line in lines]))
+    def _at_once(self, channel: str, text: str) -> str:
+        """All of it, with the label where a line begins, or a progress bar is drawn anew."""
+        begun, shown = self._rest.get(channel) == [], []
+        for piece in _PIECE.findall(text):
+            shown.append(piece if begun or piece == "\r" else self._label + piece)
+            begun = piece[-1] not in "\r\n"
+        if text[-1] == "\n":
+            self._rest.pop(channel, None)
+        else:  # what is drawn over is a line all the same, but has no label yet
+            self._rest[channel] = [] if begun else [""]
+        return "".join(shown)
+
+    def _whole(self, channel: str, text: str) -> str:
+        """The lines that are complete by it."""
+        if "\n" not in text:
+            self._rest.setdefault(channel, []).append(text)
+            return ""
+        whole, _, rest = "".join([*self._rest.pop(channel, ()), text]).rpartition("\n")
+        if rest:
+            self._rest.setdefault(channel, []).append(rest)
+        return "".join([self._line(line) for line in whole.split("\n")])
+
+    def _line(self, line: str) -> str:
+        """As a terminal shows it, where a progress bar is drawn over itself."""
+        return self._label + line.rstrip("\r").rpartition("\r")[2] + "\n"
 
     def finish(self) -> None:
         """The cell has ended: unfinished lines are lines now."""
-        with self._lock:
-            for channel, pending in self._pending.items():
-                self._show(channel, pending.rest())
+        while self._rest and not self.is_closed:
+            channel, rest = self._rest.popitem()
+            self._bases[channel].write("\n" if self._is_alone else self._line("".join(rest)))
 
-    def close(self) -> None:
-        """Take nothing any more."""
-        with self._lock:
-            self.finish()
-            self._closed = True
+
+class _Own:
+    """A worker's own context, as far as a cell needs one: what it sets there lasts, as what functions set."""
+
+    def __init__(self, printed: Printed, worker: int) -> None:
+        # While a thread that was given up is in here, its stand-ins stay.
+        self._printed = printed
+        self._worker = worker
+
+    def run(self, runner: CellRunner, cell: Cell, _: object) -> CellValue:
+        """As `contextvars.Context.run`."""
+        lines = self._printed.lines[self._worker]
+        token = current_writer.set(lines)
+        try:
+            return runner(cell, None)
+        finally:
+            current_writer.reset(token)
+            try:
+                lines.finish()
+            finally:
+                self._printed.ended(self._worker)
 
 
 class Printed:
     """A `CellScope` for one cell that no front end shows.
 
     From `open` until all workers have ended the cell, or `close`, stand-ins for sys.stdout and sys.stderr
-    tell who is writing; longer, if a thread was given up that may still print.
+    tell who is writing; longer, while a thread that was given up may still print.
 
     Args:
         workers: those that run the cell.
+
+    Attributes:
+        lines: what each of them prints.
     """
 
     def __init__(self, workers: Sequence[int]) -> None:
-        self._lines = {worker: _Lines(worker, self) for worker in workers}
+        self.lines = {worker: _Lines(worker, is_alone=len(workers) == 1) for worker in workers}
         self._running = set(workers)
-        self._haunted = False
+        self._is_haunted = False
 
     def open(self) -> None:
         """The cell is about to be sent."""
@@ -112,39 +154,29 @@ class Printed:
 
     def close(self) -> None:
         """No worker executes it any more, or it was not sent."""
-        if not self._haunted:
+        if not self._is_haunted:
             remove_streams(self)
-
-    def __enter__(self) -> Self:
-        self.open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def stdout(self) -> Mapping[int, str]:
         """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
-        return {worker: lines.text for worker, lines in self._lines.items()}
+        return {worker: lines.text for worker, lines in self.lines.items()}
 
-    def context(self, worker: int) -> contextvars.Context:
-        """An empty one: the caller's may hold what no two workers should share, decimal's context for one."""
-        context = contextvars.Context()
-        context.run(current_writer.set, self._lines[worker])
-        return context
+    def context(self, worker: int) -> Any:
+        """See `CellScope.context`."""
+        return _Own(self, worker)
 
     def render(self, value: Any) -> Mapping[str, Any]:
-        """Its text."""
-        return {"text/plain": text_of(value)}
+        """See `CellScope.render`; the worker itself makes text of it."""
+        raise NotImplementedError(f"nobody asks for it: {type(value).__name__}")
 
     def ended(self, worker: int) -> None:
         """See `CellScope.ended`."""
-        self._lines[worker].finish()
         self._running.discard(worker)
         if not self._running:
-            remove_streams(self)
+            self.close()
 
     def abandoned(self, worker: int) -> None:
-        """See `CellScope.abandoned`. The context of its thread keeps this scope until that has ended."""
-        self._haunted = True
-        self._lines[worker].close()
+        """See `CellScope.abandoned`. Its thread may be waiting for a stream: nothing is written here."""
+        self._is_haunted = True
+        self.lines[worker].is_closed = True

@@ -52,7 +52,10 @@ class CellScope(Protocol):
         """Text written per worker."""
 
     def context(self, worker: int) -> contextvars.Context:
-        """Context variables the cell runs with; called once per worker in the thread that submits it."""
+        """Context variables the cell runs with, or what has their `run`.
+
+        Called once per worker in the thread that submits it.
+        """
 
     def render(self, value: Any) -> Mapping[str, Any]:
         """MIME type -> data of the last value; on the worker, in its context."""

@@ -7,7 +7,7 @@ the stream that was there before, and cannot tell the difference.
 from __future__ import annotations
 
 import sys
-import threading
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import ref
@@ -21,10 +21,10 @@ CHANNELS: Final = ("stdout", "stderr")
 class Writer(Protocol):
     """Takes what a worker writes during one cell."""
 
-    def writer(self, channel: str) -> Callable[[str], int]:
-        """``sys.stdout.write`` (or stderr's) for this worker."""
+    def writer(self, channel: str, base: Any) -> Callable[[str], int]:
+        """``sys.stdout.write`` (or stderr's) for this worker; `base`: the stream that was there before."""
 
-    def flush(self, channel: str) -> None:
+    def flush(self, channel: str, base: Any) -> None:
         """``sys.stdout.flush()`` (or stderr's) in the worker."""
 
 
@@ -61,7 +61,7 @@ class WorkerStream:
         """The function that takes text from the calling thread."""
         writer = current_writer.get()
         if writer is not None:
-            return writer.writer(self._channel)
+            return writer.writer(self._channel, self._base)
         return self._override or self._base.write
 
     @write.setter
@@ -76,12 +76,12 @@ class WorkerStream:
     def flush(self) -> None:
         """Flush the base. From a worker: tell its writer.
 
-        A worker's flush does not reach the base: ``print(..., flush=True)`` in four workers would send a
-        notebook a message per line instead of one per 0.2 s.
+        In a notebook that does not reach the base: ``print(..., flush=True)`` in four workers would send a
+        message per line instead of one per 0.2 s.
         """
         writer = current_writer.get()
         if writer is not None:
-            writer.flush(self._channel)
+            writer.flush(self._channel, self._base)
         else:
             self._base.flush()
 
@@ -112,14 +112,9 @@ def unwrapped(stream: Any) -> Any:
     return object.__getattribute__(stream, "_base") if isinstance(stream, WorkerStream) else stream
 
 
-_lock: Final = threading.Lock()
-# Without callbacks: a Ctrl-C that strikes in one is lost.
+# No lock guards this: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
+# callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
-
-
-def _others(owner: object) -> list[ref[object]]:
-    """Those that are still there, but for `owner`."""
-    return [each for each in _owners if (found := each()) is not None and found is not owner]
 
 
 def install_streams(owner: object) -> None:
@@ -128,21 +123,37 @@ def install_streams(owner: object) -> None:
     Args:
         owner: who needs them, until `remove_streams` or until it is gone.
     """
-    with _lock:
-        _owners[:] = [*_others(owner), ref(owner)]
-        for channel in CHANNELS:
-            stream = getattr(sys, channel)
-            if stream is not None and not isinstance(stream, WorkerStream):
-                setattr(sys, channel, WorkerStream(stream, channel))
+    _drop(owner)
+    _owners.append(ref(owner))
+    _put()
 
 
 def remove_streams(owner: object) -> None:
     """Take the `WorkerStream` objects away again if no other owner is left.
 
-    One that lies under a foreign stream stays. That is harmless: it takes nothing from anybody.
+    One that lies under a foreign stream stays. That is harmless: without workers in a cell it hands on all.
     """
-    with _lock:
-        _owners[:] = _others(owner)
-        if not _owners:
-            for channel in CHANNELS:
-                setattr(sys, channel, unwrapped(getattr(sys, channel)))
+    _drop(owner)
+    if _owners:
+        return
+    for channel in CHANNELS:
+        stream = getattr(sys, channel)
+        if isinstance(stream, WorkerStream):
+            setattr(sys, channel, unwrapped(stream))
+    if _owners:  # somebody has come meanwhile, and found them in place
+        _put()
+
+
+def _put() -> None:
+    for channel in CHANNELS:
+        stream = getattr(sys, channel)
+        if stream is not None and not isinstance(stream, WorkerStream):
+            setattr(sys, channel, WorkerStream(stream, channel))
+
+
+def _drop(owner: object) -> None:
+    """Forget `owner`, and those that are gone."""
+    for each in list(_owners):
+        if each() in (None, owner):
+            with suppress(ValueError):  # another thread has done it
+                _owners.remove(each)

@@ -11,7 +11,7 @@ LIMIT = 1 << 20
 class Transcript:
     """The text of one worker. Of more than `limit` characters the middle is dropped, and it says so.
 
-    Not locked: `Sink` calls it under its page's lock.
+    Not locked: whoever writes to it has a lock.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:

@@ -41,8 +41,9 @@ class Cells(Failures):
             code: Python source, or a compiled `Cell`.
             workers: ids of the workers that run it; None: all.
             timeout: seconds after which it is stopped; None: `self.timeout`.
-            scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, line by line,
-                each behind its worker's number; an unfinished line comes at the end.
+            scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, in whole lines
+                behind the worker's number. An unfinished one comes when the cell ends, or as it is if one
+                worker runs it alone.
 
         Returns:
             CellResult: the last expression's value per worker.
@@ -56,9 +57,6 @@ class Cells(Failures):
             [3, 6, 9, 12]
         """
         refuse_in_worker(self.id, "run")
-        if scope is None:
-            with Printed(self._chosen(workers)) as printed:
-                return self.run(code, workers=workers, timeout=timeout, scope=printed)
         limit = self.patience(timeout)
         self.keep_pace(limit, "the cell")  # here, where Ctrl-C still ends the wait
         pending = None
@@ -72,9 +70,6 @@ class Cells(Failures):
         finally:
             del pending  # error -> traceback -> this frame -> pending -> error would keep the cell's arrays
 
-    def _chosen(self, workers: Sequence[int] | None) -> tuple[int, ...]:
-        return self._everybody if workers is None else self.check_workers(workers)
-
     def run_nowait(
         self,
         code: str | Cell,
@@ -87,20 +82,32 @@ class Cells(Failures):
 
         Waits only if a worker is `max_outstanding` commands behind, until it has caught up. `inbox` is what
         `pump.attentive` gave, if the caller goes on to wait: a SIGINT that is in it stops the cell then.
+
+        What is printed while somebody has put another stream in the place of `sys.stdout` (IPython's prompt
+        does, in a terminal) goes there as it is, and is not in the result.
         """
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code) if isinstance(code, str) else code
-        chosen = self._chosen(workers)
-        if scope is None:
-            printed = Printed(chosen)
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        if scope is not None:
+            return self._run_nowait(cell, chosen, None if workers is None else chosen, scope, inbox)
+        printed = Printed(chosen)
+        try:
             printed.open()
-            try:
-                return self.run_nowait(cell, workers=workers, scope=printed, inbox=inbox)
-            except BaseException:
-                printed.close()
-                raise
-        present = None if workers is None else chosen
+            return self._run_nowait(cell, chosen, None if workers is None else chosen, printed, inbox)
+        except BaseException:
+            printed.close()
+            raise
+
+    def _run_nowait(
+        self,
+        cell: Cell,
+        chosen: tuple[int, ...],
+        present: tuple[int, ...] | None,
+        scope: CellScope,
+        inbox: Inbox | None,
+    ) -> PendingCell:
         contexts = {worker: scope.context(worker) for worker in chosen}
         self.keep_pace(verb="the cell")
 

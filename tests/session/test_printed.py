@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import gc
 import io
-import re
 import subprocess
 import sys
 
 import pytest
 
-from disco_magic.errors import CellError
+from disco_magic.errors import CellError, SyncTimeout
+from disco_magic.functions import streams
 from disco_magic.functions.streams import WorkerStream
 
 
@@ -40,21 +41,44 @@ def test_lines_are_whole_and_begin_with_the_worker_that_has_written_them(session
 
 
 @pytest.mark.parametrize(
-    ("code", "lines"),
+    ("code", "written", "lines"),
     [
-        ("print('a', end=''); print('b', flush=True)", ["ab"]),
-        ("print('no newline', end='')", ["no newline"]),
-        ("print('two\\nlines\\n')", ["two", "lines", ""]),
-        ("print(' 10%', end='\\r'); print('100%', end='\\r'); print()", ["100%"]),
-        ("import sys; sys.stdout.writelines(['x', 'y\\n'])", ["xy"]),
-        ("print('x' * 100_000, end='')", ["x" * 100_000]),
-        ("5", []),
+        ("print('a', end=''); print('b', flush=True)", "ab\n", ["ab"]),
+        ("print('no newline', end='')", "no newline", ["no newline"]),
+        ("print('two\\nlines\\n')", "two\nlines\n\n", ["two", "lines", ""]),
+        ("print(' 10%', end='\\r'); print('100%', end='\\r'); print()", " 10%\r100%\r\n", ["100%"]),
+        ("print(' 10%', end='\\r')", " 10%\r", [" 10%"]),
+        ("import sys; sys.stdout.writelines(['x', 'y\\n', ''])", "xy\n", ["xy"]),
+        ("for i in range(40): print('x' * 5000, end='')", "x" * 200_000, ["x" * 200_000]),
+        ("5", "", []),
     ],
 )
-def test_unfinished_lines_wait_for_their_end(session, capsys, code, lines):
-    result = session(1).run(code)
-    assert capsys.readouterr().out == "".join(f"[0] {line}\n" for line in lines)
-    assert result.stdout[0] == "".join(f"{line}\n" for line in lines)
+def test_of_several_workers_lines_come_whole(session, capsys, code, written, lines):
+    result = session(2).run(code)
+    shown = capsys.readouterr().out.splitlines(keepends=True)
+    for worker in range(2):
+        mine = [line for line in shown if line.startswith(f"[{worker}] ")]
+        assert mine == [f"[{worker}] {line}\n" for line in lines]
+    assert result.stdout == dict.fromkeys(range(2), written)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("print('a', end=''); print('b')", ["[0] a", "b", "\n"]),
+        ("print('no newline', end='')", ["[0] no newline", "\n"]),
+        ("print('two\\nlines\\n', end='')", ["[0] two\n[0] lines\n"]),
+        ("print('\\r 10%', end=''); print('\\r100%', end='')", ["\r[0]  10%", "\r[0] 100%", "\n"]),
+        ("print(' 10%', end='\\r'); print('done')", ["[0]  10%", "\r", "[0] done", "\n"]),
+        ("print(' 10%', end='\\r')", ["[0]  10%", "\r", "\n"]),
+        ("print('dos', end='\\r\\n'); print('x', end='')", ["[0] dos", "\r\n", "[0] x", "\n"]),
+    ],
+)
+def test_of_a_worker_that_is_alone_everything_is_seen_at_once(session, capsys, monkeypatch, code, shown):
+    pieces = []
+    monkeypatch.setattr(sys.stdout, "write", pieces.append)
+    session(3).run(code, workers=[0])
+    assert pieces == shown
 
 
 def test_only_text_can_be_written(session):
@@ -135,10 +159,107 @@ def test_without_streams_only_the_result_has_the_text(session, monkeypatch):
     assert session(1).run("import sys\nprint('x')\nprint('y', file=sys.stderr)").stdout == {0: "y\n"}
 
 
-def test_what_a_cell_sets_stays_its_worker_s(session):
+PRECISION = "import decimal\ndecimal.getcontext().prec"
+
+
+def test_what_a_cell_sets_stays_its_worker_s_and_is_shared_with_functions(session):
     s = session(2)
-    s.run("import decimal\ndecimal.getcontext().prec = 5 + worker_id")
-    assert s.run("import decimal\ndecimal.getcontext().prec").values == [5, 6]
+    s.run(f"{PRECISION} = 5 + worker_id")
+    assert s.run(PRECISION).values == [5, 6]
+    assert s.call_packed(lambda: decimal.getcontext().prec).get_all() == [5, 6]
+    s.call_packed(lambda: setattr(decimal.getcontext(), "prec", 7)).get_all()
+    assert s.run(PRECISION).values == [7, 7]
+
+
+class Tee:
+    """Writes to two streams, as people put before sys.stdout to keep a log."""
+
+    def __init__(self, first, second):
+        self.streams = first, second
+
+    def write(self, text):
+        for stream in self.streams:
+            stream.write(text)
+
+    def flush(self):
+        pass
+
+
+def test_a_stream_that_somebody_puts_before_the_stand_ins(gated, gate, capsys, monkeypatch):
+    s, log = gated(2, Tee=Tee), io.StringIO()
+    pending = s.run_nowait("gate()\nprint('a line')")
+    gate.arrived(2)
+    with monkeypatch.context() as replaced:
+        replaced.setattr(sys, "stdout", Tee(sys.stdout, log))
+        gate.open()
+        pending.wait()
+        s.run("print('another')")
+    whole = [f"[{worker}] {text}" for text in ("a line", "another") for worker in range(2)]
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(whole)
+    s.run("import io, sys\nif worker_id:\n    sys.stdout = Tee(sys.stdout, io.StringIO())\n    print('teed')")
+    assert capsys.readouterr().out == "[1] teed\n"
+
+
+class Stream(io.StringIO):
+    """Stands for sys.stdout; it can be told to fail, or to wait."""
+
+    act = staticmethod(lambda: None)
+
+    def write(self, text):
+        self.act()
+        return super().write(text)
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    """Puts one in its place, from the test itself: pytest puts its own there between fixtures and test."""
+
+    def put(act):
+        made = Stream()
+        made.act = act
+        monkeypatch.setattr(sys, "stdout", made)
+        return made
+
+    return put
+
+
+def broken():
+    raise BrokenPipeError("nobody reads")
+
+
+def test_a_stream_that_fails_fails_the_cell_and_no_worker_is_lost(session, stream):
+    s, out = session(2), stream(broken)
+    for code in ("print('x')", "print('x', end='')"):
+        with pytest.raises(CellError, match="BrokenPipeError: nobody reads"):
+            s.run(code)
+    out.act = lambda: None
+    assert s.run("print('y')\nworker_id").values == [0, 1]
+
+
+@pytest.mark.leaves_threads("the thread is given up in its call")
+def test_a_worker_that_is_given_up_while_a_stream_keeps_it(gated, gate, stream):
+    s, out = gated(1), stream(lambda: gate("writing"))
+    with pytest.raises(SyncTimeout, match=r"took longer than 0\.1 s and was stopped"):
+        s.run("print('x')\nprint('y', end='')", timeout=0.1)
+    assert s._launcher.stuck
+    out.act = broken
+    assert s.run("worker_id").values == [0]
+    gate.open()
+
+
+def test_a_finalizer_that_runs_a_cell_of_another_session_in_the_middle(session, monkeypatch):
+    one, two = session(1), session(1)
+    values = []
+
+    def dropped(owner):  # as if the garbage collector came there
+        monkeypatch.undo()
+        values.extend(two.run("print('inner')\n5").values)
+        drop(owner)
+
+    drop = streams._drop
+    monkeypatch.setattr(streams, "_drop", dropped)
+    assert one.run("print('outer')").stdout == {0: "outer\n"}
+    assert values == [5]
 
 
 SCRIPT = """
@@ -150,10 +271,36 @@ print("done")
 """
 
 
-def test_a_script():
-    ran = subprocess.run(  # noqa: S603 - this interpreter, the script above
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, check=True
+def run_script(text):
+    return subprocess.run(  # noqa: S603 - this interpreter, a script of ours
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+BEGIN = "import disco_magic as disco, os\nwith disco.ThreadedSession(2) as s:\n    "
+END = "import os\nprint('epoch', worker_id, flush=True)\nbarrier()\nif worker_id: os._exit(3)\nbarrier()"
+FORK = """import os
+if worker_id:
+    if os.fork() == 0:
+        print('child', flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_what_was_flushed_is_there_when_the_process_ends_at_once():
+    ran = run_script(f"{BEGIN}s.run({END!r})")
+    assert (ran.returncode, sorted(ran.stdout.splitlines())) == (3, ["[0] epoch 0", "[1] epoch 1"])
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_what_a_forked_process_flushes_is_there():
+    ran = run_script(f"{BEGIN}s.run({FORK!r})")
+    assert ran.stdout == "[1] child\n"
+
+
+def test_a_script():
+    ran = run_script(SCRIPT)
     assert sorted(ran.stdout.splitlines()) == ["[0] hello from 0", "[1] hello from 1", "done"]
-    assert ran.stderr == ""
-    assert re.search(r"done\n$", ran.stdout)
+    assert ran.stdout.endswith("done\n")
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.transcript import Transcript
-from disco_magic.functions.unfinished import Unfinished
 from disco_magic.notebook.libraries.bars import BARS
+from disco_magic.notebook.output.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class Sink:
     def _has_bars(self) -> bool:
         return BARS.has_any(self)
 
-    def writer(self, channel: str) -> Callable[[str], int]:
+    def writer(self, channel: str, _: object = None) -> Callable[[str], int]:
         """``sys.stdout.write`` (or stderr's) for this worker."""
         return self._write_stdout if channel == "stdout" else self._write_stderr
 
@@ -98,7 +98,7 @@ class Sink:
             self._transcript.add("\n".join(lines))
             self._page.lines(self.worker, channel, lines)
 
-    def flush(self, channel: str) -> None:
+    def flush(self, channel: str, _: object = None) -> None:
         """``flush()`` in the worker: show an unfinished line."""
         with self._page.lock:
             pending = self._pending[channel]

@@ -133,8 +133,8 @@ class _Own:
 class Printed:
     """A `CellScope` for one cell that no front end shows.
 
-    From `open` until all workers have ended the cell, or `close`, stand-ins for sys.stdout and sys.stderr
-    tell who is writing; longer, while a thread that was given up may still print.
+    From `open` until all who are to run the cell have ended it, threads that were given up too, stand-ins for
+    sys.stdout and sys.stderr tell who is writing.
 
     Args:
         workers: those that run the cell.
@@ -146,16 +146,14 @@ class Printed:
     def __init__(self, workers: Sequence[int]) -> None:
         self.lines = {worker: _Lines(worker, is_alone=len(workers) == 1) for worker in workers}
         self._running = set(workers)
-        self._is_haunted = False
 
     def open(self) -> None:
         """The cell is about to be sent."""
         install_streams(self)
 
     def close(self) -> None:
-        """No worker executes it any more, or it was not sent."""
-        if not self._is_haunted:
-            remove_streams(self)
+        """No thread executes it any more, or it was not sent."""
+        remove_streams(self)
 
     @property
     def stdout(self) -> Mapping[int, str]:
@@ -178,5 +176,4 @@ class Printed:
 
     def abandoned(self, worker: int) -> None:
         """See `CellScope.abandoned`. Its thread may be waiting for a stream: nothing is written here."""
-        self._is_haunted = True
         self.lines[worker].is_closed = True

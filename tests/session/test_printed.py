@@ -6,12 +6,13 @@ import contextlib
 import decimal
 import gc
 import io
+import os
 import subprocess
 import sys
 
 import pytest
 
-from disco_magic.errors import CellError, SyncTimeout
+from disco_magic.errors import CellError, SessionClosed, SyncTimeout
 from disco_magic.functions import streams
 from disco_magic.functions.streams import WorkerStream
 
@@ -122,6 +123,27 @@ def test_cells_of_two_sessions_at_once_keep_apart(gated, gate, background, capsy
     assert sorted(capsys.readouterr().out.splitlines()) == ["[0] one", "[0] one", "[1] two"]
 
 
+def test_what_a_function_prints_is_no_cell_s(gated, gate, capsys):
+    other = gated(1)
+    pending = other.run_nowait("gate()")  # for whom the stand-ins stay
+    gate.arrived()
+    s = gated(1)
+    s.run("print('of the cell')")
+    s.call_packed(print, "of a function")
+    s.sync_all()
+    assert capsys.readouterr().out == "[0] of the cell\nof a function\n"
+    gate.open()
+    pending.wait()
+
+
+def test_one_that_is_not_sent(session):
+    s = session(1)
+    s.shutdown()
+    with pytest.raises(SessionClosed):
+        s.run_nowait("1")
+    assert stand_ins() == [False, False]
+
+
 def test_one_that_no_worker_begins(gated, gate):
     s = gated(2)
     s.call_packed(gate, "begun")
@@ -140,17 +162,15 @@ def test_one_that_no_worker_begins(gated, gate):
 def test_a_thread_that_was_given_up_prints_nowhere(gated, gate, capsys):
     ended = []
     s = gated(1, ended=ended)
-    cell = "print('before')\ntry:\n    gate()\nfinally:\n    print('after')\n    ended.append(1)"
+    cell = "print('half', end='')\ntry:\n    gate()\nfinally:\n    print('after')\n    ended.append(1)"
     with pytest.raises(Exception, match="was stopped"):
         s.run(cell, timeout=0.01)
-    assert capsys.readouterr().out == "[0] before\n"
+    assert capsys.readouterr().out == "[0] half"
     assert stand_ins() == [True, True]
     gate.open()
     for thread in s._launcher.stuck:
         thread.join(20)
     assert (ended, capsys.readouterr().out) == ([1], "")
-    gc.collect()
-    s.run("1")
     assert stand_ins() == [False, False]
 
 
@@ -272,8 +292,9 @@ print("done")
 
 
 def run_script(text):
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run(  # noqa: S603 - this interpreter, a script of ours
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False, env=ours
     )
 
 

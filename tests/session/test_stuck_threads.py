@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+
 import pytest
 
 import disco_magic as disco
@@ -280,32 +282,50 @@ def test_a_replaced_thread_can_call_no_collective(busy, gate, here):
     assert "in another thread than the worker's own" in s["seen"].get(0)[0]
 
 
+class Scope:
+    """A front end that is told who was given up."""
+
+    def __init__(self):
+        self.stdout = {}
+        self.given_up = []
+
+    def context(self, worker):
+        return contextvars.copy_context()
+
+    def render(self, value):
+        return {"text/plain": ""}
+
+    def ended(self, worker):
+        return None
+
+    def abandoned(self, worker):
+        self.given_up.append(worker)
+
+
 def test_the_front_end_is_told_whose_thread_was_given_up(busy, gate):
-    import contextvars
-
-    class Scope:
-        stdout = {}  # noqa: RUF012 - never written
-        given_up = []  # noqa: RUF012 - one test, one list
-
-        def context(self, worker):
-            return contextvars.copy_context()
-
-        def render(self, value):
-            return {"text/plain": ""}
-
-        def ended(self, worker):
-            return None
-
-        def abandoned(self, worker):
-            self.given_up.append(worker)
-
-    s = busy(2)
-    pending = s.run_nowait("if worker_id == 1: gate()", scope=Scope())
+    s, scope = busy(2), Scope()
+    pending = s.run_nowait("if worker_id == 1: gate()", scope=scope)
     gate.arrived()
     pending.cancel()
     with pytest.raises(CellError):
         pending.wait()
-    assert Scope.given_up == [1]
+    assert scope.given_up == [1]
+
+
+def test_a_front_end_that_fails_then_costs_no_worker_its_thread(busy, gate):
+    class Failing(Scope):
+        def abandoned(self, worker):
+            raise BrokenPipeError("nobody reads")
+
+    s = busy(1)
+    pending = s.run_nowait("gate()", scope=Failing())
+    gate.arrived()
+    pending.cancel()
+    with pytest.raises(CellError) as caught:
+        pending.wait()
+    failure = caught.value.failures[0]
+    assert failure.exception.__notes__ == ["what it had printed could not be shown: nobody reads"]
+    assert s.run("worker_id").values == [0]
 
 
 def test_the_error_says_at_which_line_a_thread_was_stuck(busy, gate):

@@ -46,10 +46,13 @@ class Watch:
             self.points[new] = self.points.pop(name)
 
     def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:
-        """A picture of `name` after the cell `label`; nothing if it is not watched any more."""
-        seen = self.points.get(name)
-        if seen is not None:
-            seen.append((label, tuple(cells)))
+        """A picture of `name` after the cell `label`; nothing if it is not watched any more.
+
+        A click is a cell to IPython, too: what has not changed since is no further point.
+        """
+        seen, point = self.points.get(name), (label, tuple(cells))
+        if seen is not None and (not seen or seen[-1] != point):
+            seen.append(point)
 
     def lines(self, name: str, measure: str) -> dict[int, list[tuple[str, float | None]]]:
         """Worker -> points ``(label, number)``; None where there was no value or no statistics.

@@ -19,6 +19,10 @@ LINE_LIMIT: Final = 1 << 16
 """Characters of an unfinished line that are kept; a longer one is shown in parts. Every part costs one pass
 over it, so a line written character by character costs as much as its length."""
 
+RESTS: Final = 5
+"""So often, a second in all, a bar's row is shown after its newline before it is taken for a line: on a busy
+machine a worker may not come to its next bar for that long."""
+
 _OTHER: Final = {"stdout": "stderr", "stderr": "stdout"}
 
 
@@ -41,7 +45,8 @@ class Sink:
         self._page = page
         self._transcript = Transcript()
         self._pending = {"stdout": Unfinished(), "stderr": Unfinished()}
-        self._rested: set[str] = set()
+        # channel -> how often it was asked since a newline that may be an end
+        self._rested: dict[str, int] = {}
         self._closed = False
 
     @property
@@ -71,7 +76,7 @@ class Sink:
                 return len(text)
             pending = self._pending[channel]
             if self._rested:
-                self._rested.discard(channel)
+                self._rested.pop(channel, None)
             lines = pending.feed(text, self._has_bars)
             if lines:
                 self._end_bars(_OTHER[channel])
@@ -109,16 +114,16 @@ class Sink:
     def shown(self, channels: Sequence[str]) -> list[str]:
         """The unfinished lines to show now; the page asks, and holds its lock.
 
-        A bar that was ended when it was last asked, and was not drawn again since, is a line from now on.
+        A bar that was ended when it was asked `RESTS` times in a row is a line from now on.
         """
         rows: list[str] = []
         for channel in channels:
             pending = self._pending[channel]
-            if channel in self._rested:
+            if self._rested.get(channel, 0) >= RESTS:
                 self._hand_over(channel, pending.rest())
-                self._rested.discard(channel)
+                del self._rested[channel]
             elif pending.resting:
-                self._rested.add(channel)
+                self._rested[channel] = self._rested.get(channel, 0) + 1
             rows += pending.shown
         return rows
 

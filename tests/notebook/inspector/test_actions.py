@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.notebook.inspector.watch import Watch
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, press, table, until
 
 
@@ -69,6 +71,14 @@ def test_a_pinned_register_stays_on_top_whatever_is_searched_for(inspector):
     assert table(inspector).index("| n") < table(inspector).index("| same")
     press(inspector, "Unpin")
     assert "| n" not in table(inspector)
+
+
+def test_a_picture_that_is_told_twice_for_one_cell_is_one_point():
+    watch, small, large = Watch(), RegisterInfo("int", text="1"), RegisterInfo("int", text="100")
+    watch.add("x")
+    for label, picture in (("[1]", small), ("[1]", small), ("[1]", large), ("[2]", large), ("[2]", large)):
+        watch.note("x", label, [picture])
+    assert list(watch.points["x"]) == [("[1]", (small,)), ("[1]", (large,)), ("[2]", (large,))]
 
 
 def test_a_watched_register_has_a_point_per_cell_and_worker(inspector, session, front):

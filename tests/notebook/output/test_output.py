@@ -9,6 +9,7 @@ import pytest
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers
+from disco_magic.notebook.output.sink import RESTS
 from disco_magic.notebook.output.streams import using_sink
 from tests.clocks import Clock
 
@@ -184,7 +185,10 @@ def test_a_bar_that_has_ended_becomes_a_line_although_its_worker_writes_no_more(
         first.writer("stderr")(piece)
     second.writer("stdout")("below\n")
     assert terminal.screen == ["[1] below", "[0] 100%"]
-    for clock.now in (4.0, 5.0):
+    for clock.now in range(4, 2 + RESTS):
+        page.look()
+        assert terminal.screen == ["[1] below", "[0] 100%"]  # the next bar may still come
+    for clock.now in range(2 + RESTS, 5 + RESTS):
         page.look()
     assert terminal.screen == ["[1] below", "[0] 100%", ""]
     second.writer("stdout")("last\n")

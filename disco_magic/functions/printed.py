@@ -15,6 +15,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.running import text_of
 from disco_magic.functions.streams import current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
 
@@ -165,8 +166,8 @@ class Printed:
         return _Own(self, worker)
 
     def render(self, value: Any) -> Mapping[str, Any]:
-        """See `CellScope.render`; the worker itself makes text of it."""
-        raise NotImplementedError(f"nobody asks for it: {type(value).__name__}")
+        """See `CellScope.render`: the text that a worker makes of it without a scope."""
+        return {"text/plain": text_of(value)}
 
     def ended(self, worker: int) -> None:
         """See `CellScope.ended`."""

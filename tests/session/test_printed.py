@@ -10,10 +10,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, SyncTimeout
 from disco_magic.functions import streams
+from disco_magic.functions.printed import Printed
 from disco_magic.functions.streams import WorkerStream
 
 
@@ -80,6 +82,11 @@ def test_of_a_worker_that_is_alone_everything_is_seen_at_once(session, capsys, m
     monkeypatch.setattr(sys.stdout, "write", pieces.append)
     session(3).run(code, workers=[0])
     assert pieces == shown
+
+
+def test_a_value_is_the_same_text_as_without_a_scope(session):
+    result = session(1).run("np.float32(0.5)")
+    assert Printed([0]).render(np.float32(0.5)) == {"text/plain": repr(result).removeprefix("[0] ")}
 
 
 def test_only_text_can_be_written(session):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import threading
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,20 +38,18 @@ def _raw(function: Callable[..., object], *args: object) -> None:
         current_writer.reset(token)
 
 
-class _Lines:
+class _Text(ABC):
     """A worker's text during one cell; a `streams.Writer`.
 
     Nothing is written to the caller's stream with the lock held: that may wait for ever.
     """
 
-    def __init__(self, worker: int, *, is_alone: bool) -> None:
+    def __init__(self, worker: int) -> None:
         self._label = f"[{worker}] "
-        self._is_alone = is_alone
         # A finalizer that prints may run while the same thread holds it; threads may share a context.
         self._lock = threading.RLock()
         self._transcript = Transcript()
-        self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
-        self._bases: dict[str, Any] = {}
+        self._bases: dict[str, Any] = {}  # channel -> the caller's stream
         self.is_closed = False
 
     @property
@@ -71,25 +70,57 @@ class _Lines:
             with self._lock:
                 self._transcript.add(text)
                 self._bases[channel] = base
-                shown = self._at_once(channel, text) if self._is_alone else self._whole(channel, text)
+                shown = self._shown(channel, text)
             if shown:
                 _raw(base.write, shown)
         return len(text)
 
-    def _at_once(self, channel: str, text: str) -> str:
-        """All of it, with the label where a line begins, or a progress bar is drawn anew."""
-        begun, shown = self._rest.get(channel) == [], []
+    @abstractmethod
+    def _shown(self, channel: str, text: str) -> str:
+        """What is to be seen at once of `text`, which is not empty."""
+
+    @abstractmethod
+    def _end(self, channel: str) -> str:
+        """What ends the line that the channel has not finished; empty if it has."""
+
+    def finish(self) -> None:
+        """The cell has ended: unfinished lines are lines now."""
+        for channel, base in list(self._bases.items()):
+            end = "" if self.is_closed else self._end(channel)
+            if end:
+                base.write(end)
+
+
+class _Alone(_Text):
+    """Of a worker that runs the cell alone: all of it, labelled where a line begins or is drawn anew."""
+
+    def __init__(self, worker: int) -> None:
+        super().__init__(worker)
+        self._labelled: dict[str, bool] = {}  # channels in a line; False: it is about to be drawn anew
+
+    def _shown(self, channel: str, text: str) -> str:
+        begun, shown = self._labelled.get(channel, False), []
         for piece in _PIECE.findall(text):
             shown.append(piece if begun or piece == "\r" else self._label + piece)
             begun = piece[-1] not in "\r\n"
         if text[-1] == "\n":
-            self._rest.pop(channel, None)
-        else:  # what is drawn over is a line all the same, but has no label yet
-            self._rest[channel] = [] if begun else [""]
+            self._labelled.pop(channel, None)
+        else:
+            self._labelled[channel] = begun
         return "".join(shown)
 
-    def _whole(self, channel: str, text: str) -> str:
-        """The lines that are complete by it."""
+    def _end(self, channel: str) -> str:
+        return "" if self._labelled.pop(channel, None) is None else "\n"
+
+
+class _Lines(_Text):
+    """Of one worker of several: its lines, when they are complete."""
+
+    def __init__(self, worker: int) -> None:
+        super().__init__(worker)
+        self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
+
+    def _shown(self, channel: str, text: str) -> str:
         if "\n" not in text:
             self._rest.setdefault(channel, []).append(text)
             return ""
@@ -102,11 +133,9 @@ class _Lines:
         """As a terminal shows it, where a progress bar is drawn over itself."""
         return self._label + line.rstrip("\r").rpartition("\r")[2] + "\n"
 
-    def finish(self) -> None:
-        """The cell has ended: unfinished lines are lines now."""
-        while self._rest and not self.is_closed:
-            channel, rest = self._rest.popitem()
-            self._bases[channel].write("\n" if self._is_alone else self._line("".join(rest)))
+    def _end(self, channel: str) -> str:
+        rest = self._rest.pop(channel, None)
+        return "" if rest is None else self._line("".join(rest))
 
 
 class _Own:
@@ -119,14 +148,14 @@ class _Own:
 
     def run(self, runner: CellRunner, cell: Cell, _: object) -> CellValue:
         """As `contextvars.Context.run`."""
-        lines = self._printed.lines[self._worker]
-        token = current_writer.set(lines)
+        text = self._printed.texts[self._worker]
+        token = current_writer.set(text)
         try:
             return runner(cell, None)
         finally:
             current_writer.reset(token)
             try:
-                lines.finish()
+                text.finish()
             finally:
                 self._printed.ended(self._worker)
 
@@ -141,11 +170,12 @@ class Printed:
         workers: those that run the cell.
 
     Attributes:
-        lines: what each of them prints.
+        texts: what each of them prints.
     """
 
     def __init__(self, workers: Sequence[int]) -> None:
-        self.lines = {worker: _Lines(worker, is_alone=len(workers) == 1) for worker in workers}
+        kind = _Alone if len(workers) == 1 else _Lines
+        self.texts: dict[int, _Text] = {worker: kind(worker) for worker in workers}
         self._running = set(workers)
 
     def open(self) -> None:
@@ -159,7 +189,7 @@ class Printed:
     @property
     def stdout(self) -> Mapping[int, str]:
         """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
-        return {worker: lines.text for worker, lines in self.lines.items()}
+        return {worker: each.text for worker, each in self.texts.items()}
 
     def context(self, worker: int) -> Any:
         """See `CellScope.context`."""
@@ -177,4 +207,4 @@ class Printed:
 
     def abandoned(self, worker: int) -> None:
         """See `CellScope.abandoned`. Its thread may be waiting for a stream: nothing is written here."""
-        self.lines[worker].is_closed = True
+        self.texts[worker].is_closed = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneError, people, words
+from disco_magic.planes.meeting import WaitForNobody
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -18,15 +19,12 @@ if TYPE_CHECKING:
     from disco_magic.planes.meeting import Verdict
 
 
-class Connecting:
-    """What members do before a collective; a `Wait` for nobody.
+class Connecting(WaitForNobody):
+    """What members do before a collective, until NCCL ends it.
 
     Attributes:
         failed: one that could not connect, and why.
     """
-
-    arrived = 0
-    complete = True
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = {call.worker: call for call in calls}
@@ -49,22 +47,10 @@ class Connecting:
         why = f"{type(error).__name__}: {words(error)}"
         return f"connecting {people(tuple(self._calls))} by NCCL failed on worker {worker}: {why}"
 
-    def missing(self) -> list[int]:
-        """Nobody: all are here, but those who have failed."""
-        return []
-
-    def gates(self) -> list[tuple[int, LockType]]:
-        """None: NCCL itself ends the wait."""
-        return []
-
     def call_of(self, worker: int) -> tuple[str, str]:
         """``connecting workers [0-3] by NCCL for allreduce(...)``, ``Cell In[3], line 4``."""
         call = self._calls[worker]
         return self._outcome() + ("" if self.failed else f" for {call.describe()}"), str(call.site)
-
-    def seen_by(self, worker: int) -> str:
-        """As `call_of`, in one."""
-        return " at ".join(self.call_of(worker))
 
     def describe(self) -> str:
         """What goes on."""

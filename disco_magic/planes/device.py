@@ -90,7 +90,7 @@ class DeviceMemory:
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
         """See `Memory.read`."""
-        near = x if type(x) is self.cupy.ndarray else self.places[worker].read(x)
+        near = self.places[worker].read(x)
         if near is None:  # None itself, where the verb needs an array
             return HOST.read(kind, worker, x)
         array = self._here(kind, worker, near)
@@ -267,11 +267,10 @@ class GpuPlane(ThreadPlane):
 
     def memory_of(self, worker: int, x: object) -> Memory:
         """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""
-        memory = self._memory
-        if x is not None and type(x) is not memory.cupy.ndarray and self._places[worker].read(x) is None:
+        if x is not None and self._places[worker].read(x) is None:
             return HOST
-        memory.arrive(worker)
-        return memory
+        self._memory.arrive(worker)
+        return self._memory
 
 
 class DevicePlane(GpuPlane):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.sites import site_of
 from disco_magic.planes.calls import described
+from disco_magic.planes.meeting import WaitForNobody
 
 if TYPE_CHECKING:
     from _thread import LockType
@@ -36,8 +37,8 @@ class Fate:
         self.verdict: Verdict | None = None
 
 
-class Flight:
-    """One member's part of a collective on its way, without the arrays; a `Wait` for nobody.
+class Flight(WaitForNobody):
+    """One member's part of a collective on its way, without the arrays; who waits looks whether it is done.
 
     Attributes:
         fate, done: of the collective; an event of the member's stream.
@@ -58,9 +59,6 @@ class Flight:
         "verdict",
     )
 
-    arrived = 0
-    complete = True
-
     def __init__(self, call: Call, fate: Fate, done: Any) -> None:
         array = call.array
         shown = None if array is None else (array.dtype, array.shape)
@@ -75,23 +73,11 @@ class Flight:
         self.to_wake: list[LockType] = []
         self.verdict: Verdict | None = None
 
-    def missing(self) -> list[int]:
-        """Nobody."""
-        return []
-
-    def gates(self) -> list[tuple[int, LockType]]:
-        """None: who waits for it looks whether it is done."""
-        return []
-
     def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; it is one worker's
         """``allreduce(float32 (3,) on cuda, op=sum)``, ``Cell In[3], line 4``."""
         kind, shown, where, op, root, axis = self._facts
         brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
         return described(kind, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
-
-    def seen_by(self, worker: int) -> str:
-        """``allreduce(float32 (3,) on cuda, op=sum) at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(worker))
 
     def describe(self) -> str:
         """As `seen_by`."""

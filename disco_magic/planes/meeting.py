@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from disco_magic.errors import PlaneAborted, PlaneError, people
@@ -68,6 +69,31 @@ class Wait(Protocol):
 
     def seen_by(self, worker: int) -> str:
         """What `worker` waits in, with whom, and its own line."""
+
+
+class WaitForNobody(ABC):
+    """Most of a `Wait` for what no other worker ends: NCCL does, or the worker's GPU."""
+
+    __slots__ = ()
+
+    arrived = 0
+    complete = True
+
+    def missing(self) -> list[int]:
+        """Nobody."""
+        return []
+
+    def gates(self) -> list[tuple[int, LockType]]:
+        """None: nobody is woken."""
+        return []
+
+    @abstractmethod
+    def call_of(self, worker: int) -> tuple[str, str]:
+        """See `Wait.call_of`."""
+
+    def seen_by(self, worker: int) -> str:
+        """``allreduce(float32 (3,), op=sum) at Cell In[3], line 4``."""
+        return " at ".join(self.call_of(worker))
 
 
 class Meeting:

@@ -16,6 +16,7 @@ Communicators are made by each worker's own thread, once. What goes wrong later 
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -114,10 +115,7 @@ class NcclPlan:
     def _start(self, held: Sequence[Any]) -> None:
         call, streams = self.calls[0], self._memory.streams
         try:
-            if len(held) == 1:
-                self.parts[0].start(held[0], self._nccl, streams[call.worker].ptr)
-                return
-            with Together(self._nccl):
+            with Together(self._nccl) if len(held) > 1 else nullcontext():
                 for part, communicator in zip(self.parts, held, strict=True):
                     call = part.call  # where the group itself fails NCCL does not say whose part it was
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
@@ -168,7 +166,7 @@ class NcclPlane(GpuPlane):
         memory = NcclMemory(places)
         super().__init__(places, memory, plan=self._plan)
         self._nccl = load_nccl(memory.cupy)
-        if memory.cupy.cuda.runtime.is_hip:
+        if find.gpu_kind(memory.cupy) == "rocm":
             self.name = "rccl"
         self._communicators = Communicators(self._nccl, len(places), groups)
         self._flights = Flights(self._board, memory, self._communicators, self._nccl)

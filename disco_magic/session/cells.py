@@ -90,12 +90,13 @@ class Cells(Failures):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code) if isinstance(code, str) else code
         chosen = self._everybody if workers is None else self.check_workers(workers)
+        present = None if workers is None else chosen
         if scope is not None:
-            return self._run_nowait(cell, chosen, None if workers is None else chosen, scope, inbox)
+            return self._run_nowait(cell, chosen, present, scope, inbox)
         printed = Printed(chosen)
         try:
             printed.open()
-            return self._run_nowait(cell, chosen, None if workers is None else chosen, printed, inbox)
+            return self._run_nowait(cell, chosen, present, printed, inbox)
         except BaseException:
             printed.close()
             raise

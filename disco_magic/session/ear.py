@@ -39,7 +39,7 @@ class Ear:
 
         current = current_task()
         heard = (signal.default_int_handler, self._hear)
-        if not _in_main_thread() or current is None or signal.getsignal(signal.SIGINT) not in heard:
+        if not _in_main_thread() or current is None or _handler() not in heard:
             yield
             return
         task = ref(current)
@@ -81,12 +81,13 @@ class Ear:
             self._asked.pop().cancel()
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        tasks, loop = self._here(), _running_loop()
-        if loop is None or not tasks or self._asked:
+        tasks = self._here()
+        if not tasks or self._asked:
             self._forget()
             self.rest()
             signal.default_int_handler(number, frame)
         else:
+            loop = tasks[0].get_loop()
             main = _waited_for(loop)
             for task in tasks if main is None else (main,):
                 self._asked.append(loop.call_soon_threadsafe(self._turn, task))

@@ -13,6 +13,9 @@ from disco_magic.functions.aligned import new_array
 from disco_magic.functions.context import worker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.loader.pages import Reader
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
     from disco_magic.loader.tally import Tally
 
@@ -26,12 +29,14 @@ class LoadPart:
         axis: it is split along; None: every worker gets the whole.
         in_group: parts are for the workers of a group, not of the session.
         tally: counts what was loaded.
+        readers: of the load, one per worker of the session.
     """
 
     tensor: StoredTensor
     axis: int | None
     in_group: bool
     tally: Tally
+    readers: Sequence[Reader]
 
     @property
     def disco_name(self) -> str:
@@ -50,7 +55,7 @@ class LoadPart:
             return None
         try:
             out: Array = new_array(self.tensor.part_shape(self.axis, count), self.tensor.dtype)
-            for nbytes in self.tensor.copy_to(out, self.axis, rank, count):
+            for nbytes in self.tensor.copy_to(out, self.axis, rank, self.readers[me.id]):
                 tally.add(me.id, nbytes)
                 if tally.stopped:
                     return None

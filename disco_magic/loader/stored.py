@@ -1,10 +1,6 @@
 """A tensor as it lies in a file: where, and how a worker gets its part of it.
 
-A part that lies in one run is read, any other one is copied from a map of the file, so that it costs the
-pages it touches and nothing else. 256 MiB from the page cache into fresh memory, 4 threads on 2 cores: parts
-along axis 1 of rows of 1 KiB take 41 ms, by blocks of whole rows 92. In one run a map is no faster, and of
-small tensors slower: 1,000 parts of 1 KiB take 22 ms read and 64 mapped, 200 of 256 KiB 169 and 265, of 8 MiB
-12 each and 14. And whoever cuts a file short while it is mapped ends the process with SIGBUS; a read says so.
+A part is copied out of a map of the file, in blocks: it costs its pages and nothing else.
 """
 
 from __future__ import annotations
@@ -19,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import DiscoError, UsageMistake, words
+from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.functions.aligned import new_array
+from disco_magic.loader.pages import Pages, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,14 +69,36 @@ class StoredFile:
         """
         try:
             opened = open(self.path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
+            found = os.fstat(opened.fileno())
         except OSError as reason:
-            raise DiscoError(f"{self.path} cannot be read: {reason.strerror}") from None
-        found = os.fstat(opened.fileno())
-        if (found.st_size, found.st_mtime_ns) == (self.nbytes, self.mtime_ns):
+            raise self._unreadable(reason) from None
+        if self._is(found):
             return opened
         opened.close()
+        raise self._changed(found)
+
+    def check(self) -> None:
+        """See that the file is there and as it was.
+
+        Raises:
+            DiscoError: as `open`.
+        """
+        try:
+            found = os.stat(self.path)
+        except OSError as reason:
+            raise self._unreadable(reason) from None
+        if not self._is(found):
+            raise self._changed(found)
+
+    def _is(self, found: os.stat_result) -> bool:
+        return (found.st_size, found.st_mtime_ns) == (self.nbytes, self.mtime_ns)
+
+    def _unreadable(self, reason: OSError) -> DiscoError:
+        return DiscoError(f"{self.path} cannot be read: {reason.strerror}")
+
+    def _changed(self, found: os.stat_result) -> DiscoError:
         how = "has the same number" if found.st_size == self.nbytes else f"has {found.st_size}"
-        raise DiscoError(
+        return DiscoError(
             f"{self.path} was changed after it had been checked: it had {self.nbytes} bytes and {how} now; "
             "load it again when nobody writes it any more"
         )
@@ -144,87 +163,63 @@ class StoredTensor:
         return math.prod(self.part_shape(axis, count)) * self.dtype.itemsize
 
     def elements(self) -> Array:
-        """All that is stored, flat, as unsigned integers; what is written there stays out of the file."""
-        kind, nbytes = self._kind, self.stored_nbytes
-        lead = self.offset % mmap.ALLOCATIONGRANULARITY
-        with self.file.open() as opened:
-            if not nbytes:
-                return np.empty(0, kind)
-            begin = self.offset - lead
-            try:
-                pages = mmap.mmap(opened.fileno(), lead + nbytes, access=mmap.ACCESS_COPY, offset=begin)
-            except (OSError, ValueError) as reason:  # it was cut short meanwhile, or there are no maps here
-                raise DiscoError(f"{self.file.path} cannot be mapped: {words(reason)}") from None
-        return np.frombuffer(pages, kind, self.size, lead)
+        """All that is stored, flat, as unsigned integers; what is written there stays out of the file.
+
+        They are in no memory of their own: who cuts the file short while they are in use ends the process.
+        """
+        if not self.stored_nbytes:
+            return np.empty(0, self._kind)
+        pages = Pages(self.file, self.offset, self.stored_nbytes, mmap.ACCESS_COPY)
+        return pages.bytes.view(self._kind)
 
     @property
     def _kind(self) -> np.dtype[Any]:
         """An element in the file, as an unsigned integer."""
         return np.dtype(f"<u{self.dtype.itemsize // (1 + self.halved)}")
 
-    def copy_to(self, out: Array, axis: int | None, rank: int, count: int) -> Iterator[int]:
-        """Fill `out` with part `rank` of `count` along `axis`, None: the whole, in blocks.
+    def copy_to(self, out: Array, axis: int | None, rank: int, reader: Reader) -> Iterator[int]:
+        """Fill `out` with part `rank` along `axis`, None: the whole, in blocks.
 
         Args:
             out: contiguous, of shape ``part_shape(axis, count)`` and the tensor's dtype.
             axis: along which the tensor is split; None: it is not.
-            rank: which part.
-            count: of how many equal ones.
+            rank: which one of the `count` parts.
+            reader: the caller's.
 
         Yields:
             Bytes written to `out` since the last time, once per block; whoever does not go on leaves the rest
             unwritten.
 
         Raises:
-            DiscoError: the file is not there any more, was changed, or cut short meanwhile.
+            DiscoError: the file is not there any more, was changed, cut short meanwhile, or cannot be read.
         """
-        target = out.reshape(-1).view(f"<u{self.dtype.itemsize}")
-        rows = 1 if axis is None or count == 1 else math.prod(self.shape[:axis])
-        if rows == 1 or not target.size:
-            return self._read_run(target, 0 if axis is None else rank)
-        return self._copy_rows(target.reshape(rows, -1), rank)
-
-    def _read_run(self, target: Array, rank: int) -> Iterator[int]:
-        """A part that lies in one run."""
-        step = max(1, BLOCK_NBYTES // target.itemsize)
-        halves = np.empty(min(step, target.size), self._kind) if self.halved else None
-        with self.file.open() as opened:
-            opened.seek(self.offset + rank * target.size * self._kind.itemsize)
-            for start in range(0, target.size, step):
-                block = target[start : start + step]
-                stored = block if halves is None else halves[: block.size]
-                self._fill(opened, stored)
-                if halves is not None:
-                    np.left_shift(stored, np.uint32(16), out=block)
+        if not out.size:
+            self.file.check()
+            return
+        pages = reader.pages(self.file)
+        rows, part = (1, 0) if axis is None else (math.prod(self.shape[:axis]), rank)
+        target = out.reshape(-1).view(f"<u{self.dtype.itemsize}").reshape(rows, -1)
+        stored = pages.bytes[self.offset :][: self.stored_nbytes].view(self._kind).reshape(rows, -1)
+        width = target.shape[1]
+        room = max(1, BLOCK_NBYTES // target.itemsize)
+        tall, wide = max(1, room // width), min(room, width)
+        for top in range(0, rows, tall):
+            for left in range(0, width, wide):
+                block = target[top : top + tall, left : left + wide]
+                begin = part * width + left
+                source = stored[top : top + tall, begin : begin + block.shape[1]]
+                if self.halved:
+                    halves = np.empty(source.shape, self._kind)
+                    pages.copy(source, halves)
+                    np.left_shift(halves, np.uint32(16), out=block)
+                else:
+                    pages.copy(source, block)
                 yield block.nbytes
 
-    def _fill(self, opened: FileIO, block: Array) -> None:
-        room = block.view(np.uint8).data
-        while room:
-            nbytes = opened.readinto(room)  # 2 GiB at most, or less
-            if not nbytes:
-                raise DiscoError(
-                    f"{self.file.path} was cut short while it was read: tensor {self.name!r} is not all there"
-                )
-            room = room[nbytes:]
-
-    def _copy_rows(self, target: Array, rank: int) -> Iterator[int]:
-        """A part in several runs, one per index of the axes before the one it is split along."""
-        rows, width = target.shape
-        source = self.elements().reshape(rows, -1)[:, rank * width : (rank + 1) * width]
-        step = max(1, BLOCK_NBYTES // max(1, target[:1].nbytes))
-        for start in range(0, rows, step):
-            block = target[start : start + step]
-            if self.halved:
-                np.left_shift(source[start : start + step], np.uint32(16), out=block)
-            else:
-                np.copyto(block, source[start : start + step])
-            yield block.nbytes
-
-    def read(self, out: Array | None = None) -> Array:
+    def read(self, reader: Reader, out: Array | None = None) -> Array:
         """The whole tensor in `out`, or in memory of its own."""
         filled: Array = new_array(self.shape, self.dtype) if out is None else out
-        for _ in self.copy_to(filled, None, 0, 1):
+        for _ in self.copy_to(filled, None, 0, reader):
             pass
         return filled
 

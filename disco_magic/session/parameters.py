@@ -147,6 +147,7 @@ class Parameters(Calls):
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import LoadedParameters
+        from disco_magic.loader.pages import Reader
         from disco_magic.loader.parts import CheckFiles, LoadPart
         from disco_magic.loader.plan import axes, select
         from disco_magic.loader.table import Line
@@ -158,7 +159,10 @@ class Parameters(Calls):
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
         tally = Tally(self.num_workers)
-        calls = {name: LoadPart(tensor, split[name], in_group, tally) for name, tensor in chosen.items()}
+        readers = [Reader() for _ in range(self.num_workers)]
+        calls = {
+            name: LoadPart(tensor, split[name], in_group, tally, readers) for name, tensor in chosen.items()
+        }
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)
         drefs: dict[str, DRef] = {}
@@ -176,6 +180,8 @@ class Parameters(Calls):
                 raise
             finally:
                 watch.close()
+                for reader in readers:
+                    reader.close()
         return LoadedParameters(catalogue, drefs, lines)
 
     def _send_parts(

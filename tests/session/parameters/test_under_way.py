@@ -12,6 +12,7 @@ import pytest
 
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
 from disco_magic.loader import parts, stored
+from disco_magic.loader.pages import Reader
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Progress, Watch
 from disco_magic.loader.safetensors import open_safetensors
@@ -289,6 +290,7 @@ def test_stopped_parts_are_none_and_no_failure(session, path):
     tally = Tally(2)
     tally.stop()
     s = session(2)
-    assert s.call_packed(LoadPart(tensor, None, True, tally)).get_all() == [None, None]
+    readers = [Reader(), Reader()]
+    assert s.call_packed(LoadPart(tensor, None, True, tally, readers)).get_all() == [None, None]
     assert s.call_packed(CheckFiles((tensor.file,) * 2, tally)).get_all() == [None, None]
     assert tally.done == 2 * tensor.file.nbytes  # a block each, and then they looked

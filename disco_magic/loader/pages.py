@@ -1,14 +1,16 @@
-"""Files that are mapped to be read, without the two ways in which a map is worse than a read.
+"""Files that are mapped to be read, without what makes a map worse than a read.
 
 Who touches a page that is not there any more (somebody saves the file anew, the disk failed) ends the process
-with SIGBUS. So we do not touch pages: on Linux the kernel copies out of the map, as if it were another
-process's memory, and says in an error what is wrong. It takes up to 1,024 rows at a time, where `os.pread`
-takes one. Elsewhere, and where a container forbids it, pages are copied as any memory is. 256 MiB in the page
-cache to fresh memory, 4 threads on 2 cores, in ms: a run for each 50 (read 40, touched 45), runs of 64 KiB 49
-(a read for each 52, touched 43), of 4 KiB 67 (reads of whole rows 120, touched 63).
+with SIGBUS. So nobody does: on Linux the kernel copies out of the map, as if it were another process's
+memory, and says if it cannot. It takes up to 1,024 rows at a time, where `os.pread` takes one. 256 MiB in the
+page cache to fresh memory, 4 threads on 2 cores, in ms: a run for each 50 (read 40, touched 45), runs of 64
+KiB 49 (a read for each 52, touched 43), of 4 KiB 67 (reads of whole rows 120, touched 63).
 
-And pages count as memory of the process until the kernel takes them back. So they are let go now and then:
-they stay in the page cache, and a load takes no more than `KEPT_NBYTES` per worker, however large the file.
+What cannot be had in this way is read: where the kernel does not copy or a container forbids it, where there
+is no room or no way to map the file, and where copying failed, because a read says why.
+
+And pages of a map count as memory of the process until the kernel takes them back. So they are let go now
+and then; they stay in the page cache.
 """
 
 from __future__ import annotations
@@ -29,115 +31,125 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-# To let pages go interrupts the other cores, which is much beside a small tensor.
+# About so much of a file may be resident per worker, however large it is. To let pages go interrupts the
+# other cores, which is much beside a small tensor.
 KEPT_NBYTES: Final = 16 * 2**20
-# A row takes the kernel 0.5 us, however short it is: copying more bytes than are wanted may be faster.
+# A row takes the kernel 0.5 us, however short it is: to copy more than is wanted may be faster.
 NARROW_NBYTES: Final = 4096
-_WHOLE_ROWS_NBYTES: Final = 512 * 2**10  # they shall stay in a core's cache
+_SCRATCH_NBYTES: Final = 512 * 2**10  # it shall stay in a core's cache
 _MOST_ROWS: Final = 1024  # IOV_MAX of Linux
 _DONTNEED: Final = 4  # of madvise; Python's mmap module has it only where it was built with it
 
 
 class Pages:
-    """A map of a file, or of a piece of one.
+    """A file that is mapped, or else read.
 
     Args:
         file: which one.
-        begin: the first byte that is wanted.
-        nbytes: how many, at least one; None: all from there.
-        access: as `mmap.mmap` takes it; with ACCESS_COPY what is written to `bytes` stays out of the file.
 
     Attributes:
         file: as given.
-        bytes: what was wanted, uint8. Who touches them and does not `copy` risks SIGBUS.
 
     Raises:
-        DiscoError: the file cannot be read, is shorter, or is not the one that was checked.
+        DiscoError: the file cannot be opened, or is not the one that was checked.
     """
 
-    def __init__(
-        self, file: StoredFile, begin: int = 0, nbytes: int | None = None, access: int = mmap.ACCESS_READ
-    ) -> None:
+    def __init__(self, file: StoredFile) -> None:
         self.file = file
-        wanted = file.nbytes - begin if nbytes is None else nbytes
-        lead = begin % mmap.ALLOCATIONGRANULARITY
+        self._bytes: Array | None = None
+        self._resident_nbytes = 0
         with file.open() as opened:
             try:
-                held = mmap.mmap(opened.fileno(), lead + wanted, access=access, offset=begin - lead)
-            except (OSError, ValueError) as reason:  # it was cut short, or its file system has no maps
-                raise DiscoError(f"{file.path} cannot be mapped: {words(reason)}") from None
-        self.bytes: Array = np.frombuffer(held, np.uint8, wanted, lead)
-        self._resident_nbytes = 0
+                held = mmap.mmap(opened.fileno(), file.nbytes, access=mmap.ACCESS_READ)
+            except (OSError, ValueError):  # no room for it, no maps on this file system, an empty file
+                return
+        self._bytes = np.frombuffer(held, np.uint8)
 
-    def copy(self, rows: Array, out: Array) -> None:
-        """Copy rows of the file.
+    def copy(self, begin: int, stride: int, out: Array) -> None:
+        """Fill `out` with rows that lie at equal distances.
 
         Args:
-            rows: a view of `bytes`, of two axes, the second one contiguous.
-            out: contiguous, of the shape and dtype of `rows`.
+            begin: where the first row begins, in bytes.
+            stride: from the beginning of one row to that of the next one, in bytes.
+            out: contiguous, of two axes.
 
         Raises:
-            DiscoError: the file is not there any more, was changed, or cannot be read.
+            DiscoError: the file is not there any more, was changed meanwhile, or cannot be read.
         """
-        self.file.check()
-        if self._resident_nbytes >= KEPT_NBYTES:
-            self.let_go()
-        self._resident_nbytes += max(rows.nbytes, len(rows) * mmap.PAGESIZE)
-        if len(rows) > 1 and rows[0].nbytes < rows.strides[0] < NARROW_NBYTES:
-            self._copy_narrow(rows, out)
+        if len(out) > 1 and out[0].nbytes < stride < NARROW_NBYTES:
+            self._copy_narrow(begin, stride, out)
         else:
-            self._gather(rows, out)
+            self._copy_rows(begin, stride, out)
+        self.file.check()  # afterwards: else what somebody has written meanwhile would be a value like others
 
-    def _copy_narrow(self, rows: Array, out: Array) -> None:
-        stride, width = rows.strides[0], out.shape[1]
-        begin = _address(rows) - _address(self.bytes)
-        count = min(len(rows), (len(self.bytes) - begin) // stride)
-        between = self.bytes[begin : begin + count * stride].view(rows.dtype).reshape(count, -1)
-        step = _WHOLE_ROWS_NBYTES // stride
-        whole = np.empty((min(step, count), stride // rows.itemsize), rows.dtype)
+    def _copy_narrow(self, begin: int, stride: int, out: Array) -> None:
+        """By way of rows that are as long as their distance: each has the wanted one at its beginning."""
+        width, count = out.shape[1], min(len(out), (self.file.nbytes - begin) // stride)
+        step = max(1, _SCRATCH_NBYTES // stride)
+        scratch = np.empty((min(step, count), stride // out.itemsize), out.dtype)
         for top in range(0, count, step):
-            some = between[top : top + step]
-            self._gather(some, whole[: len(some)])
-            out[top : top + len(some)] = whole[: len(some), :width]
-        if count < len(rows):  # the file ends with the last one
-            self._gather(rows[count:], out[count:])
+            long = scratch[: min(step, count - top)]
+            self._copy_rows(begin + top * stride, stride, long)
+            out[top : top + len(long)] = long[:, :width]
+        if count < len(out):  # the last one is the end of the file
+            self._copy_rows(begin + count * stride, stride, out[count:])
 
-    def _gather(self, rows: Array, out: Array) -> None:
-        for top in range(0, len(rows), _MOST_ROWS):
-            wrong = _copy_out(rows[top : top + _MOST_ROWS], out[top : top + _MOST_ROWS])
-            if wrong in _NOT_HERE:
-                np.copyto(out, rows)
-                return
-            if wrong:
-                self.file.check()  # which says more, if somebody has written it
-                raise DiscoError(f"{self.file.path} cannot be read: {os.strerror(wrong)}; see to its disk")
+    def _copy_rows(self, begin: int, stride: int, out: Array) -> None:
+        if len(out) > 1 and stride == out[0].nbytes:
+            out = out.reshape(1, -1)
+        step = max(1, min(_MOST_ROWS, KEPT_NBYTES // stride))
+        for top in range(0, len(out), step):
+            self._copy_some(begin + top * stride, stride, out[top : top + step])
 
-    def let_go(self) -> None:
-        """Count no page as the process's memory any longer; who touches one has it again.
+    def _copy_some(self, begin: int, stride: int, out: Array) -> None:
+        """Up to `_MOST_ROWS` rows, not further apart than may be resident."""
+        if self._bytes is None or _libc is None:
+            self._read(begin, stride, out)
+            return
+        # With two pages the kernel maps what lies between them.
+        self._resident_nbytes += (len(out) - 1) * stride + out[0].nbytes
+        address: int = self._bytes.__array_interface__["data"][0]
+        wrong = _copy_out(address + begin, stride, out)
+        if wrong:
+            if wrong != errno.EFAULT:  # it does not do this here, and need not be asked again
+                self._bytes = None
+            self._read(begin, stride, out)
+        elif self._resident_nbytes >= KEPT_NBYTES:
+            # All of it: with a page the kernel may map megabytes around.
+            _libc.madvise(address, self.file.nbytes, _DONTNEED)
+            self._resident_nbytes = 0
 
-        Of all of the map: with a page that is read the kernel may map megabytes around it.
-        """
-        if _libc is not None:
-            lead = _address(self.bytes) % mmap.PAGESIZE
-            _libc.madvise(_address(self.bytes) - lead, lead + len(self.bytes), _DONTNEED)
-        self._resident_nbytes = 0
+    def _read(self, begin: int, stride: int, out: Array) -> None:
+        with self.file.open() as opened:
+            for number, row in enumerate(out):
+                opened.seek(begin + number * stride)
+                room = row.view(np.uint8).data
+                while room:
+                    try:
+                        nbytes = opened.readinto(room)  # 2 GiB at most, or less
+                    except OSError as reason:
+                        raise DiscoError(f"{self.file.path} cannot be read: {words(reason)}") from None
+                    if not nbytes:
+                        self.file.check()
+                        raise DiscoError(f"{self.file.path} was cut short while it was read")
+                    room = room[nbytes:]
 
 
 class Reader:
-    """The map of the file that a worker is reading, until it comes to another one.
+    """The file that a worker is reading, open until it comes to another one.
 
-    So a load in a thousand files has one file open per worker. Used by one worker; `close` may be called by
-    anybody.
+    So a load in a thousand files has one of them open per worker. Used by one worker.
     """
 
     def __init__(self) -> None:
         self._pages: Pages | None = None
+        self._closed = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Reader:
         return self  # it holds nothing that could differ
 
     def pages(self, file: StoredFile) -> Pages:
-        """All of `file`.
+        """The pages of `file`.
 
         Raises:
             DiscoError: as `Pages`.
@@ -145,22 +157,45 @@ class Reader:
         pages = self._pages
         if pages is not None and pages.file == file:
             return pages
-        self._pages = None  # before the next one is opened
+        pages = self._pages = None  # before the next one is opened
         self._pages = pages = Pages(file)
+        if self._closed:
+            self._pages = None
         return pages
 
     def close(self) -> None:
-        """Let the file go."""
+        """Let the file go, and keep none from now on; by any thread, also while the worker is reading."""
+        self._closed = True
         self._pages = None
 
 
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+def private(file: StoredFile, begin: int, nbytes: int) -> Array:
+    """Bytes of a file that take no memory, uint8; what is written to them stays out of the file.
+
+    Args:
+        file: which one.
+        begin: the first byte.
+        nbytes: how many, at least one.
+
+    Raises:
+        DiscoError: the file cannot be mapped, or is not the one that was checked.
+    """
+    lead = begin % mmap.ALLOCATIONGRANULARITY
+    with file.open() as opened:
+        try:
+            held = mmap.mmap(opened.fileno(), lead + nbytes, access=mmap.ACCESS_COPY, offset=begin - lead)
+        except (OSError, ValueError) as reason:
+            file.check()
+            raise DiscoError(f"{file.path} cannot be mapped: {words(reason)}") from None
+    return np.frombuffer(held, np.uint8, nbytes, lead)
 
 
-# What says that the kernel does not copy: none of the kind, or it is not allowed to.
-_NOT_HERE: Final = frozenset({errno.ENOSYS, errno.EPERM})
+class _Vector(ctypes.Structure):
+    """struct iovec: bytes in memory."""
+
+    _fields_ = (("begin", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
+
+
 _libc: Any = None
 if sys.platform == "linux":
     _libc = ctypes.CDLL(None, use_errno=True)
@@ -170,28 +205,16 @@ if sys.platform == "linux":
     _libc.process_vm_readv.restype = ctypes.c_ssize_t
 
 
-class _Vector(ctypes.Structure):
-    """struct iovec: bytes in memory."""
-
-    _fields_ = (("begin", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
-
-
-def _copy_out(rows: Array, out: Array) -> int:
-    """Have the kernel copy; the error's number, 0 if there was none."""
-    if _libc is None:
-        return errno.ENOSYS
-    begin, run, count = _address(rows), out.nbytes, 1
-    if len(rows) > 1 and rows.strides[0] != rows[0].nbytes:
-        run, count = rows[0].nbytes, len(rows)
-    source: Any
-    if count == 1:
-        source = _Vector(begin, run)
-    else:
+def _copy_out(address: int, stride: int, out: Array) -> int:
+    """Have the kernel copy rows of this process's memory; the error's number, 0 if there was none."""
+    count, run = len(out), out[0].nbytes
+    source: Any = _Vector(address, run)
+    if count > 1:
         source = (_Vector * count)()
-        filled = np.frombuffer(source, np.uintp).reshape(count, 2)
-        filled[:, 0] = np.arange(count, dtype=np.uintp) * rows.strides[0] + begin
-        filled[:, 1] = run
-    target = _Vector(_address(out), out.nbytes)
+        vectors = np.frombuffer(source, np.uintp).reshape(count, 2)
+        vectors[:, 0] = np.arange(count, dtype=np.uintp) * stride + address
+        vectors[:, 1] = run
+    target = _Vector(out.__array_interface__["data"][0], out.nbytes)
     copied = _libc.process_vm_readv(os.getpid(), ctypes.byref(target), 1, ctypes.byref(source), count, 0)
     if copied == out.nbytes:
         return 0

@@ -6,7 +6,6 @@ A part is copied out of a map of the file, in blocks: it costs its pages and not
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import stat
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ import numpy as np
 
 from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.functions.aligned import new_array
-from disco_magic.loader.pages import Pages, Reader
+from disco_magic.loader.pages import Reader, private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,8 +168,7 @@ class StoredTensor:
         """
         if not self.stored_nbytes:
             return np.empty(0, self._kind)
-        pages = Pages(self.file, self.offset, self.stored_nbytes, mmap.ACCESS_COPY)
-        return pages.bytes.view(self._kind)
+        return private(self.file, self.offset, self.stored_nbytes).view(self._kind)
 
     @property
     def _kind(self) -> np.dtype[Any]:
@@ -183,7 +181,7 @@ class StoredTensor:
         Args:
             out: contiguous, of shape ``part_shape(axis, count)`` and the tensor's dtype.
             axis: along which the tensor is split; None: it is not.
-            rank: which one of the `count` parts.
+            rank: which part.
             reader: the caller's.
 
         Yields:
@@ -199,21 +197,20 @@ class StoredTensor:
         pages = reader.pages(self.file)
         rows, part = (1, 0) if axis is None else (math.prod(self.shape[:axis]), rank)
         target = out.reshape(-1).view(f"<u{self.dtype.itemsize}").reshape(rows, -1)
-        stored = pages.bytes[self.offset :][: self.stored_nbytes].view(self._kind).reshape(rows, -1)
-        width = target.shape[1]
+        width, item_nbytes = target.shape[1], self._kind.itemsize
+        stride = self.stored_nbytes // rows
         room = max(1, BLOCK_NBYTES // target.itemsize)
         tall, wide = max(1, room // width), min(room, width)
         for top in range(0, rows, tall):
             for left in range(0, width, wide):
                 block = target[top : top + tall, left : left + wide]
-                begin = part * width + left
-                source = stored[top : top + tall, begin : begin + block.shape[1]]
+                begin = self.offset + top * stride + (part * width + left) * item_nbytes
                 if self.halved:
-                    halves = np.empty(source.shape, self._kind)
-                    pages.copy(source, halves)
+                    halves = np.empty(block.shape, self._kind)
+                    pages.copy(begin, stride, halves)
                     np.left_shift(halves, np.uint32(16), out=block)
                 else:
-                    pages.copy(source, block)
+                    pages.copy(begin, stride, block)
                 yield block.nbytes
 
     def read(self, reader: Reader, out: Array | None = None) -> Array:

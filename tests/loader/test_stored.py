@@ -12,7 +12,7 @@ from disco_magic.errors import DiscoError, UsageMistake
 from disco_magic.loader import stored
 from disco_magic.loader.pages import Reader
 from disco_magic.loader.safetensors import open_safetensors
-from disco_magic.loader.stored import StoredFile, StoredTensor
+from disco_magic.loader.stored import StoredFile
 from disco_magic.loader.tensor_cache import open_tensor_cache
 from tests.loader.files import write_cache, write_safetensors
 
@@ -67,6 +67,7 @@ def test_what_is_read_is_writable_memory_of_its_own(one):
 def test_writing_to_the_elements_leaves_the_file_alone(one):
     tensor = one(np.arange(4, dtype="u8"))
     elements = tensor.elements()
+    assert elements.tolist() == [0, 1, 2, 3]
     elements[:] = 0
     assert tensor.read(Reader()).tolist() == [0, 1, 2, 3]
 
@@ -134,12 +135,6 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_said_so(one, monkeypatch, 
     os.truncate(tensor.file.path, tensor.offset + 2**16)
     with pytest.raises(DiscoError, match=r"m\.safetensors was changed after it had been checked: it had"):
         list(blocks)
-
-
-def test_a_file_that_is_cut_short_before_it_is_mapped_is_said_so(file):
-    tensor = StoredTensor("x", (4,), np.dtype("i2"), file, 2)  # as if the file had been longer a moment ago
-    with pytest.raises(DiscoError, match=r"f\.bin cannot be mapped: .*"):
-        tensor.elements()
 
 
 def test_a_file_that_may_not_be_read_is_refused(file, monkeypatch):

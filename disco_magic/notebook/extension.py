@@ -19,6 +19,7 @@ from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
+from disco_magic.notebook.plain_errors import show_all_lines, show_own_lines
 from disco_magic.session.ear import EAR
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Extension:
         for (module, name), bundle in _BUNDLES.items():
             shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
         self.front.plain.install()
+        show_own_lines(shell)
         front = self.front
         self._listeners = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
         for listener in self._listeners:
@@ -89,6 +91,7 @@ class Extension:
             steps.callback(BREAKPOINTS.remove)
             for listener in self._listeners:
                 steps.callback(shell.events.unregister, "post_run_cell", listener)
+            steps.callback(show_all_lines, shell)
             steps.callback(front.plain.remove)
             steps.callback(remove_labeller, self._cell_namer)
             if not keep_session:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake, WorkerError, grouped, other_lines, ranges
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, ranges
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     if isinstance(error, WorkerError):
         error._render_traceback_ = partial(worker_lines, shell, error.failures, error.others)  # type: ignore[attr-defined]  # IPython's protocol
         return error.with_traceback(user_frames(shell, error.origin.exception))
-    if not hasattr(error, "_render_traceback_"):
+    # For those of this package the class has one, for plain cells: see `plain_errors`.
+    if "_render_traceback_" not in vars(error) and (
+        isinstance(error, DiscoError) or not hasattr(error, "_render_traceback_")
+    ):
         error._render_traceback_ = plain_lines(shell, error).copy  # type: ignore[attr-defined]  # IPython's protocol
     return error.with_traceback(None)  # its frames hold the handle of the cell, and that the error
 

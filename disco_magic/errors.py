@@ -194,7 +194,7 @@ class Divergence(DiscoError):
 
 
 def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = ()) -> str:
-    """One line per distinct failure with the workers it happened on, then the origin's traceback."""
+    """One line per distinct failure with the workers it happened on, then the origin's traceback, if any."""
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
     lines += other_lines(others)
     origin = next(iter(failures.values()))
@@ -202,7 +202,10 @@ def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = ()) ->
     more = len(failures) - 1
     if more:
         head += f" (and {more} other{'s' if more > 1 else ''})"
-    return "\n".join([head, *lines, "", origin.traceback_text.rstrip()]).rstrip()
+    text = origin.traceback_text.rstrip()
+    if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: that is said above
+        text = ""
+    return "\n".join([head, *lines, "", text]).rstrip()
 
 
 def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:

@@ -6,11 +6,11 @@ import linecache
 
 import pytest
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.functions import sites
 from disco_magic.functions.cells import compile_cell
 from disco_magic.functions.registry import find_func
-from disco_magic.functions.tracebacks import error_text, own_frames
+from disco_magic.functions.tracebacks import error_text, failure_of, own_frames
 
 
 def raised(source, **names):
@@ -58,3 +58,15 @@ def test_an_exception_that_cannot_be_asked_for_its_parts_is_told_by_its_type():
             raise SystemExit
 
     assert error_text(Odd()) == "Odd: <its traceback could not be told: SystemExit>"
+
+
+def test_a_failure_without_a_line_of_the_user_s_is_said_once():
+    def said(error):
+        return str(WorkerError({1: failure_of(1, 7, "load 'x'", error)}))
+
+    assert said(DiscoError("it is gone")) == "load 'x' failed on worker 1\n[1] DiscoError: it is gone"
+    assert said(DiscoError("it is gone\nfor ever")).count("it is gone") == 2  # the summary is its first line
+    with pytest.raises(ZeroDivisionError) as caught:
+        1 / 0  # noqa: B018 - it raises
+    assert said(caught.value).count("ZeroDivisionError: division by zero") == 2
+    assert "1 / 0" in said(caught.value)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 # About so much of a file may be resident per worker, however large it is. To let pages go interrupts the
 # other cores, which is much beside a small tensor.
 KEPT_NBYTES: Final = 16 * 2**20
+# With a page that is touched the kernel maps what lies around it: 64 KiB, or a large page of the cache.
+_AROUND_NBYTES: Final = 2 * 2**20
 # A row takes the kernel 0.5 us, however short it is: to copy more than is wanted may be faster.
 NARROW_NBYTES: Final = 4096
 _SCRATCH_NBYTES: Final = 512 * 2**10  # it shall stay in a core's cache
@@ -58,7 +60,10 @@ class Pages:
         self.file = file
         self._bytes: Array | None = None
         self._resident_nbytes = 0
+        self._end = 0  # of what was copied last
         with file.open() as opened:
+            if _libc is None:
+                return
             try:
                 held = mmap.mmap(opened.fileno(), file.nbytes, access=mmap.ACCESS_READ)
             except (OSError, ValueError):  # no room for it, no maps on this file system, an empty file
@@ -80,7 +85,9 @@ class Pages:
             self._copy_narrow(begin, stride, out)
         else:
             self._copy_rows(begin, stride, out)
-        self.file.check()  # afterwards: else what somebody has written meanwhile would be a value like others
+        # Afterwards: else what somebody has written meanwhile would be a value like others. If the file is
+        # milliseconds old, or somebody writes through a map of his own, the system may not tell.
+        self.file.check()
 
     def _copy_narrow(self, begin: int, stride: int, out: Array) -> None:
         """By way of rows that are as long as their distance: each has the wanted one at its beginning."""
@@ -103,15 +110,16 @@ class Pages:
 
     def _copy_some(self, begin: int, stride: int, out: Array) -> None:
         """Up to `_MOST_ROWS` rows, not further apart than may be resident."""
-        if self._bytes is None or _libc is None:
+        if self._bytes is None:
             self._read(begin, stride, out)
             return
-        # With two pages the kernel maps what lies between them.
-        self._resident_nbytes += (len(out) - 1) * stride + out[0].nbytes
+        near = abs(begin - self._end) < _AROUND_NBYTES
+        self._end = begin + (len(out) - 1) * stride + out[0].nbytes
+        self._resident_nbytes += self._end - begin + (0 if near else _AROUND_NBYTES)
         address: int = self._bytes.__array_interface__["data"][0]
         wrong = _copy_out(address + begin, stride, out)
         if wrong:
-            if wrong != errno.EFAULT:  # it does not do this here, and need not be asked again
+            if wrong != errno.EFAULT:  # it does not do this, and need not be asked again for this file
                 self._bytes = None
             self._read(begin, stride, out)
         elif self._resident_nbytes >= KEPT_NBYTES:
@@ -128,7 +136,7 @@ class Pages:
                     try:
                         nbytes = opened.readinto(room)  # 2 GiB at most, or less
                     except OSError as reason:
-                        raise DiscoError(f"{self.file.path} cannot be read: {words(reason)}") from None
+                        raise self.file.unreadable(reason) from None
                     if not nbytes:
                         self.file.check()
                         raise DiscoError(f"{self.file.path} was cut short while it was read")
@@ -136,17 +144,14 @@ class Pages:
 
 
 class Reader:
-    """The file that a worker is reading, open until it comes to another one.
+    """The file that a worker is reading, until it comes to another one.
 
-    So a load in a thousand files has one of them open per worker. Used by one worker.
+    So a load in a thousand files has one of them mapped per worker. Used by one worker.
     """
 
     def __init__(self) -> None:
         self._pages: Pages | None = None
         self._closed = False
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Reader:
-        return self  # it holds nothing that could differ
 
     def pages(self, file: StoredFile) -> Pages:
         """The pages of `file`.
@@ -164,7 +169,7 @@ class Reader:
         return pages
 
     def close(self) -> None:
-        """Let the file go, and keep none from now on; by any thread, also while the worker is reading."""
+        """Let the file go; what is read from now on is kept no longer. By any thread, at any time."""
         self._closed = True
         self._pages = None
 
@@ -196,13 +201,22 @@ class _Vector(ctypes.Structure):
     _fields_ = (("begin", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
 
 
-_libc: Any = None
-if sys.platform == "linux":
-    _libc = ctypes.CDLL(None, use_errno=True)
-    _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    _vectors = (ctypes.c_void_p, ctypes.c_ulong)
-    _libc.process_vm_readv.argtypes = (ctypes.c_int, *_vectors, *_vectors, ctypes.c_ulong)
-    _libc.process_vm_readv.restype = ctypes.c_ssize_t
+def _find_libc() -> Any:
+    """The C library, if it has what copies; else None."""
+    if sys.platform != "linux":
+        return None
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        vectors = (ctypes.c_void_p, ctypes.c_ulong)
+        libc.process_vm_readv.argtypes = (ctypes.c_int, *vectors, *vectors, ctypes.c_ulong)
+        libc.process_vm_readv.restype = ctypes.c_ssize_t
+    except (OSError, AttributeError):  # a Python without shared libraries; an old C library
+        return None
+    return libc
+
+
+_libc: Any = _find_libc()
 
 
 def _copy_out(address: int, stride: int, out: Array) -> int:

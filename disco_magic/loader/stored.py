@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from io import FileIO
 
 Array = np.ndarray[Any, Any]
-# Between two blocks a copy can be stopped and its progress seen: 1 to 4 ms.
+# Between two blocks a copy can be stopped and its progress seen: 1 to 4 ms, more where rows are short.
 BLOCK_NBYTES: Final = 8 * 2**20
 
 
@@ -70,7 +70,7 @@ class StoredFile:
             opened = open(self.path, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
             found = os.fstat(opened.fileno())
         except OSError as reason:
-            raise self._unreadable(reason) from None
+            raise self.unreadable(reason) from None
         if self._is(found):
             return opened
         opened.close()
@@ -85,14 +85,15 @@ class StoredFile:
         try:
             found = os.stat(self.path)
         except OSError as reason:
-            raise self._unreadable(reason) from None
+            raise self.unreadable(reason) from None
         if not self._is(found):
             raise self._changed(found)
 
     def _is(self, found: os.stat_result) -> bool:
         return (found.st_size, found.st_mtime_ns) == (self.nbytes, self.mtime_ns)
 
-    def _unreadable(self, reason: OSError) -> DiscoError:
+    def unreadable(self, reason: OSError) -> DiscoError:
+        """What is to be said if the system refuses to give it, or some of it."""
         return DiscoError(f"{self.path} cannot be read: {reason.strerror}")
 
     def _changed(self, found: os.stat_result) -> DiscoError:

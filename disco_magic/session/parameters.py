@@ -179,9 +179,9 @@ class Parameters(Calls):
                 self.flush()
                 raise
             finally:
-                watch.close()
                 for reader in readers:
                     reader.close()
+                watch.close()
         return LoadedParameters(catalogue, drefs, lines)
 
     def _send_parts(

@@ -27,6 +27,7 @@ def stored_as(tmp_path):
 
     def store(array, name="m"):
         path = write_safetensors(tmp_path / f"{name}.safetensors", {"odd": np.zeros(3, "i1"), "x": array})
+        os.utime(path, (10**9, 10**9))  # long ago: there are systems whose clock for files stands for 4 ms
         return open_safetensors(path).tensors["x"]
 
     return store
@@ -119,8 +120,7 @@ def test_a_kernel_that_does_not_copy_is_asked_once(tensor, monkeypatch, wrong):
     assert len(asked) == 1
 
 
-@on_linux
-def test_errors_are_the_kernel_s():
+def test_errors_are_the_kernel_s(copied):
     out = np.zeros((1025, 1), "u1")
     assert pages._copy_out(out.ctypes.data, 1, out) == errno.EINVAL  # more rows than it takes
     assert pages._copy_out(1, 1, out[:1]) == errno.EFAULT
@@ -175,6 +175,56 @@ def test_rows_that_are_far_apart_are_let_go_between(tensor, monkeypatch, copied)
     part(tensor, 1, 0, 16)
     assert copied == [(2, 2**18)] * 8  # 4 MiB from each other
     assert let_go == [(tensor.file.nbytes, 4)] * 4
+
+
+def test_small_tensors_far_apart_are_let_go_too(tmp_path, copied):
+    names = [f"{number:02}{kind}" for number in range(32) for kind in ("large", "norm")]
+    arrays = {name: np.zeros(2**20 if "large" in name else 2**10, "f4") for name in names}
+    tensors = open_safetensors(write_safetensors(tmp_path / "m.safetensors", arrays)).tensors
+    reader, resident = Reader(), []
+    for name in names[1::2]:
+        tensors[name].read(reader)
+        resident.append(sum(maps_of(tmp_path)))
+    assert max(resident) <= 32 * 2**10  # kB, of 128 MiB
+
+
+def test_a_map_that_fails_because_the_file_was_cut_short_is_an_error(tensor, monkeypatch):
+    opens, changes = stored.StoredFile.open, [cut_by_pages]
+
+    def late(file):
+        opened = opens(file)
+        if changes:
+            changes.pop()(file.path)
+        return opened
+
+    monkeypatch.setattr(stored.StoredFile, "open", late)
+    with pytest.raises(DiscoError, match="was changed after it had been checked"):
+        part(tensor, 0, 5, 16)
+
+
+def test_of_a_tensor_without_elements_the_file_is_checked(stored_as):
+    tensor = stored_as(np.zeros((4, 0)))
+    assert part(tensor, 0, 1, 2).shape == (2, 0)
+    os.utime(tensor.file.path)
+    with pytest.raises(DiscoError, match="was changed after it had been checked"):
+        part(tensor, 0, 1, 2)
+
+
+def test_where_nothing_is_copied_nothing_is_mapped(tensor, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "_libc", None)
+    reader = Reader()
+    assert part(tensor, 1, 3, 16, reader)[1, 0] == 2**20 + 3 * 2**16
+    if sys.platform == "linux":
+        assert maps_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [OSError, AttributeError])
+def test_a_python_that_cannot_ask_its_c_library_reads(monkeypatch, error):
+    def refuse(name, use_errno):
+        raise error
+
+    monkeypatch.setattr(pages.ctypes, "CDLL", refuse)
+    assert pages._find_libc() is None
 
 
 @on_linux
@@ -334,8 +384,8 @@ def test_a_read_that_comes_in_pieces_goes_on(stored_as, monkeypatch):
 
     tensor = stored_as(np.arange(1000.0))
     reader, opens = Reader(), stored.StoredFile.open
-    reader.pages(tensor.file)
     monkeypatch.setattr(pages, "_libc", None)
+    reader.pages(tensor.file)
     monkeypatch.setattr(stored.StoredFile, "open", sparing)
     assert part(tensor, None, 0, 1, reader).tolist() == list(range(1000))
 
@@ -350,8 +400,8 @@ def test_a_read_that_comes_to_the_end_too_early_is_an_error(tensor, monkeypatch,
         return 0
 
     reader, opens = Reader(), stored.StoredFile.open
-    reader.pages(tensor.file)
     monkeypatch.setattr(pages, "_libc", None)
+    reader.pages(tensor.file)
     monkeypatch.setattr(stored.StoredFile, "open", lambda file: Opened(opens(file), ended))
     with pytest.raises(DiscoError, match=words):
         part(tensor, 0, 5, 16, reader)

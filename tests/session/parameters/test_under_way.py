@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
+from itertools import count
 from queue import SimpleQueue
 
 import numpy as np
 import pytest
 
 from disco_magic.errors import DiscoError, SyncTimeout, WorkerError, WorkerInterrupt, WorkerLost
-from disco_magic.loader import parts, stored
+from disco_magic.loader import pages, parts, stored
 from disco_magic.loader.pages import Reader
 from disco_magic.loader.parts import CheckFiles, LoadPart
 from disco_magic.loader.progress import Progress, Watch
@@ -20,6 +22,7 @@ from disco_magic.loader.tally import Tally
 from disco_magic.session import parameters
 from tests.conftest import until
 from tests.loader.files import write_cache
+from tests.loader.test_spilling import maps_of, on_linux
 from tests.session.conftest import interrupt_main
 from tests.session.parameters.conftest import PLAN, WHOLE, check, registers
 
@@ -283,6 +286,24 @@ def test_a_lost_worker_ends_a_load(session, path, monkeypatch):
     monkeypatch.setattr(parameters, "take", lambda inbox, pause_s: parameters.Lost(1, 0, "it was unplugged"))
     with pytest.raises(WorkerLost, match="worker 1 is gone: it was unplugged"):
         s.load_safetensors(path)
+
+
+@on_linux
+def test_a_load_that_failed_leaves_no_file_open(session, path, monkeypatch):
+    copy_out, counted = pages._copy_out, count()
+
+    def late(*given):  # returns before it fails, so that the failure holds no frame of it
+        if next(counted) == 3:
+            os.utime(path)
+        return copy_out(*given)
+
+    monkeypatch.setattr(pages, "_copy_out", late)
+    s = session(3)
+    with pytest.raises(WorkerError, match="was changed") as caught:
+        s.load_safetensors(path)
+    s.sync_all()
+    assert caught.value.__traceback__ is not None  # which holds the load
+    assert maps_of(path) == []
 
 
 def test_stopped_parts_are_none_and_no_failure(session, path):

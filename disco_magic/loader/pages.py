@@ -27,6 +27,8 @@ import numpy as np
 from disco_magic.errors import DiscoError, words
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from disco_magic.loader.stored import StoredFile
 
     Array = np.ndarray[Any, Any]
@@ -131,16 +133,18 @@ class Pages:
         with self.file.open() as opened:
             for number, row in enumerate(out):
                 opened.seek(begin + number * stride)
-                room = row.view(np.uint8).data
-                while room:
-                    try:
-                        nbytes = opened.readinto(room)  # 2 GiB at most, or less
-                    except OSError as reason:
-                        raise self.file.unreadable(reason) from None
-                    if not nbytes:
-                        self.file.check()
-                        raise DiscoError(f"{self.file.path} was cut short while it was read")
-                    room = room[nbytes:]
+                self._fill(row.view(np.uint8).data, opened)
+
+    def _fill(self, room: memoryview, opened: FileIO) -> None:
+        while room:
+            try:
+                nbytes = opened.readinto(room)  # 2 GiB at most, or less
+            except OSError as reason:
+                raise self.file.unreadable(reason) from None
+            if not nbytes:
+                self.file.check()
+                raise DiscoError(f"{self.file.path} was cut short while it was read")
+            room = room[nbytes:]
 
 
 class Reader:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from IPython.display import display
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.tracebacks import user_frames
+from disco_magic.notebook.tracebacks import as_ipython_shows, user_frames
 
 if TYPE_CHECKING:
     from disco_magic.functions.cells import Cell
@@ -42,7 +42,6 @@ def run_locally(shell: Shell, cell: Cell) -> None:
 def _raise_as_own(shell: Shell, error: BaseException) -> NoReturn:
     """Raise `error` so that IPython shows it as that of a plain cell, without the frames that led to it."""
     if not hasattr(error, "_render_traceback_") and not isinstance(error, BaseExceptionGroup):
-        show = shell.InteractiveTB.structured_traceback  # knows no groups
-        lines: list[str] = show(type(error), error, user_frames(shell, error), tb_offset=0)
+        lines = as_ipython_shows(shell, error, user_frames(shell, error))
         error._render_traceback_ = lines.copy  # type: ignore[attr-defined]  # IPython's protocol; see `dress`
     raise error

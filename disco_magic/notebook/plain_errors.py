@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from disco_magic.errors import DiscoError
-from disco_magic.notebook.tracebacks import user_frames
+from disco_magic.notebook.tracebacks import as_ipython_shows, user_frames
 
 if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
@@ -26,11 +26,10 @@ def _lines(error: DiscoError) -> list[str]:
     It goes on as if there were no such method if this raises.
     """
     shell = next(found for each in reversed(_shells) if (found := each()) is not None)
-    view, trace = shell.InteractiveTB, error.__traceback__
-    if view.mode != "Verbose":
+    trace = error.__traceback__
+    if shell.InteractiveTB.mode != "Verbose":
         trace = user_frames(shell, error) or trace
-    lines: list[str] = view.structured_traceback(type(error), error, trace, tb_offset=0)
-    return lines
+    return as_ipython_shows(shell, error, trace)
 
 
 def show_own_lines(shell: Shell) -> None:

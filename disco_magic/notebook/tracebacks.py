@@ -87,6 +87,11 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
     if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
         return "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    return as_ipython_shows(shell, error, trace)
+
+
+def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackType | None) -> list[str]:
+    """`error` in the mode of ``%xmode``, with the frames of `trace` in place of its own; it is no group."""
     lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
     return lines
 

@@ -11,7 +11,7 @@
      the command.
 
 `seize` and `end` are called with the worker's mutex held, and so is everything that injects. `PlaneGuard`
-keeps injections out of plane calls.
+keeps injections out of plane calls; `bridges.py` does for calls of libraries.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
+from disco_magic.bridges import Bridge
 from disco_magic.core.messages import WITHDRAWN, full
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 
@@ -36,13 +37,25 @@ class Lane:
         running: the command that is executed, as it came, or empty.
         interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
+        crossing: how deep the thread is in calls of libraries.
+        withheld: an interrupt waits for it to come back from there.
         shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
         thread_id: of the thread; 0 before it began.
         left_over: registers that the thread before this one may not have dropped any more.
         inject_at: when the command may be injected into again, on the monotonic clock.
     """
 
-    __slots__ = ("abandoned", "inject_at", "interrupted", "left_over", "running", "shielded", "thread_id")
+    __slots__ = (
+        "abandoned",
+        "crossing",
+        "inject_at",
+        "interrupted",
+        "left_over",
+        "running",
+        "shielded",
+        "thread_id",
+        "withheld",
+    )
 
     def __init__(self, left_over: tuple[int, ...] = ()) -> None:
         self.left_over = left_over
@@ -50,6 +63,8 @@ class Lane:
         self.interrupted: Command | None = None
         self.abandoned = False
         self.shielded = 0
+        self.crossing = 0
+        self.withheld = False
         self.thread_id = 0
         self.inject_at = 0.0
 
@@ -78,6 +93,7 @@ class Lane:
             except WorkerInterrupt:
                 pass  # expected here, and only here: whoever injects holds the mutex
         self.interrupted = None
+        self.withheld = False
         self.inject_at = 0.0
         self.running.clear()
         return interrupted
@@ -127,14 +143,15 @@ class Holder(Protocol):
     mutex: LockType
 
 
-class PlaneGuard:
-    """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
+class PlaneGuard(Bridge):
+    """Shields plane calls, and calls of libraries; implements `disco_magic.functions.context.Guard`.
 
     Nothing is injected between `enter` and `leave`: an interrupt ends the wait instead, through the plane.
     """
 
     def __init__(self, worker: Holder) -> None:
-        self._worker = worker
+        super().__init__(worker)
+        self._worker: Holder = worker
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:
         """Begin a plane call: the command's sequence number and the workers that it was sent to."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from disco_magic import injection
+from disco_magic.bridges import on_a_bridge
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from disco_magic.core.doctor import State
     from disco_magic.core.timeline import Record
-
-# Shorter than the pauses between the interrupts of one stop (`injection.PAUSES_S`).
-AGAIN_S: Final = 0.2
 
 
 def _place(code: CodeType, offset: int) -> str:
@@ -86,9 +84,11 @@ class Worker(Serving):
 
     def _inject(self, lane: Lane) -> None:
         now = time.monotonic()
-        # Not at once again: what strikes while the last one is dealt with would end the thread.
-        if not lane.shielded and now >= lane.inject_at:
-            lane.inject_at = now + AGAIN_S
+        if lane.shielded or now < lane.inject_at:
+            return
+        lane.withheld = on_a_bridge(lane)
+        if not lane.withheld:
+            lane.inject_at = now + injection.AGAIN_S
             injection.inject(lane.thread_id)
 
     def abandon(self) -> Lane | None:

@@ -21,7 +21,7 @@ LAYERS = [
     ["core"],
     ["patience", "recorder", "stopwatch"],
     ["functions", "injection"],
-    ["devices"],
+    ["devices", "bridges"],
     ["channels", "planes", "lane"],
     ["ending"],
     ["serving"],

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 
-from disco_magic.errors import UnknownName, WorkerError
+from disco_magic.errors import CellError, UnknownName, WorkerError
 from disco_magic.functions import modules
 from disco_magic.functions.aligned import aligned_empty
 
@@ -17,6 +19,9 @@ tvm = pytest.importorskip("tvm", reason="apache-tvm is not installed")
 
 if tvm.support.cc.get_cc() is None:
     pytest.skip("TVM links what it exports with a C compiler, and there is none", allow_module_level=True)
+
+
+shapes = [None]  # for workers, who are in this process; as an argument it would be copied
 
 
 @pytest.fixture(autouse=True)
@@ -192,6 +197,49 @@ def test_tvms_own_functions_are_found_by_name(session, compiled):
     assert s.get_global_func("ffi.ModuleGetKind")(module).get_all() == ["relax.VirtualMachine"] * 2
     with pytest.raises(UnknownName, match=r"did you mean 'ffi\.ModuleGetKind'"):
         s.get_global_func("ffi.ModuleGetKin")
+
+
+# --- interrupts ------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_never_strikes_where_tvm_makes_objects_of_a_callbacks_arguments(session):
+    # Struck there, it gives the argument back twice: each of these interrupts did that, or the next one.
+    s, shape = session(2), tvm.runtime.ShapeTuple((3, 4, 5))
+    kept = tvm.runtime.convert([shape] * 200)  # of what is given back too often, something is left to look at
+    references = ctypes.c_uint32.from_address(shape._tvm_ffi_cached_object.__chandle__())
+    began = threading.Event()
+    tvm.register_global_func("tests.disco.takes", lambda shape: began.set(), override=True)
+    s["apply"], s["takes"] = s.get_global_func("testing.apply"), s.get_global_func("tests.disco.takes")
+    shapes[0] = shape
+    s.run(f"import sys; shape = sys.modules[{__name__!r}].shapes[0]")
+    for _ in range(20):
+        began.clear()
+        before, cell = references.value, s.run_nowait("while True: apply(takes, shape)")
+        assert began.wait(60)
+        cell.cancel()
+        with pytest.raises(CellError, match="interrupted"):
+            cell.wait()
+        assert references.value == before
+    assert len(kept) == 200
+
+
+def test_an_interrupt_ends_a_python_function_that_tvm_calls(session):
+    began = threading.Event()
+
+    def spin():
+        began.set()
+        while True:
+            pass
+
+    tvm.register_global_func("tests.disco.spins", spin, override=True)
+    s = session(2)
+    s["spins"] = s.get_global_func("tests.disco.spins")
+    cell = s.run_nowait("spins()")
+    assert began.wait(60)
+    cell.cancel()
+    with pytest.raises(CellError) as caught:
+        cell.wait()
+    assert "replaced" not in str(caught.value)
 
 
 # --- failures ------------------------------------------------------------------------------------------

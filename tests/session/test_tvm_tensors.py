@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions import tvm_values
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.tvm_values import TVMFunction
@@ -165,6 +165,24 @@ def test_what_a_callback_raises_comes_out_with_its_cause_and_holds_nothing(tenso
     assert tvm_values._raised.error is None
     del caught, held
     assert gone() is None
+
+
+class Interrupted:
+    """A worker's guard: an interrupt came when TVM had been called, and had not called yet."""
+
+    def cross(self, function, *given):
+        return function(*given)
+
+    def land(self):
+        raise WorkerInterrupt("withheld")
+
+
+def test_a_callback_begins_with_an_interrupt_that_was_withheld(monkeypatch):
+    monkeypatch.setattr(tvm_values, "guard", Interrupted)
+    began = []
+    with pytest.raises(WorkerInterrupt, match="withheld"):
+        TVMFunction("apply", tvm.get_global_func("testing.apply"))(began.append, 1)
+    assert began == []
 
 
 def test_what_a_callback_raised_before_is_not_what_comes_out():

@@ -1,7 +1,8 @@
 """Errors of this package in plain cells: the lines of the user that led to them, and not this package's own.
 
 ``session.load_safetensors(...)`` in a plain cell raises through five functions of ours, which tell the user
-nothing: where the call stands in the cell, and what the error says, does.
+nothing: where the call stands in the cell, and what the error says, does. Ctrl-C in a call that waits is
+shown so, too.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from disco_magic.errors import DiscoError
+from disco_magic.functions.sites import runtime_file
 from disco_magic.notebook.tracebacks import as_ipython_shows, user_frames
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from disco_magic.notebook.shell import Shell
 
 # IPython asks a class: of several shells the last one shows all. They hold the extension: none is held here.
@@ -26,16 +30,44 @@ def _lines(error: DiscoError) -> list[str]:
     It goes on as if there were no such method if this raises.
     """
     shell = next(found for each in reversed(_shells) if (found := each()) is not None)
+    return as_ipython_shows(shell, error, _own_frames(shell, error))
+
+
+def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
+    trace = None if shell.InteractiveTB.mode == "Verbose" else user_frames(shell, error)
+    return trace or error.__traceback__
+
+
+class _Interrupts:
+    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of Ctrl-C."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = ref(shell)
+        self._told = shell.InteractiveTB.structured_traceback
+
+    def __call__(self, *shown: Any, **options: Any) -> Any:
+        """See IPython: of a class, an exception, its traceback, how many frames to leave out."""
+        shell, error = self._shell(), next((each for each in shown if type(each) is KeyboardInterrupt), None)
+        if shell is not None and error is not None and _struck_ours(error):
+            # None is to be left out: IPython's own frames are gone, too.
+            shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
+            options.pop("tb_offset", None)
+        return self._told(*shown, **options)
+
+
+def _struck_ours(error: KeyboardInterrupt) -> bool:
+    """Whether the innermost line of it is one of this package."""
     trace = error.__traceback__
-    if shell.InteractiveTB.mode != "Verbose":
-        trace = user_frames(shell, error) or trace
-    return as_ipython_shows(shell, error, trace)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and runtime_file(trace.tb_frame.f_code.co_filename)
 
 
 def show_own_lines(shell: Shell) -> None:
     """From now on IPython shows errors of this package so, in plain cells too."""
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
+    shell.InteractiveTB.structured_traceback = _Interrupts(shell)
 
 
 def show_all_lines(shell: Shell) -> None:
@@ -44,3 +76,5 @@ def show_all_lines(shell: Shell) -> None:
     if not _shells:
         with suppress(AttributeError):
             del DiscoError._render_traceback_  # type: ignore[attr-defined]
+    if isinstance(vars(shell.InteractiveTB).get("structured_traceback"), _Interrupts):
+        del shell.InteractiveTB.structured_traceback

@@ -197,6 +197,7 @@ class Calls(Failures):
         Raises:
             WorkerError: something failed since errors were last raised.
             SyncTimeout: says what every worker is doing; they go on.
+            KeyboardInterrupt: Ctrl-C or the stop button; says the same.
         """
         self._sync(self._everybody, timeout)
 

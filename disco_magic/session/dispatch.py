@@ -71,6 +71,7 @@ class Dispatch(Queues):
                 `max_outstanding` commands behind all the while, nothing was sent.
             WorkerLost: a worker is gone.
             UsageMistake: called on a worker of this session.
+            KeyboardInterrupt: Ctrl-C or the stop button; says what everybody is doing.
         """
         refuse_in_worker(self.id, verb)
         limit = self.patience(timeout)
@@ -99,14 +100,22 @@ class Dispatch(Queues):
         except BaseException as error:  # nobody waits for it any more
             if asked is not None:
                 self._turn(partial(asked[0].forget, asked[1]))
-            if not isinstance(error, Empty):
-                raise
-            raise self._no_answer(verb, workers, limit) from None
+            if isinstance(error, Empty):
+                raise self._no_answer(verb, workers, limit) from None
+            if asked is not None and type(error) is KeyboardInterrupt and not error.args:
+                raise KeyboardInterrupt(self._given_up(verb, workers)) from None
+            raise
         return cast("Expectation", item)
 
     def _no_answer(self, verb: str, workers: tuple[int, ...], limit: Limit) -> SyncTimeout:
         return self.too_late(
             f"{verb}: {people(workers)} did not answer within {limit} and {_goes(workers)} on"
+        )
+
+    def _given_up(self, verb: str, workers: tuple[int, ...]) -> str:
+        return (
+            f"{verb} was interrupted, and {people(workers)} {_goes(workers)} on (session.interrupt() ends "
+            f"that); {self.diagnosis()}"
         )
 
     def diagnosis(self) -> Diagnosis:

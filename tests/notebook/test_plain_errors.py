@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import pytest
 
 from disco_magic.errors import DiscoError, UnknownName, UsageMistake, WorkerError
+from tests.session.conftest import main_waits, until
 
 SESSION = "import disco_magic as disco\ns = disco.session()"
 
@@ -75,6 +79,74 @@ def test_commands_show_the_message_alone(four):
     shown = (four.out + four.err).strip()
     assert "Traceback" not in shown
     assert len(shown.splitlines()) <= 2
+
+
+@pytest.fixture
+def struck(four, gate):
+    """Executes a plain cell that waits for workers who do not come, and presses Ctrl-C; what is shown."""
+
+    def run(source):
+        def strike():
+            until(main_waits)
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+        striker = threading.Thread(target=strike, daemon=True)
+        striker.start()
+        four.fail(source, KeyboardInterrupt)
+        striker.join()
+        return four.out + four.err
+
+    four.run(SESSION)
+    four.ip.user_ns["s"].call_packed(gate)
+    gate.arrived(4)
+    return run
+
+
+WAITING = "def wait():\n    s.sync_all()\nwait()"
+
+
+def test_of_ctrl_c_in_a_wait_the_lines_of_the_cell_are_shown_and_what_the_workers_do(struck):
+    shown = struck(WAITING)
+    for line in ("----> 3 wait()", "----> 2     s.sync_all()"):
+        assert line in shown
+    assert "KeyboardInterrupt: sync was interrupted, and workers [0-3] go on" in shown
+    assert "disco_magic/" not in shown
+
+
+@pytest.mark.parametrize("mode", ["Plain", "Minimal"])
+def test_ctrl_c_in_a_wait_keeps_the_other_modes(four, struck, mode):
+    four.run(f"%xmode {mode}")
+    shown = struck(WAITING)
+    assert ("wait()" in shown) is (mode == "Plain")
+    assert "sync was interrupted" in shown
+    assert "disco_magic/" not in shown
+
+
+def test_verbose_shows_all_of_ctrl_c_in_a_wait(four, struck):
+    four.run("%xmode Verbose")
+    assert "disco_magic/" in struck(WAITING)
+
+
+def test_ctrl_c_in_the_users_own_code_is_shown_as_ever(four):
+    four.fail("import signal\nsignal.raise_signal(signal.SIGINT)", KeyboardInterrupt)
+    shown = four.out + four.err
+    assert "----> 2 signal.raise_signal(signal.SIGINT)" in shown
+    assert "InteractiveShell" not in shown
+
+
+def test_without_the_extension_ctrl_c_is_ipythons_again(four, struck):
+    assert "structured_traceback" in vars(four.ip.InteractiveTB)
+    four.ip.run_line_magic("unload_ext", "disco_magic")
+    assert "structured_traceback" not in vars(four.ip.InteractiveTB)
+    four.run("%load_ext disco_magic")
+
+
+def test_who_has_taken_the_place_of_ours_keeps_it(four):
+    tb, theirs = four.ip.InteractiveTB, []
+    tb.structured_traceback = theirs.append
+    four.ip.run_line_magic("unload_ext", "disco_magic")
+    assert vars(tb).pop("structured_traceback") == theirs.append
+    four.run("%load_ext disco_magic")
 
 
 def test_in_a_kernel_the_reply_has_the_same_lines(fresh):

@@ -98,7 +98,8 @@ def test_sync_is_interruptible(session, gate, background, wait):
     ref = s.call_packed(gate)
     gate.arrived(2)
     pressed = background(press_ctrl_c_in, wait)
-    with pytest.raises(KeyboardInterrupt):
+    goes_on = r"was interrupted, and worker.* goe?s? on \(session.interrupt\(\) ends that\);"
+    with pytest.raises(KeyboardInterrupt, match=rf"{goes_on} workers \[0-1\] are executing call"):
         WAITS[wait](s, ref)
     pressed()
     gate.open()  # the workers go on with what they do: a wait was ended, not a command

@@ -15,8 +15,8 @@ from disco_magic.functions.tracebacks import failure_of, traceback_of
 
 if TYPE_CHECKING:
     import contextvars
-    from _thread import LockType
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.interpreter import Interpreter
@@ -36,7 +36,7 @@ class Ending:
     """The ends of commands; mixed into `Serving`, which has these attributes."""
 
     id: int
-    mutex: LockType
+    mutex: AbstractContextManager[object]
     plane: Plane
     deliver: Callable[[Event], None]
     scopes: dict[int, tuple[CellScope, contextvars.Context]]

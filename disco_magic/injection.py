@@ -38,10 +38,6 @@ PAUSES_S: Final = (0.35, 0.35, 0.20)
 # up goes on by itself as long as the process lives.
 LAST_PAUSES_S: Final = (0.35, 0.15)
 
-# No thread is injected into again before that: what strikes while the last one is dealt with would end it.
-# Shorter than the pauses.
-AGAIN_S: Final = 0.2
-
 # An evaluation loop looks for a pending exception at every backward jump; one is enough, ten cost nothing.
 _JUMPS = 10
 

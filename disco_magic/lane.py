@@ -20,12 +20,11 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
-from disco_magic.bridges import Bridge
 from disco_magic.core.messages import WITHDRAWN, full
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
-    from _thread import LockType
+    from contextlib import AbstractContextManager
 
     from disco_magic.core.messages import Command, Message
 
@@ -140,18 +139,17 @@ class Holder(Protocol):
 
     id: int
     lane: Lane
-    mutex: LockType
+    mutex: AbstractContextManager[object]
 
 
-class PlaneGuard(Bridge):
-    """Shields plane calls, and calls of libraries; implements `disco_magic.functions.context.Guard`.
+class PlaneGuard:
+    """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
 
     Nothing is injected between `enter` and `leave`: an interrupt ends the wait instead, through the plane.
     """
 
     def __init__(self, worker: Holder) -> None:
-        super().__init__(worker)
-        self._worker: Holder = worker
+        self._worker = worker
 
     def enter(self) -> tuple[int, tuple[int, ...] | None]:
         """Begin a plane call: the command's sequence number and the workers that it was sent to."""

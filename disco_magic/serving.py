@@ -62,7 +62,8 @@ class Serving(Ending):
 
     Attributes:
         lane: the hold of the thread that serves; another one after `abandon`.
-        mutex: guards what `lane.py` says; taken by whoever injects, and at both ends of a plane call.
+        mutex: guards what `lane.py` says; reentrant, for finalizers. Taken by whoever injects, and at both
+            ends of a plane call.
         guard: shields plane calls.
         skip_through: commands up to this number fail instead of beginning; only ever raised, by any thread.
         withdrawals: cells that fail instead of beginning, each alone.
@@ -90,7 +91,7 @@ class Serving(Ending):
         self.withdrawals = Withdrawals()
         self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
         self._answer: Event | None = None  # of the command before, not told yet
-        self.mutex = threading.Lock()
+        self.mutex = threading.RLock()
         self.guard = PlaneGuard(self)
         self.alive, self.idle = Stopwatch(), Stopwatch()
         self.plane = plane

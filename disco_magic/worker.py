@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from disco_magic import injection
-from disco_magic.bridges import on_a_bridge
+from disco_magic.bridges import AGAIN_S, on_a_bridge
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
@@ -88,7 +88,7 @@ class Worker(Serving):
             return
         lane.withheld = on_a_bridge(lane)
         if not lane.withheld:
-            lane.inject_at = now + injection.AGAIN_S
+            lane.inject_at = now + AGAIN_S
             injection.inject(lane.thread_id)
 
     def abandon(self) -> Lane | None:

@@ -30,8 +30,8 @@ from disco_magic.errors import WorkerInterrupt
 
 if TYPE_CHECKING:
     import types
-    from _thread import LockType
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 # Asyncio's own coroutines, which `Runner.close` makes tasks of: no step of theirs is the user's.
 _CLOSING: Final = tuple(
@@ -63,7 +63,7 @@ class Holder(Protocol):
         """The hold of the thread that serves."""
 
     @property
-    def mutex(self) -> LockType:
+    def mutex(self) -> AbstractContextManager[object]:
         """Guards it."""
 
 
@@ -71,7 +71,7 @@ class Shield:
     """Says where an exception may be injected into the calling thread."""
 
     def __init__(self, holder: Holder | None) -> None:
-        self._mutex = threading.Lock() if holder is None else holder.mutex
+        self._mutex: AbstractContextManager[object] = threading.Lock() if holder is None else holder.mutex
         self._lane = holder.lane if holder is not None else None
         if self._lane is not None and self._lane.thread_id != threading.get_ident():
             raise WorkerInterrupt("this thread was given up before it began to await")

@@ -20,8 +20,6 @@ from disco_magic.functions.marks import Marks
 from disco_magic.functions.places import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.core.interfaces import Place, Plane
 
 
@@ -33,12 +31,6 @@ class Guard(Protocol):
 
     def leave(self) -> None:
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
-
-    def cross(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Call a library's function, over a bridge on which no asynchronous exception may strike."""
-
-    def land(self) -> None:
-        """A function begins that a library calls; raises WorkerInterrupt if one was kept from the bridge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +212,6 @@ def enter_worker(context: WorkerContext) -> None:
 def calling_worker() -> WorkerContext | None:
     """The worker that the calling code runs on, None outside of workers."""
     return _current.get(None)
-
-
-def guard() -> Guard | None:
-    """What keeps asynchronous exceptions where they can be borne, in the calling code's worker; or None."""
-    me = _current.get(None)
-    return None if me is None else me._guard  # noqa: SLF001 - the class is ours
 
 
 def on_worker_of(session_id: int) -> WorkerContext | None:

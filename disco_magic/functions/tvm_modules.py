@@ -8,13 +8,16 @@ for each worker as many as the machine has cores, or as TVM_NUM_THREADS said bef
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import struct
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.bridges import cross
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.tvm_collectives import install
 from disco_magic.functions.tvm_values import Held, TVMFunction, ffi_module
@@ -34,6 +37,8 @@ _opened: set[Path] = set()
 
 
 def _tvm() -> Any:
+    if "tvm" not in sys.modules:
+        cross(importlib.import_module, "tvm")  # see `ffi_module`
     import tvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return tvm
@@ -130,8 +135,8 @@ def load(path: Path) -> Library:
     _check_whole(path)
     install()
     if path not in _opened and path.suffix != ".tar":
+        _opened.add(path)  # first: it may be interrupted when it is loaded
         library = tvm.runtime.load_module(str(path))
-        _opened.add(path)
         return Library(path, library, _symbols(path))
     with tempfile.TemporaryDirectory(prefix="disco_tvm_") as folder:
         copy = shutil.copy(path, folder)

@@ -11,6 +11,8 @@ Arrays on the worker's GPU are lent as they are, and TVM queues its work on the 
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import types
 from contextlib import nullcontext
@@ -18,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.bridges import cross, land, lands
 from disco_magic.core.device import Device
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.aligned import ALIGNMENT, aligned
-from disco_magic.functions.context import calling_worker, guard
+from disco_magic.functions.context import calling_worker
 from disco_magic.functions.lending import lent
 from disco_magic.functions.modules import Module
 from disco_magic.functions.places import HOST
@@ -42,7 +45,9 @@ class Held(Module):
 
 
 def ffi_module() -> Any:
-    """`tvm_ffi`, imported when it is used."""
+    """`tvm_ffi`, imported when it is used; an interrupt half-way would break it for the whole process."""
+    if "tvm_ffi" not in sys.modules:
+        cross(importlib.import_module, "tvm_ffi")
     import tvm_ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return tvm_ffi
@@ -73,8 +78,8 @@ class TVMFunction:
     tuples, its maps as dicts, its functions as `TVMFunction`; a tensor that NumPy has no type for (bfloat16)
     and every other object stays as it is, for TVM to take again.
 
-    It has no keywords. An interrupt strikes when TVM returns, or in a Python function that it calls. Where a
-    cell calls TVM without this class, an interrupt does not wait for that, and may end the process.
+    It has no keywords. An interrupt strikes when TVM returns, or in a Python function that it was given.
+    Where a cell calls TVM without this class, it does not wait for that, and may end the process.
 
     Cost: 2 us, and 1 us per array, besides TVM's own.
     """
@@ -91,9 +96,10 @@ class TVMFunction:
         lent = [loan.lend(value) for value in args]
         error = None
         try:
-            over = guard()
             with _stream():
-                result = self.function(*lent) if over is None else over.cross(self.function, *lent)
+                result = cross(self.function, *lent)
+        except WorkerInterrupt:
+            raise
         except BaseException as reason:
             error = _raised.behind(reason)
             if error is None:
@@ -189,12 +195,11 @@ _raised = _Raised()
 def callback(function: Callable[..., Any]) -> Callable[..., Any]:
     """A Python function that TVM calls with its tensors."""
 
+    @lands
     def call(*args: Any) -> Any:
         _raised.error = None
         try:
-            over = guard()
-            if over is not None:
-                over.land()
+            land()
             return _Loan().lend(function(*map(to_numpy, args)))
         except BaseException as error:
             _raised.error = error

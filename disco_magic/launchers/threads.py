@@ -12,6 +12,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError, class_name, words
@@ -118,6 +119,7 @@ class ThreadLauncher(Onlooker):
         return thread
 
     def _main(self, worker: Worker, lane: Lane) -> None:
+        bridges.serve(lane, worker.mutex)
         try:
             worker.run(lane, self._channels[worker.id].receive)
         except BaseException as error:

@@ -39,20 +39,26 @@ def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
 
 
 class _Interrupts:
-    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of Ctrl-C."""
+    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of Ctrl-C.
+
+    The shell's own dictionary leads to this, and this to nothing of it, so that it is freed as without.
+    """
 
     def __init__(self, shell: Shell) -> None:
         self._shell = ref(shell)
-        self._told = shell.InteractiveTB.structured_traceback
 
     def __call__(self, *shown: Any, **options: Any) -> Any:
         """See IPython: of a class, an exception, its traceback, how many frames to leave out."""
-        shell, error = self._shell(), next((each for each in shown if type(each) is KeyboardInterrupt), None)
-        if shell is not None and error is not None and _struck_ours(error):
+        shell = self._shell()
+        if shell is None:
+            return []
+        error = next((each for each in shown if type(each) is KeyboardInterrupt), None)
+        if error is not None and _struck_ours(error):
             # None is to be left out: IPython's own frames are gone, too.
             shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
             options.pop("tb_offset", None)
-        return self._told(*shown, **options)
+        told = shell.InteractiveTB
+        return type(told).structured_traceback(told, *shown, **options)
 
 
 def _struck_ours(error: KeyboardInterrupt) -> bool:
@@ -67,7 +73,8 @@ def show_own_lines(shell: Shell) -> None:
     """From now on IPython shows errors of this package so, in plain cells too."""
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
-    shell.InteractiveTB.structured_traceback = _Interrupts(shell)
+    if hasattr(shell, "InteractiveTB"):
+        shell.InteractiveTB.structured_traceback = _Interrupts(shell)
 
 
 def show_all_lines(shell: Shell) -> None:
@@ -76,5 +83,6 @@ def show_all_lines(shell: Shell) -> None:
     if not _shells:
         with suppress(AttributeError):
             del DiscoError._render_traceback_  # type: ignore[attr-defined]
-    if isinstance(vars(shell.InteractiveTB).get("structured_traceback"), _Interrupts):
+    own = vars(getattr(shell, "InteractiveTB", None) or shell)
+    if isinstance(own.get("structured_traceback"), _Interrupts):
         del shell.InteractiveTB.structured_traceback

@@ -61,7 +61,7 @@ class Striker:
         return self
 
     def moment(self, frame, *, looks):
-        if self.left > 0 and not self.worker.mutex.locked() and self.counts(frame):
+        if self.left > 0 and not self.worker.mutex._is_owned() and self.counts(frame):
             self.left -= 1
             if self.left == 0:
                 self.worker.interrupt(1)

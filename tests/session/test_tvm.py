@@ -223,6 +223,7 @@ def test_an_interrupt_never_strikes_where_tvm_makes_objects_of_a_callbacks_argum
     assert len(kept) == 200
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="it is given up like a call into C, after a second")
 def test_an_interrupt_ends_a_python_function_that_tvm_calls(session):
     began = threading.Event()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import subprocess
 import sys
 import weakref
@@ -10,8 +11,9 @@ import weakref
 import numpy as np
 import pytest
 
+from disco_magic import bridges
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.functions import tvm_values
+from disco_magic.functions import tvm_modules, tvm_values
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.tvm_values import TVMFunction
 
@@ -167,22 +169,48 @@ def test_what_a_callback_raises_comes_out_with_its_cause_and_holds_nothing(tenso
     assert gone() is None
 
 
-class Interrupted:
-    """A worker's guard: an interrupt came when TVM had been called, and had not called yet."""
-
-    def cross(self, function, *given):
-        return function(*given)
-
-    def land(self):
+def test_a_callback_begins_with_an_interrupt_that_was_withheld(monkeypatch):
+    def withheld():
         raise WorkerInterrupt("withheld")
 
-
-def test_a_callback_begins_with_an_interrupt_that_was_withheld(monkeypatch):
-    monkeypatch.setattr(tvm_values, "guard", Interrupted)
+    monkeypatch.setattr(tvm_values, "land", withheld)
     began = []
     with pytest.raises(WorkerInterrupt, match="withheld"):
         TVMFunction("apply", tvm.get_global_func("testing.apply"))(began.append, 1)
     assert began == []
+
+
+def test_a_callback_is_known_as_a_place_where_interrupts_may_strike():
+    assert tvm_values.callback(print).__code__ in bridges._landings
+
+
+def test_an_interrupt_is_not_taken_for_an_older_error_without_words(tensor):
+    def failing():
+        raise Odd
+
+    class Function:
+        def __call__(self, callback):
+            with contextlib.suppress(Odd):
+                callback()
+            raise WorkerInterrupt("withheld")
+
+    with pytest.raises(WorkerInterrupt, match="withheld"):
+        TVMFunction("f", Function())(failing)
+
+
+@pytest.mark.parametrize(("name", "load"), [("tvm_ffi", tvm_values.ffi_module), ("tvm", tvm_modules._tvm)])
+def test_an_interrupt_does_not_strike_while_tvm_is_imported(monkeypatch, name, load):
+    calls, module = [], sys.modules[name]
+
+    def cross(*call):
+        calls.append(call)
+        sys.modules[name] = module
+
+    monkeypatch.setattr(tvm_values, "cross", cross)
+    monkeypatch.setattr(tvm_modules, "cross", cross)
+    monkeypatch.delitem(sys.modules, name)
+    assert load() is load() is module
+    assert calls == [(importlib.import_module, name)]
 
 
 def test_what_a_callback_raised_before_is_not_what_comes_out():

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import dis
+import sys
 import threading
 import types
+from collections import defaultdict
 
 import pytest
 
 from disco_magic import bridges, injection
+from disco_magic.bridges import cross, land, lands
 from disco_magic.core.messages import Call, Stop
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.lane import Lane
+from tests.conftest import until
 
 AT_THE_END = "interrupted in a call of a library"
+STRUCK = "the command was interrupted"
+
+
+@pytest.fixture(autouse=True)
+def served(bench):
+    """The test's own thread is the worker's."""
+    bridges.serve(bench.worker.lane, bench.worker.mutex)
+    yield
+    bridges._here.lane = None
 
 
 @pytest.fixture
 def injected(monkeypatch):
-    """Threads that would have been injected into."""
+    """Threads that would have been injected into; they are the test's own, and look for it at once."""
     seen = []
+    monkeypatch.setattr(bridges, "_looks", lambda frame: True)
     monkeypatch.setattr(injection, "inject", seen.append)
     return seen
-
-
-@pytest.fixture
-def cross(bench):
-    return bench.worker.guard.cross
 
 
 def code_of(module, function):
@@ -44,40 +55,63 @@ def ended(bench, program):
 # --- where it strikes ------------------------------------------------------------------------------
 
 
-def test_nothing_strikes_while_the_library_computes(bench, cross, injected):
+def test_nothing_strikes_while_the_library_computes(bench, injected):
     assert ended(bench, lambda: cross(bench.worker.interrupt, 1)) == AT_THE_END
     assert injected == []
     assert (bench.worker.lane.crossing, bench.worker.lane.withheld) == (0, False)
 
 
-@pytest.mark.parametrize("module", ["tvm_ffi", "tvm_ffi.core", "tvm.runtime.vm", "disco_magic.functions"])
-def test_nothing_strikes_on_the_bridge(bench, cross, injected, module):
+@pytest.mark.parametrize(
+    "module", ["tvm_ffi", "tvm_ffi.core", "tvm.runtime.vm", "importlib", "disco_magic.x"]
+)
+def test_nothing_strikes_on_the_bridge(bench, injected, module):
     bridge = code_of(module, lambda: bench.worker.interrupt(1))
     assert ended(bench, lambda: cross(bridge)) == AT_THE_END
     assert injected == []
 
 
-def test_nothing_strikes_in_the_bridges_code_that_the_users_code_has_called(bench, cross, injected):
-    bridge = code_of("tvm_ffi.core", lambda: bench.worker.interrupt(1))
-    assert ended(bench, lambda: cross(lambda: [bridge()])) == AT_THE_END
+def test_nothing_strikes_in_what_the_bridge_itself_calls(bench, injected):
+    # A tracer's function, or a finalizer.
+    def tracer():
+        bench.worker.interrupt(1)
+
+    assert ended(bench, lambda: cross(code_of("tvm_ffi.core", lambda: [tracer()]))) == AT_THE_END
     assert injected == []
 
 
 @pytest.mark.parametrize("module", ["__main__", "numpy.linalg", "tvmish", "disco_magician", None])
-def test_code_that_the_library_calls_is_struck(bench, cross, injected, module):
-    users = code_of(module, lambda: bench.worker.interrupt(1))
-    ended(bench, lambda: cross(code_of("tvm_ffi.core", lambda: [users()])))
+def test_code_that_the_library_calls_is_struck(bench, injected, module):
+    ended(bench, lambda: cross(code_of(module, lambda: bench.worker.interrupt(1))))
     assert injected == [threading.get_ident()]
     assert not bench.worker.lane.withheld
 
 
-def test_a_bridge_in_code_that_the_library_calls_is_one_too(bench, cross, injected):
+def test_library_code_that_this_calls_is_struck_too(bench, injected):
+    library = code_of("tvm_ffi.core", lambda: bench.worker.interrupt(1))
+    ended(bench, lambda: cross(lambda: [library()]))
+    assert injected == [threading.get_ident()]
+
+
+def test_code_behind_a_function_that_lands_is_struck(bench, injected):
+    def users():
+        bench.worker.interrupt(1)
+
+    ended(bench, lambda: cross(lands(code_of("disco_magic.x", lambda: [users()]))))
+    assert injected == [threading.get_ident()]
+
+
+def test_nothing_strikes_in_what_a_function_that_lands_does_itself(bench, injected):
+    assert ended(bench, lambda: cross(lands(lambda: bench.worker.interrupt(1)))) == AT_THE_END
+    assert injected == []
+
+
+def test_a_bridge_in_code_that_the_library_calls_is_one_too(bench, injected):
     assert ended(bench, lambda: cross(lambda: cross(bench.worker.interrupt, 1))) == AT_THE_END
     assert injected == []
     assert bench.worker.lane.crossing == 0
 
 
-def test_behind_that_bridge_the_code_that_the_library_called_is_struck_again(bench, cross, injected):
+def test_behind_that_bridge_the_code_that_the_library_called_is_struck_again(bench, injected):
     def users():
         assert cross(abs, -1) == 1
         assert bench.worker.lane.crossing == 1
@@ -92,7 +126,7 @@ def test_where_there_is_no_bridge_the_librarys_python_code_is_struck(bench, inje
     assert injected == [threading.get_ident()]
 
 
-def test_behind_a_bridge_everything_is_as_before(bench, cross, injected):
+def test_behind_a_bridge_everything_is_as_before(bench, injected):
     def program():
         assert cross(abs, -1) == 1
         bench.worker.interrupt(1)
@@ -101,82 +135,117 @@ def test_behind_a_bridge_everything_is_as_before(bench, cross, injected):
     assert injected == [threading.get_ident()]
 
 
-def test_a_thread_that_is_no_workers_is_not_held_up(bench, cross, background):
+def test_a_thread_that_is_no_workers_is_not_held_up(bench, background):
     seen = []
 
     def elsewhere():
+        land()
         return cross(lambda: seen.append(bench.worker.lane.crossing) or "value")
 
     def program():
         bench.worker.lane.withheld = True
-        background(bench.worker.guard.land)()
+        value = background(elsewhere)()
         bench.worker.lane.withheld = False
-        return background(elsewhere)()
+        return value
 
     assert bench.call(program) == "value"
     assert seen == [0]
 
 
+def test_a_finalizer_may_cross_a_bridge_while_the_thread_holds_the_mutex(bench):
+    def program():
+        with bench.worker.mutex:
+            return cross(abs, -1)
+
+    assert bench.call(program) == 1
+
+
+def test_the_threads_of_a_session_are_served(session):
+    def mine():
+        return bridges._here.lane.thread_id == threading.get_ident()
+
+    assert session(2).call_packed(mine).get_all() == [True, True]
+
+
 # --- when it is raised -----------------------------------------------------------------------------
 
 
-def test_a_function_that_the_library_calls_begins_with_what_was_withheld(bench, cross, injected):
+def test_a_function_that_the_library_calls_begins_with_what_was_withheld(bench, injected):
     began = []
 
     def callback():
-        bench.worker.guard.land()
+        land()
         began.append("undisturbed")
         bench.worker.interrupt(1)
-        bench.worker.guard.land()
+        land()
         began.append("in spite of it")
 
     def program():
         with pytest.raises(WorkerInterrupt, match=AT_THE_END):
-            cross(code_of("disco_magic", callback))
+            cross(lands(callback))
         return bench.worker.lane.withheld
 
-    assert ended(bench, program) == "the command was interrupted"
+    assert ended(bench, program) == STRUCK
     assert (began, injected) == (["undisturbed"], [])
 
 
-def test_it_is_raised_once(bench, cross, injected):
+def test_it_is_raised_once(bench, injected):
     def program():
         with pytest.raises(WorkerInterrupt, match=AT_THE_END):
             cross(bench.worker.interrupt, 1)
-        bench.worker.guard.land()
+        land()
         assert cross(abs, -1) == 1
         bench.worker.interrupt(1)  # so soon that it would strike the clean-up
 
-    assert ended(bench, program) == "the command was interrupted"
+    assert ended(bench, program) == STRUCK
     assert injected == []
 
 
-def test_an_error_of_the_library_comes_out_first(bench, cross, injected, monkeypatch):
-    monkeypatch.setattr(injection, "AGAIN_S", 0)
-
+def test_an_error_of_the_library_does_not_hide_it(bench, injected):
     def fails():
         bench.worker.interrupt(1)
         raise ArithmeticError("of the library")
 
     def program():
-        with pytest.raises(ArithmeticError, match="of the library"):
+        with contextlib.suppress(ArithmeticError):  # as users do
             cross(code_of("tvm_ffi", fails))
-        assert (bench.worker.lane.crossing, bench.worker.lane.withheld) == (0, False)
-        assert injected == []
+
+    assert ended(bench, program) == AT_THE_END
+    assert injected == []
+    assert bench.worker.lane.crossing == 0
+
+
+def test_an_error_of_the_library_comes_out_if_there_is_nothing_to_hide(bench):
+    def program():
+        with pytest.raises(ZeroDivisionError):
+            cross(divmod, 1, 0)
+        return bench.worker.lane.crossing
+
+    assert bench.call(program) == 0
+
+
+def test_an_interrupt_that_comes_out_is_not_followed_by_another(bench, injected):
+    def fails():
         bench.worker.interrupt(1)
+        raise WorkerInterrupt("in a collective")
 
-    ended(bench, program)
-    assert injected == [threading.get_ident()]
+    def program():
+        with pytest.raises(WorkerInterrupt, match="in a collective"):
+            cross(code_of("tvm_ffi", fails))
+        land()
+
+    assert ended(bench, program) == STRUCK
 
 
-def test_what_is_pending_strikes_before_the_bridge(bench, cross, monkeypatch):
+def test_what_is_pending_strikes_before_the_bridge(bench, monkeypatch):
     ran = []
 
-    def strikes():
-        ran.append(bench.worker.lane.crossing)  # nothing can be injected any more
-        raise WorkerInterrupt("pending")
+    class Jumps:
+        def __iter__(self):
+            ran.append(bench.worker.lane.crossing)  # nothing can be injected any more
+            raise WorkerInterrupt("pending")
 
-    monkeypatch.setattr(bridges, "let_strike", strikes)
+    monkeypatch.setattr(bridges, "_JUMPS", Jumps())
     assert ended(bench, lambda: cross(ran.append, "library")) == "pending"
     assert ran == [1]
     assert bench.worker.lane.crossing == 0
@@ -192,42 +261,92 @@ def test_a_command_does_not_inherit_what_was_withheld():
 # --- with a thread that interrupts -----------------------------------------------------------------
 
 
-def test_an_interrupt_waits_for_the_library_and_strikes_behind_it(bench, cross, background, gate):
-    inside = threading.Event()
+@pytest.fixture
+def interrupts(bench, background):
+    """Interrupts the command as soon as its thread is where ``there()`` is true, and then calls `then`."""
+    me = threading.get_ident()
+    waits = []
+
+    def start(there, then=lambda: None):
+        def run():
+            until(lambda: there(sys._current_frames()[me]))
+            assert bench.worker.interrupt(1)
+            then()
+
+        waits.append(background(run))
+
+    yield start
+    for wait in waits:
+        wait()
+
+
+def is_in(function):
+    return lambda frame: frame.f_code is function.__code__
+
+
+def test_an_interrupt_waits_for_the_library_and_strikes_behind_it(bench, interrupts):
+    lock = threading.Lock()
+    lock.acquire()
 
     def library():
-        inside.set()
-        gate(0)
+        lock.acquire()
 
-    def interrupts():
-        assert inside.wait(60)
-        assert bench.worker.interrupt(1)
-        gate.open()
-
-    wait = background(interrupts)
+    interrupts(is_in(library), lock.release)
     assert ended(bench, lambda: cross(code_of("tvm_ffi", library))) == AT_THE_END
-    wait()
 
 
-def test_an_interrupt_ends_a_loop_of_the_users_in_the_library(bench, cross, background):
-    inside = threading.Event()
+def test_a_function_that_would_be_back_on_the_bridge_first_is_not_struck(bench, interrupts):
+    # Behind a subscript nobody looks for what is pending, nor behind a return.
+    lock = threading.Lock()
+    lock.acquire()
+    blocks = defaultdict(lock.acquire)
 
     def users():
-        inside.set()
+        return blocks[0]
+
+    def there(frame):
+        return is_in(users)(frame) and dis.opname[users.__code__.co_code[frame.f_lasti]].startswith("BINARY")
+
+    interrupts(there, lock.release)
+    assert ended(bench, lambda: cross(users)) == AT_THE_END
+
+
+def test_a_function_behind_one_that_lands_is_struck_wherever_it_is(bench, interrupts):
+    lock = threading.Lock()
+    lock.acquire()
+    blocks = defaultdict(lock.acquire)
+
+    def users():
+        return blocks[0]
+
+    def callback():
+        return list(map(str, [users()]))
+
+    interrupts(is_in(users), lock.release)
+    assert ended(bench, lambda: cross(lands(callback))) == STRUCK
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="it is given up like a call into C, after a second")
+def test_an_interrupt_ends_a_loop_of_the_users_in_the_library(bench, interrupts):
+    def users():
         while True:
             pass
 
-    def interrupts():
-        assert inside.wait(60)
-        assert bench.worker.interrupt(1)
+    interrupts(is_in(users))
+    assert ended(bench, lambda: cross(users)) == STRUCK
 
-    wait = background(interrupts)
-    assert ended(bench, lambda: cross(users)) == "the command was interrupted"
-    wait()
+
+def test_an_interrupt_ends_a_loop_behind_a_function_that_lands(bench, interrupts):
+    def users():
+        while True:
+            pass
+
+    interrupts(is_in(users))
+    assert ended(bench, lambda: cross(lands(lambda: [users()]))) == STRUCK
 
 
 @pytest.mark.parametrize("withheld", [True, False])
-def test_a_thread_that_was_given_up_in_the_library_ends_behind_it(bench, cross, withheld):
+def test_a_thread_that_was_given_up_in_the_library_ends_behind_it(bench, withheld):
     behind = []
 
     def gives_up():
@@ -235,6 +354,9 @@ def test_a_thread_that_was_given_up_in_the_library_ends_behind_it(bench, cross, 
         assert bench.worker.abandon() is not None
         lane.withheld = withheld  # or it was struck in the user's code, which caught that
         bench.worker.lane.thread_id = -1  # its successor's
+        with contextlib.suppress(WorkerInterrupt):
+            land()
+            behind.append("called another function of the user's")
 
     def program():
         with contextlib.suppress(ValueError):
@@ -243,7 +365,7 @@ def test_a_thread_that_was_given_up_in_the_library_ends_behind_it(bench, cross, 
 
     lane = bench.worker.lane
     source = iter([Call(1, 5, program, ()), Stop(2)])
-    bench.worker.run(lane, lambda block: next(source))
+    contextvars.copy_context().run(bench.worker.run, lane, lambda block: next(source))
     assert behind == []
     assert lane.abandoned
     assert lane.crossing == 0

@@ -85,14 +85,6 @@ class AtPrompt:
         """See `Guard`."""
         self.below.leave()
 
-    def cross(self, function: Callable[..., Any], *given: Any) -> Any:
-        """See `Guard`."""
-        return self.below.cross(function, *given)
-
-    def land(self) -> None:
-        """See `Guard`."""
-        self.below.land()
-
 
 @contextmanager
 def _alone(worker: WorkerContext) -> Iterator[None]:

@@ -18,7 +18,6 @@ from disco_magic.functions import running
 from disco_magic.notebook.debugging import asking
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
 from disco_magic.notebook.debugging.debugger import DebuggerQuit, WorkerDebugger, cell_of, is_hidden
-from disco_magic.notebook.debugging.prompting import AtPrompt
 
 
 @pytest.fixture
@@ -106,15 +105,6 @@ def test_a_collective_at_the_prompt_is_refused_where_others_could_not_join(crew,
         assert "[0] 0" in crew.lines
     else:
         assert crew.out.count("a collective was called at the debugger's prompt of worker") == crew.n
-
-
-def test_calls_of_libraries_at_the_prompt_go_over_the_workers_own_bridge():
-    landed = []
-    below = SimpleNamespace(cross=lambda f, *given: ("over", f(*given)), land=lambda: landed.append(1))
-    guard = AtPrompt(SimpleNamespace(id=0), below)
-    assert guard.cross(abs, -2) == ("over", 2)
-    guard.land()
-    assert landed == [1]
 
 
 WAYS = [

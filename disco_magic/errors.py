@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
+NAMES: Final = 10
+"""So many names are told where one is unknown that looks like none of them."""
 """What an interrupt says that comes without words."""
 
 
@@ -246,6 +248,13 @@ def near_misses(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=3)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`near_misses`, or else what there is: ``there are: a, b``; of many the first ten."""
+    names = list(known)
+    shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
+    return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
 
 
 def people(workers: Sequence[int]) -> str:

@@ -27,6 +27,7 @@ class RegisterInfo:
         nans, infs: how many sampled elements are NaN, or infinite; None where elements are no numbers.
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
             there are none. If all are equal, they are in the ninth bin.
+        items: of a list, tuple, dict or set how many there are, else None.
     """
 
     type: str
@@ -43,6 +44,7 @@ class RegisterInfo:
     nans: int | None = None
     infs: int | None = None
     histogram: tuple[int, ...] = ()
+    items: int | None = None
 
     @property
     def kind(self) -> str:
@@ -69,7 +71,7 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether any worker's value is known to be missing or of another type, shape, dtype or content.
+        """Whether any worker's value is known to be missing or of another type, shape, length or content.
 
         Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference.
         """
@@ -84,7 +86,8 @@ class Row:
     @property
     def alike(self) -> bool:
         """Whether one worker's cell says what is known of all: they do not differ, as far as can be told."""
-        return len({None if cell is None else (_kind(cell), cell.fingerprint) for cell in self.cells}) <= 1
+        told = {None if cell is None else (_kind(cell), cell.fingerprint or cell.text) for cell in self.cells}
+        return len(told) <= 1
 
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent).
@@ -112,7 +115,7 @@ def _kind(cell: RegisterInfo | None) -> tuple[object, ...] | None:
     if cell is None:
         return None
     device = "cpu" if cell.device is None else cell.device.partition(":")[0]
-    return cell.type, cell.shape, cell.dtype, device
+    return cell.type, cell.shape, cell.dtype, cell.items, device
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
+_MAIN = [
+    ast.dump(ast.parse(test, mode="eval").body)
+    for test in ("__name__ == '__main__'", "'__main__' == __name__")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,16 @@ def _ends_silent(source: str) -> bool:
     return last == [";"]
 
 
+def _mean_main(tree: ast.Module) -> None:
+    """Let ``if __name__ == "__main__":`` mean what it means in a script: a cell is the main program.
+
+    The name itself has to be that of the worker's own module, else what cells define could not be pickled.
+    """
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and ast.dump(statement.test) in _MAIN:
+            statement.test = ast.copy_location(ast.Constant(value=True), statement.test)
+
+
 def cell_from_tree(
     tree: ast.Module, *, source: str, filename: str, label: str, flags: int = 0, show_last: bool = True
 ) -> Cell:
@@ -108,6 +122,7 @@ def cell_from_tree(
         SyntaxError: what the parser lets through and the compiler does not.
     """
     sites.label(filename, label)
+    _mean_main(tree)
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     statements = list(tree.body)
     last = statements.pop() if show_last and statements and isinstance(statements[-1], ast.Expr) else None

@@ -17,7 +17,8 @@ import numpy as np
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
-from disco_magic.functions.fingerprint import PLAIN, digest, number_text, of_sample
+from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text, of_sample
+from disco_magic.functions.inside import plain_copy
 from disco_magic.functions.kinds import (
     ARRAY_LIBRARIES,
     home_of,
@@ -27,6 +28,7 @@ from disco_magic.functions.kinds import (
     qualname_of,
 )
 from disco_magic.functions.located import device_of
+from disco_magic.functions.registry import WORKER_MODULE
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
 from disco_magic.functions.sizes import nbytes_of
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 _TEXT: Final = 60
 _SHORT: Final = 6
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
+# So many in a container, and in those in it together, are compared.
+_ITEMS: Final = 64
 # Elements that are looked at together.
 _HELD: Final = 1 << 22
 _NOTHING: Final = Summary()
@@ -186,6 +191,8 @@ def _describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_plain(value, sample)
     if home_of(kind) in ARRAY_LIBRARIES:
         return _describe_foreign(value)
+    if kind in _CONTAINERS:
+        return _describe_container(value, sample)
     name = "failed" if kind is Poison else name_of(kind)
     return RegisterInfo(name, nbytes=nbytes_of(value), text=_short(_words(value)))
 
@@ -194,13 +201,28 @@ def _words(value: Any) -> str:
     kind = type(value)
     if kind is Poison:
         return str(value.failure.summary)
-    if kind in (list, tuple, dict, set, frozenset):
-        return plural(len(value), "item")
     if kind in (types.FunctionType, types.BuiltinFunctionType, type):
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)
-    return f"{module_of(kind)}.{qualname_of(kind)}"
+    module = module_of(kind)  # of a class that cells define one per worker, which says nothing of the value
+    return qualname_of(kind) if module.startswith(WORKER_MODULE) else f"{module}.{qualname_of(kind)}"
+
+
+def _describe_container(value: Any, sample: int) -> RegisterInfo:
+    """A container; compared and shown whole if it is small and holds nothing that has code of its own."""
+    kind = type(value)
+    count, text = len(value), ""
+    held = plain_copy(value, min(sample, _ITEMS))
+    if held is not None:
+        count, text = len(held), repr(held)
+    return RegisterInfo(
+        kind.__name__,
+        nbytes=nbytes_of(value),
+        text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
+        fingerprint=b"" if held is None else fingerprint(held),
+        items=count,
+    )
 
 
 def _describe_plain(value: Any, sample: int) -> RegisterInfo:

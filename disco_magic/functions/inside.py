@@ -27,6 +27,7 @@ _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
 _LISTS: Final = frozenset(map(id, (list, tuple, deque)))
 _SETS: Final = frozenset(map(id, (set, frozenset)))
+_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 _METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
 # They are what they are called.
 _ATOMS: Final = (
@@ -42,6 +43,9 @@ _FRAMES: Final = ("pandas", "polars")
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
+# So many characters count as one item.
+_TEXT: Final = 100
+_BITS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,35 @@ def type_name(kind: type) -> str:
     name, module = qualname_of(kind), module_of(kind)
     plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
     return name if plain else f"{module}.{name}"
+
+
+def plain_copy(value: Any, room: int) -> Any:
+    """A copy of a list, tuple, dict or set of numbers and texts, and of such containers; None of any other.
+
+    Args:
+        value: another thread may be filling it.
+        room: so many items at most, those in containers in it counted too; a long text counts by its length.
+    """
+    try:
+        return _copied(value, [room])
+    except (ValueError, RuntimeError):
+        return None
+
+
+def _copied(value: Any, room: list[int]) -> Any:
+    kind = type(value)
+    room[0] -= 1 + (len(value) // _TEXT if kind in (str, bytes) else 0)
+    if room[0] < 0 or (id(kind) in _COUNTED and len(value) > room[0]):
+        raise ValueError
+    if id(kind) in _PLAIN or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
+        if kind is int and value.bit_length() > _BITS:  # Python may refuse to write it
+            raise ValueError
+        return value
+    if id(kind) not in _COUNTED:
+        raise ValueError
+    if kind is dict:
+        return {_copied(key, room): _copied(item, room) for key, item in list(value.items())}
+    return kind([_copied(item, room) for item in list(value)])
 
 
 def content_of(value: Any) -> Content | None:

@@ -22,13 +22,18 @@ _functions: dict[str, Callable[..., Any]] = {}
 
 
 @overload
+def register_func(name: F) -> F: ...
+@overload
 def register_func(name: str, function: F, *, override: bool = False) -> F: ...
 @overload
 def register_func(name: str, function: None = None, *, override: bool = False) -> Callable[[F], F]: ...
-def register_func(name: str, function: F | None = None, *, override: bool = False) -> F | Callable[[F], F]:
+def register_func(
+    name: str | F, function: F | None = None, *, override: bool = False
+) -> F | Callable[[F], F]:
     """Make a function known to all sessions of this process under `name`.
 
-    Use it as a decorator, ``@register_func("demo.scale")``, or with the function as second argument.
+    Use it as a decorator, ``@register_func("demo.scale")``, or ``@register_func`` for the function's own
+    name, or with the function as second argument.
 
     Args:
         name: by custom dotted, ``"demo.scale"``.
@@ -39,7 +44,8 @@ def register_func(name: str, function: F | None = None, *, override: bool = Fals
 
     Raises:
         UsageMistake: the name is taken by another function, `function` cannot be called, or a cell defined it
-            on a worker: names are the process's, and such a function is every worker's own.
+            on a worker: names are the process's, and such a function is every worker's own. Or the name is
+            none.
 
     Example:
         >>> @disco.register_func("demo.double")
@@ -49,6 +55,12 @@ def register_func(name: str, function: F | None = None, *, override: bool = Fals
         42
         >>> disco.remove_func("demo.double")
     """
+    if not isinstance(name, str):
+        if function is not None or not callable(name):
+            raise UsageMistake(f"register_func takes a name and a function, got {type(name).__name__} first")
+        return register_func(getattr(name, "__name__", ""), name, override=override)
+    if not name:
+        raise UsageMistake("register_func needs a name: @register_func('demo.scale')")
     if function is None:
         return lambda f: register_func(name, f, override=override)
     if not callable(function):

@@ -57,7 +57,8 @@ class Front:
         found = {}
         for name in names:
             if name not in self.shell.user_ns:
-                visible = [known for known in self.shell.user_ns if not known.startswith("_")]
+                known, hidden = self.shell.user_ns, self.shell.user_ns_hidden  # IPython's own, `open` for one
+                visible = [each for each in known if each not in hidden and not each.startswith("_")]
                 where = "under %%local" if self.plain.on else "in a cell without %%disco"
                 hint = near_misses(name, visible) or f"define it first, {where}"
                 raise UsageMistake(f"the notebook has no variable {name!r}; {hint}")

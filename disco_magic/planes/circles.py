@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import people
+from disco_magic.planes.meeting import Receive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,5 +55,10 @@ def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
         for worker, needed in pairs
     ]
-    said += ["  Make calls on different communicators, send and recv in the same order on all workers."]
+    receives = [type(waiting[worker]) is Receive for worker in workers]
+    said += (
+        ["  Send before you receive: send does not wait."]
+        if all(receives)
+        else ["  Make calls on different communicators, send and recv in the same order on all workers."]
+    )
     return "\n".join(said)

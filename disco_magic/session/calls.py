@@ -195,7 +195,8 @@ class Calls(Failures):
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Raises:
-            WorkerError: something failed since errors were last raised.
+            WorkerError: something failed since errors were last raised. What failed in a cell of `run_nowait`
+                whose handle is kept is for that to raise, or for the end of the session's `with` block.
             SyncTimeout: says what every worker is doing; they go on.
             KeyboardInterrupt: Ctrl-C or the stop button; says the same.
         """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from disco_magic.core.divergence import compare, marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
-from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, near_misses
+from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, nearest
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample, gap
@@ -192,7 +192,7 @@ def _all_names(found: Mapping[int, Found]) -> list[str]:
 def _refuse_unknown(names: Iterable[str], found: Mapping[int, Found], known: Sequence[str]) -> None:
     for name in names:
         if not any(name in each.registers for each in found.values()):
-            hint = near_misses(name, known) or f"there are: {', '.join(known) or 'none'}"
+            hint = nearest(name, known)
             raise UnknownName(f"check: register {name!r} is not defined on any worker; {hint}")
 
 

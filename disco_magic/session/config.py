@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import span
 from disco_magic.devices import find
@@ -16,6 +16,9 @@ from disco_magic.planes.threads import ThreadPlane
 from disco_magic.session.equipment import choose
 from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.session import Session
+
+MOST_WORKERS: Final = 1024
+"""What a thousand threads know of each other takes 130 MB; of ten thousand, the machine's memory."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,6 +161,11 @@ class ThreadedSession(Session):
         check_plane("threads", ccl)
         if num_workers is not None:
             Topology(num_workers, num_groups)  # refuses impossible numbers before a GPU is looked for
+            if num_workers > MOST_WORKERS:
+                raise UsageMistake(
+                    f"num_workers is {num_workers:,}, and more than {MOST_WORKERS:,} threads are too many "
+                    "for one process"
+                )
         choice = choose(ccl, devices, num_workers)
         preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why)
         topology = Topology(choice.num_workers, num_groups)

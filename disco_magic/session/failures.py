@@ -60,6 +60,20 @@ class Failures(Resting):
             if isinstance(item, Expectation):
                 self.ledger.keep_failures(item)
 
+    def failures_of_handles(self) -> list[Failure]:
+        """What failed in cells that have ended, and that nobody has waited for or cancelled; told once.
+
+        Their handles raise it again.
+        """
+        failures: list[Failure] = []
+        for seq, handle in list(self.unraised.items()):
+            cell = handle()
+            failed = None if cell is None else cell.failures()
+            if failed is not None:
+                self.unraised.pop(seq, None)
+                failures.extend(failed)
+        return failures
+
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
         # Outside of a turn: whoever answered has told its failures before.

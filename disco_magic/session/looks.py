@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UnknownName, UsageMistake, near_misses
+from disco_magic.errors import UnknownName, UsageMistake, nearest
 from disco_magic.functions.samples import SAMPLE
 from disco_magic.session.dispatch import Dispatch
 
@@ -163,7 +163,7 @@ class Looks(Dispatch):
             held = launcher.look(numbered=label.startswith("#"), sample=0)
             known = list(dict.fromkeys(name for each in held for name, _ in each))
             if label not in known:
-                hint = near_misses(label, known) or f"there are: {', '.join(known) or 'none'}"
+                hint = nearest(label, known)
                 raise UnknownName(f"register {label!r} is not defined on any worker; {hint}")
         return found
 

@@ -6,7 +6,7 @@ import keyword
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
-from disco_magic.errors import UnknownName, UsageMistake, near_misses
+from disco_magic.errors import UnknownName, UsageMistake, nearest
 from disco_magic.functions.copies import copy_of
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef
@@ -64,7 +64,7 @@ class NamedRegisters(Calls):
             self.sync_all()
         known = self.names()
         if name not in known:
-            hint = near_misses(str(name), known) or f"there are: {', '.join(known) or 'none'}"
+            hint = nearest(str(name), known)
             raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
         return self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from contextlib import suppress
+from functools import partial
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +21,7 @@ from disco_magic.session.stopping import Stopping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from disco_magic.errors import Failure
     from disco_magic.functions.cells import Cell
     from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Limit
@@ -55,10 +59,12 @@ class PendingCell(Stopping):
         self._inbox = inbox
         self._values: DRef | None = values
         self._scope = scope
-        self._orphan, self._unheard = session.orphan, session.unheard  # of this life, too
+        # Of this life, too.
+        self._orphan, self._unheard, self._unraised = session.orphan, session.unheard, session.unraised
         note = Unheard(self, self._orphan)
         note.seq, note.inbox = seq, inbox
         self._unheard[seq] = note
+        self._unraised[seq] = weakref.ref(self, partial(self._unraised.pop, seq))
         super().__init__()
         self._outcome: CellResult | BaseException | None = None
         self._settling = threading.Lock()
@@ -78,6 +84,20 @@ class PendingCell(Stopping):
     def outcome(self) -> CellResult | BaseException | None:
         """What `wait` gives or raises; None before the cell has ended, as far as `done` or `wait` saw."""
         return self._outcome
+
+    def failures(self) -> list[Failure] | None:
+        """What failed in the cell itself; None if it has not ended. Nothing is taken from who waits."""
+        if isinstance(self._outcome, WorkerError):
+            return [each for each in self._outcome.told if each.seq == self.seq]
+        if self._outcome is not None:
+            return []
+        with sigint_held_back(), suppress(Empty):
+            item = self._inbox.get_nowait()
+            self._inbox.put(item)
+            if isinstance(item, Expectation):
+                replies = [cast("CellDone", reply) for reply in item.replies.values()]
+                return [reply.failure for reply in replies if reply.failure is not None]
+        return None
 
     @property
     def is_outlived(self) -> bool:
@@ -100,6 +120,7 @@ class PendingCell(Stopping):
         if self.done():
             return
         self.session.check_present()
+        self._unraised.pop(self.seq, None)  # who cancels it knows
         with sigint_into(self._inbox):
             self._stop(self._withdraw)
             struck = take_sigint(self._inbox) or self._struck
@@ -143,6 +164,7 @@ class PendingCell(Stopping):
                 self._wait(limit, on_look, stop=stop)
             self.note_late_sigint()
         outcome = self._outcome
+        self._unraised.pop(self.seq, None)
         if not isinstance(outcome, BaseException):
             return cast("CellResult", outcome)
         try:

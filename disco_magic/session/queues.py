@@ -31,6 +31,7 @@ _REGISTER: Final = operator.attrgetter("register")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from weakref import ref
 
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.messages import Command
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from disco_magic.session.arguments import Life
     from disco_magic.session.dref import Drop
     from disco_magic.session.failures import Unheard
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.pump import Mark
 
 
@@ -77,6 +79,7 @@ class Queues(Arguments):
         self._orphans: SimpleQueue[Unheard] = SimpleQueue()
         self.orphan: Callable[[Unheard], None] = self._orphans.put
         self.unheard: dict[int, Unheard] = {}  # by sequence number
+        self.unraised: dict[int, ref[PendingCell]] = {}  # by sequence number; dropped with the handle
         self._launcher = launcher
         self._channels = launcher.start(self._pump.deliver)
         self._sends = tuple(channel.send for channel in self._channels)

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "call_all", "check_destination", "check_present", "check_workers", "diagnosis", "drops",
-    "fetch", "flush", "forsake", "forsaken", "give_back",
+    "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "on_worker_0", "open", "orphan", "own",
     "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",
-    "take_failures", "too_late", "unheard", "withdraw",
+    "take_failures", "too_late", "unheard", "unraised", "withdraw",
 })
 # fmt: on
 
@@ -201,12 +201,19 @@ class Session(
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """After an exception shut down at once; otherwise finish what was sent, raise what failed."""
+        """After an exception shut down at once; otherwise finish what was sent, raise what failed.
+
+        Also what failed in cells whose handles nobody has waited for: nobody will.
+        """
         if kind is not None or self.closed:
             self.shutdown(timeout=0.0)
             return
         try:
             self.sync_all()
+            self.raise_failures(self.failures_of_handles())
+        except KeyboardInterrupt:
+            self.shutdown(timeout=0.0)
+            raise
         finally:
             self.shutdown()
 

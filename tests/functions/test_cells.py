@@ -319,3 +319,21 @@ def test_a_request_to_end_an_await_that_was_read_before_it_began_is_heard(runner
     source = "import asyncio\nasyncio.get_running_loop().call_soon(cancels[0])\nawait asyncio.sleep(3600)"
     with pytest.raises((asyncio.CancelledError, WorkerInterrupt)):
         runner(compile_cell(source), None)
+
+
+@pytest.mark.parametrize("test", ['__name__ == "__main__"', '"__main__" == __name__'])
+def test_a_cell_is_the_main_program(test):
+    names = {"__name__": "__disco_s1_w0__"}
+    source = f"if {test}:\n    ran = 1\nelse:\n    ran = 2\ndef f():\n    return {test}\nasked = f()\n"
+    exec(compile_cell(source).body, names)
+    assert (names["ran"], names["asked"]) == (1, False)  # what is called elsewhere is no program
+
+
+@pytest.mark.parametrize(
+    ("test", "ran"),
+    [('__name__ != "__main__"', 1), ('__name__ == "main"', 0), ("__name__", 1), ('name == "__main__"', 0)],
+)
+def test_other_conditions_are_asked(test, ran):
+    names = {"__name__": "__disco_s1_w0__", "name": "", "ran": 0}
+    exec(compile_cell(f"if {test}:\n    ran = 1\n").body, names)
+    assert names["ran"] == ran

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import pytest
@@ -118,3 +119,20 @@ def test_a_tvm_that_cannot_be_imported_is_named_as_the_reason(monkeypatch):
     with pytest.raises(UnknownName, match=r"no function is registered as 'test.nothing'") as caught:
         find_func("test.nothing")
     assert "cannot open shared object file" in str(caught.value.__cause__)
+
+
+def test_without_a_name_a_function_is_known_by_its_own():
+    @register_func
+    def test_triple(x):
+        return x * 3
+
+    assert test_triple(2) == 6
+    assert find_func("test_triple") is test_triple
+
+
+@pytest.mark.parametrize("given", [(3,), ("",), ("", len), (len, "f"), (functools.partial(len),)], ids=str)
+def test_what_is_no_name_is_refused(given):
+    before = list_funcs()
+    with pytest.raises(UsageMistake, match="register_func"):
+        register_func(*given)
+    assert list_funcs() == before

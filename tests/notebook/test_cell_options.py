@@ -55,6 +55,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("--show 9", "there is no worker 9"),
         ("--show 0 --output worker0", "both say whose output is shown"),
         ("--push nowhere", "has no variable 'nowhere'"),
+        ("--push nope", "has no variable 'nope'; define it first"),  # not: did you mean 'open'?
         ("--session nowhere", "has no variable 'nowhere'"),
         ("--session get_ipython", "the variable 'get_ipython' holds no session but"),
     ],

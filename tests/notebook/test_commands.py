@@ -42,9 +42,17 @@ def test_impossible_numbers_start_nothing(shell):
 
 def test_started_twice_keeps_the_session_and_offers_restart(crew):
     crew.run("%%disco\nx = 1")
-    crew.run("%disco start -n 8")
+    crew.run(f"%disco start -n {crew.n}")
     assert "running already" in crew.out
     assert "%disco restart" in crew.out
+    assert names(crew) == ("x",)
+
+
+@pytest.mark.parametrize(("options", "wanted"), [("-n 8", "8 workers"), ("--groups 5", "5 groups")])
+def test_another_session_than_the_one_that_runs_is_refused(crew, options, wanted):
+    crew.run("%%disco\nx = 1")
+    error = crew.fail(f"%disco start {options}", UsageMistake)
+    assert f"running already, with its registers; for {wanted} end it first, with %disco stop" in str(error)
     assert names(crew) == ("x",)
 
 

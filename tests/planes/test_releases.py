@@ -170,6 +170,16 @@ def test_a_circle_lists_who_waits_where(make, until_parked):
     assert plane.statistics()["meetings"] == 0
 
 
+def test_those_who_all_receive_are_told_to_send_first(make, until_parked):
+    plane = make(2)
+    first = background(plane, cell("plane.recv(seat, 1, None)", 1), 0)
+    until_parked(plane, 1)
+    with pytest.raises(PlaneMismatch, match="in a circle"):
+        cell("plane.recv(seat, 0, None)", 1)(plane, Seat(1, (0, 1), 1))
+    [error] = ended(first)
+    assert str(error).splitlines()[-1] == "  Send before you receive: send does not wait."
+
+
 def test_waiting_for_a_worker_that_waits_for_a_third_is_no_circle(make, until_parked):
     plane = make(3)
     first = background(plane, cell("plane.recv(seat, 1, None)", 1), 0)

@@ -36,7 +36,9 @@ def test_threaded_session_with_groups(n, groups):
     assert places == [(worker // size, worker % size) for worker in range(n)]
 
 
-@pytest.mark.parametrize("numbers", [(0,), (4, 3), (3, 2), (4, 0), (-2,), ("4",), (True,)], ids=str)
+@pytest.mark.parametrize(
+    "numbers", [(0,), (4, 3), (3, 2), (4, 0), (-2,), ("4",), (True,), (100_000,)], ids=str
+)
 def test_threaded_session_with_impossible_numbers_starts_nothing(numbers):
     before = threading.active_count()
     with pytest.raises(disco.UsageMistake, match=r"num_\w+ is|equal groups"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from IPython.display import display
 
 from disco_magic.core.words import human_bytes
-from disco_magic.errors import ranges
+from disco_magic.errors import UsageMistake, ranges
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.options import add_session_options
@@ -25,11 +25,17 @@ def _start(front: Front, options: Namespace) -> None:
     running = front.sessions.find()
     if running is None:
         front.sessions.start(front.settings, Wanted(*(getattr(options, name) for name in Wanted._fields)))
-    else:
-        front.sessions.say(
-            f"{running!r} is running already, with its registers; %disco restart gives it new workers and "
-            "empties them, %disco stop ends it so that another one can be started"
-        )
+        return
+    there = f"{running!r} is running already, with its registers"
+    numbers = {"workers": running.num_workers, "groups": running.num_groups}
+    for what, number in numbers.items():
+        wanted = getattr(options, what)
+        if wanted not in (None, number):
+            raise UsageMistake(f"{there}; for {wanted} {what} end it first, with %disco stop")
+    front.sessions.say(
+        f"{there}; %disco restart gives it new workers and empties them, %disco stop ends it so that another "
+        "one can be started"
+    )
 
 
 def _stop(front: Front, _: Namespace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import UnknownName, near_misses
+from disco_magic.errors import UnknownName, nearest
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.live.views import can_show
@@ -46,7 +46,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
 
 def unknown(name: str, known: Sequence[str]) -> str:
     """What to say of a register that is not there."""
-    hint = near_misses(name, known) or f"there are: {', '.join(known) or 'none'}"
+    hint = nearest(name, known)
     return f"register {name!r} is not defined on any worker; {hint}"
 
 

@@ -58,7 +58,7 @@ def test_values_are_told_as_in_the_tables(crew):
     )
     assert "min 1 mean 1.5 max 2 \u00b7 1 NaN \u00b7 1 Inf" in text(crew, "odd")
     assert "max 1 (sample)" in text(crew, "many")
-    assert f"{everybody} list \u00b7 3 items" in text(crew, "three")
+    assert f"{everybody} list \u00b7 [1, 2, 3]" in text(crew, "three")
 
 
 def test_workers_without_the_register_are_told_too(four):

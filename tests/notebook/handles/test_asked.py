@@ -78,7 +78,7 @@ def test_a_handle_that_is_dropped_lets_its_cell_run_and_say_that_it_failed(gated
     gated.run("1")
     assert gated.err.splitlines() == [
         "[1] ZeroDivisionError: division by zero",
-        "[0-3] failed after its cell; the handle's .wait() shows where",
+        "[1] failed after its cell; the handle's .wait() shows where",
     ]
     gc.collect()
     assert dropped() is None

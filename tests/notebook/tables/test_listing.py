@@ -108,7 +108,7 @@ def test_whos_shows_equal_workers_once(four):
         "",
         "",
     ]
-    assert four.lines[0].endswith("5 registers, 2 differ between workers (≠), 1 compared by type only")
+    assert four.lines[0].endswith("5 registers, 2 differ between workers (≠)")
     assert "[0-3]    float32 2\u00d73  min 1 mean 1 max 1  24 B" in four.lines[2]
     assert "[0,2-3]  float64 2" in four.lines[5]
     assert [line.split()[-2:] for line in four.lines[-3:]] == [["int", "1"], ["int", "2"], ["int", "3"]]

@@ -229,12 +229,17 @@ def test_an_interrupt_that_comes_out_is_not_followed_by_another(bench, injected)
         bench.worker.interrupt(1)
         raise WorkerInterrupt("in a collective")
 
-    def program():
-        with pytest.raises(WorkerInterrupt, match="in a collective"):
-            cross(code_of("tvm_ffi", fails))
-        land()
+    seen = []
 
-    assert ended(bench, program) == STRUCK
+    def program():
+        with pytest.raises(WorkerInterrupt) as caught:
+            cross(code_of("tvm_ffi", fails))
+        seen.append(str(caught.value))
+        land()
+        seen.append("went on")
+
+    ended(bench, program)
+    assert seen == ["in a collective", "went on"]
 
 
 def test_what_is_pending_strikes_before_the_bridge(bench, monkeypatch):
@@ -309,6 +314,19 @@ def test_a_function_that_would_be_back_on_the_bridge_first_is_not_struck(bench, 
 
     interrupts(there, lock.release)
     assert ended(bench, lambda: cross(users)) == AT_THE_END
+
+
+def test_a_function_that_looks_before_it_is_back_is_struck(bench, interrupts):
+    lock, behind = threading.Lock(), []
+    lock.acquire()
+
+    def users():
+        lock.acquire()
+        behind.append("went on")
+
+    interrupts(is_in(users), lock.release)
+    assert ended(bench, lambda: cross(users)) == STRUCK
+    assert behind == []
 
 
 def test_a_function_behind_one_that_lands_is_struck_wherever_it_is(bench, interrupts):

@@ -169,4 +169,4 @@ list(tensor.copy_to(out, 0, 5, Reader()))
 assert out[0, 0] == 5 * 2**20, out
 """
     command = [sys.executable, "-c", program, tensor.file.path]
-    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])  # noqa: S603 - our own
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[3])  # noqa: S603 - our own

@@ -247,6 +247,11 @@ class Calls(Failures):
         Raises:
             UsageMistake, SessionClosed: as `own`.
         """
+        if isinstance(dst, str):
+            raise UsageMistake(
+                f"the destination has to be a DRef of session {self.id}, got {dst!r}; "
+                f"a reduction is given as op={dst!r}"
+            )
         if dst is not None:
             self.own(dst)
 

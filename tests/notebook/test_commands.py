@@ -89,6 +89,20 @@ def test_status_says_what_every_worker_does(crew):
     assert crew.lines[3].split()[1:] == ["idle", "0"]
 
 
+def test_status_tells_of_values_without_a_name(crew):
+    crew.run("%%disco\nx = 1\nnp.ones(128)")
+    crew.run("%disco status")
+    assert " 1 register: [0] 0 B" in crew.lines[0]
+    kept = ", ".join(f"[{worker}] 1 KiB" for worker in range(crew.n))
+    assert crew.lines[1] == f"besides, 1 value that results and references keep: {kept}"
+
+
+@pytest.mark.parametrize("options", ["--as heatmap", "--as difference -w 0,0", "--table --as values"])
+def test_what_only_a_widget_draws_is_refused_where_there_is_none(four, options):
+    four.run("%%disco\nx = 1")
+    assert "is drawn by a notebook's widgets" in str(four.fail(f"%disco registers x {options}", UsageMistake))
+
+
 def test_status_beside_a_running_cell_says_who_keeps_whom_waiting(four):
     four.ip.run_cell("from disco_magic.testing.doubles import Gate\ngate = Gate()")
     gate = four.ip.user_ns["gate"]

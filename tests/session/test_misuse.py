@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake
+from disco_magic.errors import CellError, SessionClosed, UnknownName, UsageMistake
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,24 @@ def test_in_a_forked_child_a_session_says_that_its_workers_are_not_there(session
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert s.run("worker_id").values == [0, 1]
+
+
+def test_a_reduction_in_the_place_of_the_destination_is_told_apart(session):
+    s = session(2)
+    x = s.store(1.0)
+    with pytest.raises(UsageMistake, match=r"got 'max'; a reduction is given as op='max'"):
+        s.allreduce(x, "max")
+    assert s.allreduce(x, op="max").get(0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(10, "x0, x1, x2, x3, x4, x5, x6, x7, x8, x9"), (12, "x0, x1, x10, x11, x2")]
+)
+def test_of_many_registers_some_are_named_where_another_one_is_asked_for(session, count, told):
+    s = session(1)
+    s.run(f"globals().update((f'x{{i}}', i) for i in range({count}))")
+    with pytest.raises(UnknownName) as caught:
+        s["nothing_like_it"]
+    text = str(caught.value)
+    assert f"there are: {told}" in text
+    assert text.endswith("and 2 more") is (count == 12)

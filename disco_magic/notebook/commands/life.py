@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
-from disco_magic.core.words import human_bytes
+from disco_magic.core.words import human_bytes, plural
 from disco_magic.errors import UsageMistake, ranges
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
@@ -16,6 +17,7 @@ from disco_magic.notebook.targets import parse_workers
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from disco_magic.core.snapshot import SessionSnapshot
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
     from disco_magic.session.session import Session
@@ -69,11 +71,21 @@ def _status(front: Front, _: Namespace) -> None:
 
 def _say_status(front: Front, session: Session) -> None:
     snapshot = session.registers(sample=0)
-    totals = ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
-    front.sessions.say(f"{session!r} \u00b7 {len(snapshot.rows)} registers: {totals}")
+    front.sessions.say(f"{session!r} \u00b7 {plural(len(snapshot.rows), 'register')}: {_totals(snapshot)}")
+    everything = session.registers(numbered=True, sample=0)
+    nameless = tuple(row for row in everything.rows if row.name.startswith("#"))
+    if nameless:
+        kept = _totals(replace(everything, rows=nameless))
+        front.sessions.say(
+            f"besides, {plural(len(nameless), 'value')} that results and references keep: {kept}"
+        )
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
+
+
+def _totals(snapshot: SessionSnapshot) -> str:
+    return ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
 
 
 def _sync(front: Front, _: Namespace) -> None:

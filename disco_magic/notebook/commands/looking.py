@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import UnknownName, nearest
+from disco_magic.errors import UnknownName, UsageMistake, nearest
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.live.views import can_show
@@ -34,6 +34,8 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     known = [row.name for row in snapshot.rows]
     if options.name is not None and options.name not in known:
         raise UnknownName(unknown(options.name, known))
+    if not widget and options.face != FACE_OPTIONS[0]:
+        raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")
     if not widget:
         return snapshot if options.name is None else snapshot.row(options.name)
     from disco_magic.notebook.inspector.panel import Inspector

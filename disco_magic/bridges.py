@@ -13,6 +13,7 @@ came while C++ computed strikes exactly there: it is the first bytecode that the
 from __future__ import annotations
 
 import dis
+import importlib
 import sys
 import threading
 import time
@@ -96,6 +97,12 @@ def cross(function: Callable[..., Any], *given: Any) -> Any:
         lane.crossing = depth
     land()
     return value
+
+
+def bring(library: str) -> None:
+    """Import a library; an interrupt half-way would break it for the whole process."""
+    if library not in sys.modules:
+        cross(importlib.import_module, library)
 
 
 def land() -> None:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
+"""What an interrupt says that comes without words."""
 NAMES: Final = 10
 """So many names are told where one is unknown that looks like none of them."""
-"""What an interrupt says that comes without words."""
 
 
 class DiscoError(Exception):

@@ -8,16 +8,14 @@ for each worker as many as the machine has cores, or as TVM_NUM_THREADS said bef
 
 from __future__ import annotations
 
-import importlib
 import re
 import shutil
 import struct
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.bridges import cross
+from disco_magic.bridges import bring
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.tvm_collectives import install
 from disco_magic.functions.tvm_values import Held, TVMFunction, ffi_module
@@ -37,8 +35,7 @@ _opened: set[Path] = set()
 
 
 def _tvm() -> Any:
-    if "tvm" not in sys.modules:
-        cross(importlib.import_module, "tvm")  # see `ffi_module`
+    bring("tvm")
     import tvm  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return tvm

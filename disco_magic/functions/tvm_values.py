@@ -11,8 +11,6 @@ Arrays on the worker's GPU are lent as they are, and TVM queues its work on the 
 
 from __future__ import annotations
 
-import importlib
-import sys
 import threading
 import types
 from contextlib import nullcontext
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.bridges import cross, land, lands
+from disco_magic.bridges import bring, cross, land, lands
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.aligned import ALIGNMENT, aligned
@@ -45,9 +43,8 @@ class Held(Module):
 
 
 def ffi_module() -> Any:
-    """`tvm_ffi`, imported when it is used; an interrupt half-way would break it for the whole process."""
-    if "tvm_ffi" not in sys.modules:
-        cross(importlib.import_module, "tvm_ffi")
+    """`tvm_ffi`, imported when it is used."""
+    bring("tvm_ffi")
     import tvm_ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     return tvm_ffi

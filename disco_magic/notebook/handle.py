@@ -194,11 +194,11 @@ class CellHandle:
         if self.asked or self._told or not self.done():
             return
         self._told = True
-        error, workers, note = self.error, list(self.pending.workers), self._scope.page.note
+        error, workers, note = self.error, self.pending.workers, self._scope.page.note
         if error is None:
             return
         if isinstance(error, WorkerError):
-            workers = list(error.failures)
+            workers = tuple(error.failures)
             for summary, failed in grouped(error.failures).items():
                 note(failed, [summary])
         else:  # a worker is gone, or the session: nobody failed, but there is no result either

@@ -206,8 +206,7 @@ def test_an_interrupt_does_not_strike_while_tvm_is_imported(monkeypatch, name, l
         calls.append(call)
         sys.modules[name] = module
 
-    monkeypatch.setattr(tvm_values, "cross", cross)
-    monkeypatch.setattr(tvm_modules, "cross", cross)
+    monkeypatch.setattr(bridges, "cross", cross)
     monkeypatch.delitem(sys.modules, name)
     assert load() is load() is module
     assert calls == [(importlib.import_module, name)]

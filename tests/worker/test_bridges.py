@@ -285,14 +285,19 @@ def interrupts(bench, background):
         wait()
 
 
+@pytest.fixture
+def lock():
+    """Who takes it waits, in C code, until it is released."""
+    made = threading.Lock()
+    made.acquire()
+    return made
+
+
 def is_in(function):
     return lambda frame: frame.f_code is function.__code__
 
 
-def test_an_interrupt_waits_for_the_library_and_strikes_behind_it(bench, interrupts):
-    lock = threading.Lock()
-    lock.acquire()
-
+def test_an_interrupt_waits_for_the_library_and_strikes_behind_it(bench, interrupts, lock):
     def library():
         lock.acquire()
 
@@ -300,10 +305,8 @@ def test_an_interrupt_waits_for_the_library_and_strikes_behind_it(bench, interru
     assert ended(bench, lambda: cross(code_of("tvm_ffi", library))) == AT_THE_END
 
 
-def test_a_function_that_would_be_back_on_the_bridge_first_is_not_struck(bench, interrupts):
+def test_a_function_that_would_be_back_on_the_bridge_first_is_not_struck(bench, interrupts, lock):
     # Behind a subscript nobody looks for what is pending, nor behind a return.
-    lock = threading.Lock()
-    lock.acquire()
     blocks = defaultdict(lock.acquire)
 
     def users():
@@ -316,9 +319,8 @@ def test_a_function_that_would_be_back_on_the_bridge_first_is_not_struck(bench, 
     assert ended(bench, lambda: cross(users)) == AT_THE_END
 
 
-def test_a_function_that_looks_before_it_is_back_is_struck(bench, interrupts):
-    lock, behind = threading.Lock(), []
-    lock.acquire()
+def test_a_function_that_looks_before_it_is_back_is_struck(bench, interrupts, lock):
+    behind = []
 
     def users():
         lock.acquire()
@@ -329,9 +331,7 @@ def test_a_function_that_looks_before_it_is_back_is_struck(bench, interrupts):
     assert behind == []
 
 
-def test_a_function_behind_one_that_lands_is_struck_wherever_it_is(bench, interrupts):
-    lock = threading.Lock()
-    lock.acquire()
+def test_a_function_behind_one_that_lands_is_struck_wherever_it_is(bench, interrupts, lock):
     blocks = defaultdict(lock.acquire)
 
     def users():

@@ -70,15 +70,13 @@ def _status(front: Front, _: Namespace) -> None:
 
 
 def _say_status(front: Front, session: Session) -> None:
-    snapshot = session.registers(sample=0)
-    front.sessions.say(f"{session!r} \u00b7 {plural(len(snapshot.rows), 'register')}: {_totals(snapshot)}")
     everything = session.registers(numbered=True, sample=0)
-    nameless = tuple(row for row in everything.rows if row.name.startswith("#"))
-    if nameless:
-        kept = _totals(replace(everything, rows=nameless))
-        front.sessions.say(
-            f"besides, {plural(len(nameless), 'value')} that results and references keep: {kept}"
-        )
+    named = replace(everything, rows=tuple(row for row in everything.rows if not row.name.startswith("#")))
+    front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}: {_totals(named)}")
+    besides = replace(everything, rows=tuple(row for row in everything.rows if row.name.startswith("#")))
+    if besides.rows:
+        values = plural(len(besides.rows), "value")
+        front.sessions.say(f"besides, {values} that results and references keep: {_totals(besides)}")
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]

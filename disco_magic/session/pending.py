@@ -14,7 +14,7 @@ from disco_magic.core.messages import CellDone, Lost
 from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, take, take_sigint
+from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, sigint_to, take, take_sigint
 from disco_magic.session.results import CellResult
 from disco_magic.session.stopping import Stopping
 
@@ -68,6 +68,7 @@ class PendingCell(Stopping):
         super().__init__()
         self._outcome: CellResult | BaseException | None = None
         self._settling = threading.Lock()
+        self._why: Callable[[], BaseException] | None = None  # a wait stops it, or will
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
@@ -106,6 +107,8 @@ class PendingCell(Stopping):
 
     def stop_soon(self) -> None:
         """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""
+        if self._outcome is None:
+            self._why = self._interrupted  # also of one that another stop ends before that has begun
         self._inbox.put(INTERRUPT)
 
     def cancel(self) -> None:
@@ -160,7 +163,7 @@ class PendingCell(Stopping):
             if not self.done():
                 self.session.check_present()
             limit = self.session.patience(timeout)
-            with sigint_into(self._inbox):
+            with sigint_to(self.stop_soon):
                 self._wait(limit, on_look, stop=stop)
             self.note_late_sigint()
         outcome = self._outcome
@@ -181,18 +184,19 @@ class PendingCell(Stopping):
                     late = f"{self.label} takes longer than {limit} and goes on"
                     raise self.session.too_late(late) from None
                 then = self.session.diagnosis()
-                self._stop(self._withdraw)
-                self._fail(
-                    KeyboardInterrupt(self._stopped_sentence()) if self._struck else self._late(limit, then)
-                )
+                self._stop_for(partial(self._late, limit, then), self._withdraw)
                 return
             if item is INTERRUPT:
                 self._struck = True
-                self._stop(self._interrupt)
-                self._fail(KeyboardInterrupt(self._stopped_sentence()))
+                self._stop_for(self._interrupted, self._interrupt)
                 return
             self._accept(item)
         self._settle()
+
+    def _stop_for(self, why: Callable[[], BaseException], strike: Callable[[], None]) -> None:
+        self._why = self._why or why
+        self._stop(strike)
+        self._fail(why())  # which may know more by now
 
     def note_late_sigint(self) -> None:
         """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more."""
@@ -232,15 +236,16 @@ class PendingCell(Stopping):
     def _judge(self) -> None:
         result = self._result()
         failures, others = self.session.take_failures(result.errors.values())
-        if not failures:
-            self._end(result)
-            return
-        error: WorkerError = (CellError if result.errors else WorkerError)(failures, others)
-        error.result = result  # type: ignore[attr-defined]
-        self._end(error)
+        outcome: CellResult | BaseException = result
+        if failures:
+            outcome = (CellError if result.errors else WorkerError)(failures, others)
+            outcome.result = result  # type: ignore[attr-defined]
+        why = self._why  # nobody is to see how it ends otherwise, not for a moment
+        self._end(outcome if why is None else self._in_place_of(outcome, why()))
 
     def _end(self, outcome: CellResult | BaseException) -> None:
         self._outcome = outcome
+        self._why = None  # it refers to this
         self._unheard.pop(self.seq, None)
 
     def _result(self) -> CellResult:
@@ -253,9 +258,13 @@ class PendingCell(Stopping):
         return result
 
     def _fail(self, error: BaseException) -> None:
-        previous = self._outcome
+        self._end(self._in_place_of(self._outcome, error))
+
+    def _in_place_of(
+        self, previous: CellResult | BaseException | None, error: BaseException
+    ) -> BaseException:
         if isinstance(previous, WorkerError) and self.session.life is self._life:
             self.session.give_back([each for each in previous.told if each.seq != self.seq])  # not the cell's
         result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
         error.result = result  # type: ignore[attr-defined]
-        self._end(error)
+        return error

@@ -17,7 +17,7 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import SyncTimeout, ranges
+from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
 
@@ -103,8 +103,13 @@ class Stopping:
             else:
                 self._accept(item)
 
-    def _late(self, limit: Limit, then: Diagnosis) -> SyncTimeout:
+    def _interrupted(self) -> KeyboardInterrupt:
+        return KeyboardInterrupt(self._stopped_sentence())
+
+    def _late(self, limit: Limit, then: Diagnosis) -> BaseException:
         """The error of a cell that was stopped because time ran out; `then`: who was where before."""
+        if self._struck:
+            return self._interrupted()
         if not self._ended:
             return self.session.too_late(f"{self.label} took longer than {limit} and does not end")
         if self._unbegun.issuperset(self.workers):

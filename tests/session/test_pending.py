@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 
 from disco_magic.errors import (
@@ -138,6 +141,88 @@ def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
     with pytest.raises(SyncTimeout, match="worker 1 is executing in the second line") as caught:
         pending.wait(timeout=0)
     assert sorted(caught.value.result.errors) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("stop", "timeout", "kind"),
+    [(True, None, KeyboardInterrupt), (False, 0, SyncTimeout), (True, 0, KeyboardInterrupt)],
+    ids=["Ctrl-C", "timeout", "both"],
+)
+def test_whoever_looks_at_a_cell_while_it_is_being_stopped_finds_what_the_wait_raises(
+    stage, stop, timeout, kind
+):
+    # Of two that are awaited together one may end by the other's stop, and be looked at by a third.
+    _, launcher, pending = stage
+    seen = []
+
+    def on_interrupt(through, workers):
+        launcher.cell_done(interrupted())
+        assert pending.done()
+        seen.append(pending.outcome)
+
+    launcher.on_interrupt = on_interrupt
+    if stop:
+        pending.stop_soon()
+    with pytest.raises(kind) as caught:
+        pending.wait(timeout)
+    assert [type(error) for error in seen] == [kind]
+    assert str(seen[0]) == str(caught.value)
+    assert sorted(seen[0].result.errors) == [0, 1]
+
+
+def test_one_that_was_to_be_stopped_and_that_another_stop_has_ended_was_stopped(stage):
+    # Nobody has come to stop it yet, and somebody looks, more than once.
+    _, launcher, pending = stage
+    pending.stop_soon()
+    launcher.cell_done(interrupted())
+    assert [pending.done(), pending.done()] == [False, True]
+    assert type(pending.outcome) is KeyboardInterrupt
+    assert sorted(pending.outcome.result.errors) == [0, 1]
+    with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was stopped on workers \[0-1\]"):
+        pending.wait()
+
+
+def test_one_that_was_to_be_stopped_as_its_time_ran_out_was_stopped(stage, fast, monkeypatch):
+    session, launcher, pending = stage
+    diagnosis = session.diagnosis
+    seen = []
+
+    def struck():
+        monkeypatch.undo()
+        pending.stop_soon()
+        return diagnosis()
+
+    def on_interrupt(through, workers):
+        launcher.cell_done(interrupted())
+        assert [pending.done(), pending.done()] == [False, True]
+        seen.append(pending.outcome)
+
+    launcher.on_interrupt = on_interrupt
+    monkeypatch.setattr(session, "diagnosis", struck)
+    with pytest.raises(KeyboardInterrupt):
+        pending.wait(0)
+    assert [type(error) for error in seen] == [KeyboardInterrupt]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+def test_a_cell_that_was_stopped_goes_with_its_last_reference(again):
+    session, launcher = scripted_session(2)
+    pending = session.run_nowait(compile_cell("x", label="Cell In[7]"))
+    launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
+    pending.stop_soon()
+    with pytest.raises(KeyboardInterrupt):
+        pending.wait()
+    if again:
+        pending.stop_soon()
+    gone = weakref.ref(pending)
+    gc.collect()
+    gc.disable()
+    try:
+        del pending
+        assert gone() is None
+    finally:
+        gc.enable()
+        session.shutdown()
 
 
 def test_a_loss_while_a_cell_is_being_stopped_ends_it_too(stage, fast):

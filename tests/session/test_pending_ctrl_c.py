@@ -88,11 +88,11 @@ def test_ctrl_c_that_comes_when_the_answer_has_been_read_is_not_lost(stage, monk
     _, launcher, pending = stage
 
     @contextmanager
-    def struck_at_its_end(inbox):
+    def struck_at_its_end(hear):
         yield
-        inbox.put(INTERRUPT)
+        hear()
 
-    monkeypatch.setattr(module, "sigint_into", struck_at_its_end)
+    monkeypatch.setattr(module, "sigint_to", struck_at_its_end)
     launcher.cell_done()
     with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was interrupted as it ended") as caught:
         pending.wait()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from disco_magic.functions import sites
+from disco_magic.functions.seeds import shared_seeds
 
 if TYPE_CHECKING:
     import types
@@ -37,6 +38,7 @@ class Cell:
         body: all statements but a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
+        seeds: lines that seed a random state of all workers, each with what to do instead.
     """
 
     source: str
@@ -45,6 +47,7 @@ class Cell:
     body: types.CodeType | None
     last: types.CodeType | None
     watched: bool = False
+    seeds: tuple[tuple[int, str], ...] = ()
 
     @property
     def codes(self) -> list[types.CodeType]:
@@ -132,4 +135,4 @@ def cell_from_tree(
         body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
     if isinstance(last, ast.Expr):
         last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
-    return Cell(source, filename, label, body_code, last_code)
+    return Cell(source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake, WorkerError, people, words
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError, people, words
 from disco_magic.functions.copies import copy_of
 from disco_magic.session.dref import DRef
 
@@ -75,6 +75,9 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
         reasons = [failure.exception for failure in error.failures.values()]
         if not all(isinstance(reason, UsageMistake) for reason in reasons):
             raise
-        who = people(tuple(error.failures))
-        raise UsageMistake(f"{name!r} was not fetched from {who}: {words(reasons[0])}") from None
+        why = words(reasons[0])
+        have = tuple(worker for worker, names in session.ledger.names.items() if name in names)
+        if have and isinstance(reasons[0], UnknownName):
+            why = f"only {people(have)} {'has' if len(have) == 1 else 'have'} it"
+        raise UsageMistake(f"{name!r} was not fetched from {people(tuple(error.failures))}: {why}") from None
     return [values[worker] for worker in workers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
@@ -39,6 +40,28 @@ class NamedRegisters(Calls):
 
     def __contains__(self, name: object) -> bool:
         return name in self._there()
+
+    def keys(self) -> KeysView[str]:
+        """The names, as of a dict: what is bound meanwhile is in it. ``dict(session)`` takes all references.
+
+        Raises:
+            SessionClosed: when it is looked at.
+        """
+        return KeysView(self)
+
+    def values(self) -> ValuesView[DRef]:
+        """A reference to every named register; each costs a command when it is come to."""
+        return ValuesView(self)
+
+    def items(self) -> ItemsView[str, DRef]:
+        """Names and references, as `keys` and `values`.
+
+        Example:
+            >>> session.put("step", 7)
+            >>> {name: ref.get(0) for name, ref in session.items()}
+            {'step': 7}
+        """
+        return ItemsView(self)
 
     def __getitem__(self, name: str) -> DRef:
         """A reference to the value `name` has now, on every worker that has it.

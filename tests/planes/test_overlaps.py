@@ -82,6 +82,7 @@ def test_outs_on_a_gpu_may_lie_side_by_side_but_share_nothing(run, begins, refus
     with SimulatedGpus(1) as gpus:
         there = places(gpus.cupy, [0, 0])
         whole = gpus.cupy.zeros(300)
+        gpus.cupy.cuda.Device().synchronize()  # the workers' streams wait for no other
         plane = DevicePlane(there)
 
         def program(plane, seat):

@@ -38,6 +38,22 @@ def test_looking_at_names_sends_nothing(session):
     assert s.ledger.seq == before
 
 
+def test_a_session_is_a_mapping(session):
+    s = session(2)
+    names = s.keys()
+    assert list(names) == []
+    s.run("x = worker_id\ny = 'y'").release()
+    before = s.ledger.seq
+    assert (list(names), "x" in names, len(names), names & {"y", "z"}) == (["x", "y"], True, 2, {"y"})
+    assert s.ledger.seq == before
+    assert [ref.get_all() for ref in s.values()] == [[0, 1], ["y", "y"]]
+    assert {name: ref.get(1) for name, ref in s.items()} == {"x": 1, "y": "y"}
+    assert {name: ref.get(0) for name, ref in dict(s).items()} == {"x": 0, "y": "y"}
+    s.shutdown()
+    with pytest.raises(SessionClosed):
+        list(names)
+
+
 def test_a_reference_keeps_the_value_the_name_had(session):
     s = session(1)
     s.run("x = 1")

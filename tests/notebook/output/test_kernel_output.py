@@ -133,3 +133,12 @@ def test_output_of_a_thousand_lines_costs_little_more_than_its_text(fresh):
     assert sum(len(m["content"]["text"]) for m in messages) < 1.2 * 4 * sum(
         len(f"a line of ordinary length, neither long nor short {i}\n") for i in range(1000)
     )
+
+
+def test_a_cell_that_seeds_the_state_of_all_workers_is_told_so_in_its_own_output(fresh):
+    fresh.ok("import warnings\nbefore = warnings.filters[:]\nwarnings.simplefilter('default', UserWarning)")
+    ran = fresh.ok("%%disco\nseed = 3\nnp.random.seed(seed)")
+    fresh.ok("warnings.filters[:] = before")
+    first, source = ran.text("stderr").splitlines()
+    assert first.partition(":")[2].startswith("3: UserWarning: np.random.seed sets the one state")
+    assert source == "  np.random.seed(seed)"

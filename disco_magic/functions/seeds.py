@@ -1,0 +1,49 @@
+"""Seeds of random states that workers have in common, found in a cell's source.
+
+Workers are threads, and what a module keeps is there once. A cell that seeds it, as a script of one process
+does, gets numbers that are equal on some workers and not on others, in another way every time, and no error.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from disco_magic.functions.cells import Cell
+
+# How it is called -> what a worker can have of its own. Aliases are not followed: who uses them is not told.
+_OWN: Final = {
+    **dict.fromkeys(("np.random.seed", "numpy.random.seed"), "rng = np.random.default_rng({})"),
+    "random.seed": "rng = random.Random({})",
+    **dict.fromkeys(
+        ("torch.manual_seed", "torch.random.manual_seed"), "rng = torch.Generator().manual_seed({})"
+    ),
+}
+
+
+def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
+    """Lines of a parsed cell that seed a state of all workers, and what is wrong with each.
+
+    Takes a microsecond if the source has no ``seed``, else about 2 us per node of its tree.
+    """
+    if "seed" not in source:
+        return ()
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    named = [(call, ast.unparse(call.func)) for call in calls if isinstance(call.func, ast.Attribute)]
+    return tuple((call.lineno, _said(name, call)) for call, name in named if name in _OWN)
+
+
+def _said(name: str, call: ast.Call) -> str:
+    own = _OWN[name].format(", ".join(ast.unparse(argument) for argument in call.args))
+    return (
+        f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
+        f"give each its own: {own}"
+    )
+
+
+def warn_of_shared_seeds(cell: Cell) -> None:
+    """A UserWarning for each of them, with the line of the cell."""
+    for line, said in cell.seeds:
+        warnings.warn_explicit(said, UserWarning, cell.filename, line)

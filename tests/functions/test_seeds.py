@@ -1,0 +1,46 @@
+"""Cells that seed a random state which all workers have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.functions.cells import compile_cell
+
+
+@pytest.mark.parametrize(
+    ("call", "own"),
+    [
+        ("np.random.seed(3)", "np.random.default_rng(3)"),
+        ("numpy.random.seed(seed)", "np.random.default_rng(seed)"),
+        ("random.seed(worker_id + 1)", "random.Random(worker_id + 1)"),
+        ("random.seed()", "random.Random()"),
+        ("torch.manual_seed(0)", "torch.Generator().manual_seed(0)"),
+        ("torch.random.manual_seed(0)", "torch.Generator().manual_seed(0)"),
+    ],
+)
+def test_a_seed_of_all_workers_is_found_with_its_line_and_what_to_do_instead(call, own):
+    ((line, said),) = compile_cell(f"import random\ndef reset():\n    x = [1,\n      {call}]\nreset()").seeds
+    assert line == 4
+    assert said.startswith(f"{call.partition('(')[0]} sets the one state that all workers draw from, ")
+    assert said.endswith(f"; give each its own: rng = {own}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "rng = np.random.default_rng(seed)",
+        "rng = random.Random(seed)",
+        "torch.Generator().manual_seed(seed)",
+        "self.random.seed(seed)",
+        "seed(3)",
+        "# np.random.seed(3)\n'np.random.seed(3)'",
+        "f = np.random.seed",
+        "random.seeds(3)[0].seed(3)",
+    ],
+)
+def test_what_seeds_something_of_one_worker_is_left_alone(source):
+    assert compile_cell(source).seeds == ()
+
+
+def test_all_of_a_cell_are_found():
+    assert [line for line, _ in compile_cell("random.seed(1)\nx = 1\nnp.random.seed(1)").seeds] == [1, 3]

@@ -16,9 +16,9 @@ import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import MissingDependency, UnknownName, UsageMistake, near_misses
+from disco_magic.errors import MissingDependency, UnknownName, UsageMistake, near_misses, nearest
 from disco_magic.functions.claims import Claim
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.places import HOST, check_there
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from disco_magic.core.device import Device
 
     Stamp = tuple[tuple[str, int, int], ...]
-
-# Functions that an error lists.
-_SHOWN: Final = 20
 
 
 class Module(ABC):
@@ -70,10 +67,7 @@ class Module(ABC):
 
     def lack(self, name: str) -> str:
         """Why there is no function `name`, in words."""
-        names = self.function_names()
-        shown = [*names[:_SHOWN], "..."] if len(names) > _SHOWN else names
-        hint = near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
-        return f"there is no function '{name}' in '{self.path}'; {hint}"
+        return f"there is no function '{name}' in '{self.path}'; {nearest(name, self.function_names())}"
 
     def __repr__(self) -> str:
         return f"<module '{self.path}'>"

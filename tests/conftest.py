@@ -17,6 +17,7 @@ from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
+from tests.covered import keep_coverage_whole
 
 DEADLINE_S = 60
 # A machine with GPUs runs the same tests; those that want a GPU say so. For kernels in other processes, too.
@@ -34,6 +35,10 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def pytest_collection_finish():
+    keep_coverage_whole()  # in processes of xdist it has begun only now
 
 
 @pytest.hookimpl(optionalhook=True)

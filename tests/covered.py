@@ -8,9 +8,9 @@ import threading
 def keep_coverage_whole():
     """Let nothing strike coverage.py while it holds its lock; where it does not measure, do nothing.
 
-    Its tracer (7.6 to 7.17) takes and gives back that lock at every call a thread makes, in functions written
-    in Python. An interrupt that strikes in one of them leaves it locked, and every thread of the process waits
-    for it for ever. The lock's own methods are C code, in which nothing strikes.
+    Its tracer (7.6 to 7.17) takes and gives back that lock at every call a thread makes, by functions written
+    in Python. An interrupt that strikes in one of them leaves it locked, and every thread waits for it, for
+    ever. The lock's own methods are C code, in which nothing strikes.
     """
     collector = _collector()
     lock = getattr(collector, "data_lock", None)

@@ -68,7 +68,7 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     """
     import asyncio  # 30 ms that only who awaits has to spend
 
-    from disco_magic.session.awaiting import in_thread
+    from disco_magic.session.awaiting import in_thread, ticking
 
     sending = _prepare(front, line, body)
     if sending is None:
@@ -76,7 +76,7 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
-        with _binding_what_failed(sending):
+        with _binding_what_failed(sending), ticking():
             try:
                 result = await in_thread(lambda: handle.wait(sending.limit, on_look=sending.look))
             except asyncio.CancelledError:

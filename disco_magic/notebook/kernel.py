@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ipykernel.ipkernel import IPythonKernel
@@ -30,10 +31,11 @@ from disco_magic.notebook import option_types as of
 from disco_magic.notebook.answering import AnsweringKernel
 from disco_magic.notebook.extension import front_of, load
 from disco_magic.notebook.magics import DiscoMagics
+from disco_magic.session.awaiting import ticking
 from disco_magic.session.pump import sigint_to
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.session.results import CellResult
@@ -108,14 +110,16 @@ class DiscoKernel(AnsweringKernel):
             self._answered.wait(LAST_REPLY_S)  # the cell that this ended still has a reply to send
         return super().do_shutdown(restart)
 
-    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> AbstractContextManager[None]:  # type: ignore[override]  # a context manager, as theirs
+    @contextmanager
+    def _cancel_on_sigint(self, future: asyncio.Future[Any]) -> Iterator[None]:
         """Let the stop button cancel an awaiting local cell at once.
 
         ipykernel's own way (7.4) takes effect when the event loop wakes up by itself: after up to a minute of
         ``await asyncio.sleep(60)``. A handler may run while the loop waits, so it has to wake it.
         """
         loop = asyncio.get_running_loop()
-        return sigint_to(lambda: loop.call_soon_threadsafe(future.cancel))
+        with sigint_to(lambda: loop.call_soon_threadsafe(future.cancel)), ticking():
+            yield
 
 
 class DiscoKernelApp(IPKernelApp):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
 from disco_magic.session.ear import EAR
+from disco_magic.session.pump import LOOK_UP_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from disco_magic.session.pending import PendingCell
 
@@ -48,6 +49,31 @@ async def in_thread(wait: Callable[[], T]) -> T:
     return await done
 
 
+@contextmanager
+def ticking(then: Callable[[], object] | None = None) -> Iterator[None]:
+    """Let the loop that runs wake up `LOOK_UP_S` after it fell asleep; a signal may not wake it, in two ways.
+
+    One that arrives as the loop falls asleep is not seen before it wakes up, as in `pump.take`. And what a
+    handler asks of a loop by `call_soon`, as ipykernel 7.4 stops a cell, it comes to when it does.
+
+    Args:
+        then: called whenever it wakes up so.
+    """
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+
+    def tick() -> None:
+        if then is not None:
+            then()
+        timers[:] = [loop.call_later(LOOK_UP_S, tick)]
+
+    timers.append(loop.call_later(LOOK_UP_S, tick))
+    try:
+        yield
+    finally:
+        timers.pop().cancel()
+
+
 async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None = None) -> bool:
     """Return when a cell has ended; `PendingCell.wait` then says how, at once.
 
@@ -62,32 +88,16 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
     Returns:
         Whether the await was cancelled: whoever called this has to be, too.
     """
-    loop = asyncio.get_running_loop()
-    woken = threading.Event()
-    woken.set()
-
-    def turn() -> None:
-        woken.set()
-        EAR.listen()  # this loop may have stood still, and Ctrl-C been Python's meanwhile
-
-    def look() -> None:
-        if on_look is not None:
-            on_look()
-        # What a signal's handler asks of a loop that sleeps happens when that wakes up (ipykernel 7.4 stops a
-        # cell by `call_soon`): in a minute, if nothing else happens before. So it wakes up now and then.
-        if woken.is_set():  # else it stands still, and would come to all of them at once
-            woken.clear()
-            with suppress(RuntimeError):  # it was closed
-                loop.call_soon_threadsafe(turn)
 
     def wait() -> None:
         # The next wait raises it again; out of a task a KeyboardInterrupt would end the loop.
         with suppress(BaseException):
-            pending.wait(on_look=look)
+            pending.wait(on_look=on_look)
 
     waiter = asyncio.ensure_future(in_thread(wait))
     cancelled = False
-    with EAR.listening():
+    # The loop may have stood still before it ticks, and Ctrl-C been Python's meanwhile.
+    with EAR.listening(), ticking(EAR.listen):
         while not waiter.done():
             try:
                 await asyncio.shield(waiter)

@@ -153,7 +153,7 @@ def test_the_event_loop_goes_on_while_the_workers_compute(fresh):
 def test_the_stop_button_ends_a_cell_in_every_state(fresh, code):
     fresh.ok("kept = worker_id")
     ran = interrupted(fresh, code)
-    assert ran.error["ename"] in ("KeyboardInterrupt", "CancelledError")
+    assert ran.error["ename"] in ("KeyboardInterrupt", "CancelledError"), ran.traceback
     assert fresh.ok("kept").value == "[0] 0\n[1] 1\n[2] 2\n[3] 3"
 
 
@@ -182,6 +182,22 @@ def test_the_stop_button_is_heard_when_the_wait_of_a_task_ends_before_that_of_th
     fresh.ok(TASK.format(code="import gates\ngates.gate.wait(2)"))
     ran = interrupted(fresh, "print('started')\nwhile True:\n    pass")
     assert ran.error["ename"] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["if worker_id == 0: {later}\nwhile True:\n    pass", "%%local\n{later}\nawait asyncio.sleep(60)"],
+    ids=["of all workers", "local"],
+)
+def test_the_stop_button_is_heard_by_a_loop_that_falls_asleep(fresh, cell):
+    # What `interrupt_main` does wakes nothing up, as a signal that comes between the loop's last look and its
+    # sleep; beside workers that compute it waits there for the interpreter's lock.
+    fresh.ok("import threading, _thread")
+    fresh.ok("%%local\nimport asyncio, threading, _thread")
+    began = time.monotonic()
+    ran = fresh.run(cell.format(later="threading.Timer(1, _thread.interrupt_main).start()"))
+    assert time.monotonic() - began < LIMIT_S
+    assert ran.error["ename"] in ("KeyboardInterrupt", "CancelledError"), ran.traceback
 
 
 def test_what_front_ends_execute_for_themselves_does_not_reach_the_workers(fresh):

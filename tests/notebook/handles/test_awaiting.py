@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from disco_magic.errors import CellError, UsageMistake
-from disco_magic.session.awaiting import until_ended
+from disco_magic.session import awaiting
 from disco_magic.session.current import session
 from tests.conftest import until
 from tests.notebook.handles.cells import SPIN, begun, outcome
@@ -106,19 +106,24 @@ def test_a_loop_that_ends_stops_what_its_tasks_await(gated, gate):
         handle.wait()
 
 
-@pytest.mark.parametrize("is_asked", [True, False])
-def test_who_waits_looks_now_and_then_and_a_loop_that_is_closed_is_left_alone(is_asked):
-    looks, kept = [], []
+def test_a_loop_that_ticks_wakes_up_again_and_again_until_it_does_not(monkeypatch):
+    monkeypatch.setattr(awaiting, "LOOK_UP_S", 0.001)
+    ticks, enough = [], []
 
-    class Pending:
-        def wait(self, on_look):
-            kept.append(on_look)
-            on_look()
+    def tick():
+        ticks.append(None)
+        if len(ticks) == 5:
+            enough[0].set_result(None)
 
-    on_look = (lambda: looks.append(None)) if is_asked else None
-    assert asyncio.run(until_ended(Pending(), on_look)) is False
-    kept[0]()  # the thread may be late
-    assert len(looks) == 2 * is_asked
+    async def main():
+        enough.append(asyncio.get_running_loop().create_future())
+        with awaiting.ticking(tick), awaiting.ticking():
+            await enough[0]
+        seen = len(ticks)
+        await asyncio.sleep(0.05)
+        return seen
+
+    assert asyncio.run(main()) == len(ticks) == 5
 
 
 def test_a_handle_cannot_be_awaited_on_its_own_workers(four):

@@ -22,6 +22,8 @@ _OWN: Final = {
     ),
 }
 
+_MOST_DOTS: Final = 2
+
 
 def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
     """Lines of a parsed cell that seed a state of all workers, and what is wrong with each.
@@ -31,12 +33,26 @@ def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
     if "seed" not in source:
         return ()
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    named = [(call, ast.unparse(call.func)) for call in calls if isinstance(call.func, ast.Attribute)]
+    named = [(call, _dotted(call.func)) for call in calls]
     return tuple((call.lineno, _said(name, call)) for call, name in named if name in _OWN)
 
 
+def _dotted(called: ast.expr) -> str:
+    """``np.random.seed``; of what has more dots, or calls in between, the end."""
+    parts: list[str] = []
+    while isinstance(called, ast.Attribute) and len(parts) < _MOST_DOTS:
+        parts.append(called.attr)
+        called = called.value
+    parts.append(called.id if isinstance(called, ast.Name) else "")
+    return ".".join(reversed(parts))
+
+
 def _said(name: str, call: ast.Call) -> str:
-    own = _OWN[name].format(", ".join(ast.unparse(argument) for argument in call.args))
+    given = [*call.args, *(keyword.value for keyword in call.keywords)][:1]  # the seed is the first of all
+    try:
+        own = _OWN[name].format(*map(ast.unparse, given) if given else ("",))
+    except RecursionError:  # of a sum of hundreds of terms
+        own = _OWN[name].format("seed")
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
         f"give each its own: {own}"

@@ -72,12 +72,16 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
     try:
         values = session.fetch(register, workers)
     except WorkerError as error:
-        reasons = [failure.exception for failure in error.failures.values()]
-        if not all(isinstance(reason, UsageMistake) for reason in reasons):
+        reasons = {worker: failure.exception for worker, failure in error.failures.items()}
+        if not all(isinstance(reason, UsageMistake) for reason in reasons.values()):
             raise
-        why = words(reasons[0])
-        have = tuple(worker for worker, names in session.ledger.names.items() if name in names)
-        if have and isinstance(reasons[0], UnknownName):
+        # Where some have none, what is wrong with that of the others says more.
+        there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
+        have = [worker for worker, names in session.ledger.names.items() if name in names]
+        if not there and have and not reasons.keys() & have:
             why = f"only {people(have)} {'has' if len(have) == 1 else 'have'} it"
-        raise UsageMistake(f"{name!r} was not fetched from {people(tuple(error.failures))}: {why}") from None
+        else:
+            reasons = there or reasons
+            why = words(reasons[min(reasons)])
+        raise UsageMistake(f"{name!r} was not fetched from {people(tuple(reasons))}: {why}") from None
     return [values[worker] for worker in workers]

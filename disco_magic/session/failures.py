@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError
-from disco_magic.session.pump import sigint_held_back
+from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
 
 if TYPE_CHECKING:
@@ -55,10 +55,14 @@ class Failures(Resting):
         """A cell's handle was dropped before anybody waited for it: its failures are the session's now."""
         self.unheard.pop(orphan.seq, None)
         self._pump.forget(orphan.seq)
+        items = []
         while not orphan.inbox.empty():
-            item = orphan.inbox.get_nowait()
+            items.append(orphan.inbox.get_nowait())
+        for item in items:
             if isinstance(item, Expectation):
                 self.ledger.keep_failures(item)
+            elif item is GIVEN_UP:  # another thread waits for a cell that its handle has given up
+                orphan.inbox.put(item)
 
     def failures_of_handles(self) -> list[Failure]:
         """What failed in cells that have ended, and that nobody has waited for or cancelled; told once.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -10,17 +9,17 @@ from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, SyncTimeout, WorkerError, WorkerLost, ranges
+from disco_magic.errors import SyncTimeout, WorkerError, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, sigint_to, take, take_sigint
+from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, sigint_to, take
 from disco_magic.session.results import CellResult
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
     from disco_magic.functions.cells import Cell
     from disco_magic.functions.running import CellScope
@@ -66,9 +65,6 @@ class PendingCell(Stopping):
         self._unheard[seq] = note
         self._unraised[seq] = weakref.ref(self, partial(self._unraised.pop, seq))
         super().__init__()
-        self._outcome: CellResult | BaseException | None = None
-        self._settling = threading.Lock()
-        self._why: Callable[[], BaseException] | None = None  # a wait stops it, or will
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
@@ -92,7 +88,7 @@ class PendingCell(Stopping):
             return [each for each in self._outcome.told if each.seq == self.seq]
         if self._outcome is not None:
             return []
-        with sigint_held_back(), suppress(Empty):
+        with sigint_held_back(), self._settling, suppress(Empty):
             item = self._inbox.get_nowait()
             self._inbox.put(item)
             if isinstance(item, Expectation):
@@ -107,8 +103,7 @@ class PendingCell(Stopping):
 
     def stop_soon(self) -> None:
         """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""
-        if self._outcome is None:
-            self._why = self._interrupted  # also of one that another stop ends before that has begun
+        self._why = Stopping.interrupted  # also of one that another stop ends before that has begun
         self._inbox.put(INTERRUPT)
 
     def cancel(self) -> None:
@@ -126,11 +121,11 @@ class PendingCell(Stopping):
         self._unraised.pop(self.seq, None)  # who cancels it knows
         with sigint_into(self._inbox):
             self._stop(self._withdraw)
-            struck = take_sigint(self._inbox) or self._struck
+            struck = self._take_sigint() or self._struck
             if not self._ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
                 self._fail((KeyboardInterrupt if struck else SyncTimeout)(self._stopped_sentence()))
-        if struck or take_sigint(self._inbox):
+        if struck or self._take_sigint():
             raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(
@@ -163,108 +158,78 @@ class PendingCell(Stopping):
             if not self.done():
                 self.session.check_present()
             limit = self.session.patience(timeout)
-            with sigint_to(self.stop_soon):
-                self._wait(limit, on_look, stop=stop)
+            self._wait_attentively(limit, on_look, stop=stop)
             self.note_late_sigint()
-        outcome = self._outcome
+        outcome = self._hand_over()
         self._unraised.pop(self.seq, None)
         if not isinstance(outcome, BaseException):
-            return cast("CellResult", outcome)
+            return outcome
         try:
             raise outcome.with_traceback(None)  # else it grows with every wait
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
-    def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
-        while not self._ended:
+    def _wait_attentively(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
+        while True:
+            with sigint_to(self.stop_soon):
+                late = self._wait(limit, on_look, stop=stop)
+            if late is None:
+                return
+            if not self._take_sigint():
+                break
+            self._inbox.put(INTERRUPT)  # it came after the last look, and nobody might look again
+        try:
+            raise late
+        finally:
+            del late, self  # error -> traceback -> this frame -> error
+
+    def _wait(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> SyncTimeout | None:
+        """Wait until there is an outcome; where time runs out and it is not to be stopped, what says so."""
+        while not self._is_over:
             try:
                 item = take(self._inbox, limit.left(), on_look)
             except Empty:
-                if not stop:
-                    late = f"{self.label} takes longer than {limit} and goes on"
-                    raise self.session.too_late(late) from None
                 then = self.session.diagnosis()
-                self._stop_for(partial(self._late, limit, then), self._withdraw)
-                return
+                if self.done():  # meanwhile, or who looked had the answer in hand
+                    break
+                if not stop:
+                    return self.session.too_late(f"{self.label} takes longer than {limit} and goes on", then)
+                self._stop_for(partial(Stopping.late, limit=limit, then=then), self._withdraw)
+                return None
             if item is INTERRUPT:
                 self._struck = True
-                self._stop_for(self._interrupted, self._interrupt)
-                return
+                self._stop_for(Stopping.interrupted, self._interrupt)
+                return None
             self._accept(item)
         self._settle()
+        return None
 
-    def _stop_for(self, why: Callable[[], BaseException], strike: Callable[[], None]) -> None:
+    def _stop_for(self, why: Callable[[Stopping], BaseException], strike: Callable[[], None]) -> None:
         self._why = self._why or why
         self._stop(strike)
-        self._fail(why())  # which may know more by now
+        self._fail(why(self))  # which may know more by now
 
     def note_late_sigint(self) -> None:
-        """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more."""
+        """Let `wait` raise a SIGINT that came as the cell ended; call it when none is heard any more.
+
+        Raises:
+            KeyboardInterrupt: that, where another thread has been given the outcome already.
+        """
         # Another thread that waits took it; or it ended a child process, and so the cell; or it came later.
-        if (self._struck or take_sigint(self._inbox)) and isinstance(
+        if (self._struck or self._take_sigint()) and isinstance(
             self._outcome, CellResult | WorkerError | SyncTimeout
         ):
-            self._fail(KeyboardInterrupt(f"{self.label} was interrupted as it ended"))
+            self._fail(KeyboardInterrupt(self._as_it_ended()))
 
     def _take(self) -> bool:
-        try:
-            item = self._inbox.get_nowait()
-        except Empty:
-            return False
-        if item is INTERRUPT:
-            self._inbox.put(item)  # it is meant for the one who waits
-            return False
-        self._accept(item)
-        self._settle()
-        return True
-
-    def _accept(self, item: object) -> None:
-        if isinstance(item, Lost):
-            self._ended = Expectation(self.seq, set())
-            self._end(WorkerLost(item.worker, item.reason))
-        elif isinstance(item, Expectation):
-            self._ended = item
-        else:
-            return
-        self._inbox.put(item)  # whoever waits in another thread needs it too
-
-    def _settle(self) -> None:
-        with self._settling:  # of several waiters the first one makes the outcome
-            if self._outcome is None and self._ended is not None:
-                self._judge()
-
-    def _judge(self) -> None:
-        result = self._result()
-        failures, others = self.session.take_failures(result.errors.values())
-        outcome: CellResult | BaseException = result
-        if failures:
-            outcome = (CellError if result.errors else WorkerError)(failures, others)
-            outcome.result = result  # type: ignore[attr-defined]
-        why = self._why  # nobody is to see how it ends otherwise, not for a moment
-        self._end(outcome if why is None else self._in_place_of(outcome, why()))
-
-    def _end(self, outcome: CellResult | BaseException) -> None:
-        self._outcome = outcome
-        self._why = None  # it refers to this
-        self._unheard.pop(self.seq, None)
-
-    def _result(self) -> CellResult:
-        ended = cast("Expectation", self._ended)
-        replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
-        result = CellResult(self.label, replies, self._values)
-        self._values = None
-        if self._scope is not None:
-            result.stdout.update(self._scope.stdout)
-        return result
-
-    def _fail(self, error: BaseException) -> None:
-        self._end(self._in_place_of(self._outcome, error))
-
-    def _in_place_of(
-        self, previous: CellResult | BaseException | None, error: BaseException
-    ) -> BaseException:
-        if isinstance(previous, WorkerError) and self.session.life is self._life:
-            self.session.give_back([each for each in previous.told if each.seq != self.seq])  # not the cell's
-        result = previous if isinstance(previous, CellResult) else getattr(previous, "result", None)
-        error.result = result  # type: ignore[attr-defined]
-        return error
+        with self._settling:
+            try:
+                item = self._inbox.get_nowait()
+            except Empty:
+                return False
+            if item is INTERRUPT:
+                self._inbox.put(item)  # it is meant for the one who waits
+                return False
+            self._accept(item)
+            self._settle()
+            return self._outcome is not None

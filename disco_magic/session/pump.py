@@ -46,6 +46,8 @@ INTERRUPT: Final = Signal()
 """A SIGINT came."""
 SOON: Final = Signal()
 """All workers but two have answered; only `take` sees it."""
+GIVEN_UP: Final = Signal()
+"""Nobody waits for the answers any more: what was waited for has an outcome without them."""
 LOOK_UP_S: Final = 0.1
 
 if TYPE_CHECKING:

@@ -15,46 +15,36 @@ from __future__ import annotations
 
 import time
 from queue import Empty
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
+from disco_magic.session.judging import Judging
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.core.doctor import Diagnosis
-    from disco_magic.core.ledger import Expectation
-    from disco_magic.session.arguments import Life, Limit
+    from disco_magic.core.messages import CellDone
+    from disco_magic.session.arguments import Limit
     from disco_magic.session.failures import Unheard
-    from disco_magic.session.pump import Inbox
-    from disco_magic.session.results import CellResult
-    from disco_magic.session.session import Session
 
 _SIGINTS_TO_GIVE_UP = 3
 _LOOKS_TO_GIVE_UP = 100
 
 
-class Stopping:
+class Stopping(Judging):
     """Mixed into `PendingCell`, which has these attributes."""
 
-    session: Session
-    seq: int
     workers: tuple[int, ...]
-    label: str
-    _life: Life
-    _inbox: Inbox
     _orphan: Callable[[Unheard], None]
-    _unheard: dict[int, Unheard]
-    _outcome: CellResult | BaseException | None
-    _accept: Callable[[object], None]
-    _settle: Callable[[], None]
 
     def __init__(self) -> None:
-        self._ended: Expectation | None = None
+        super().__init__()
+        self._was_stopped = False
         self._unbegun: set[int] = set()  # those who had not begun when it was withdrawn
-        self._replaced: list[int] = []
+        self._replaced: set[int] = set()
         self._sigints = 0
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
 
@@ -71,18 +61,19 @@ class Stopping:
     def _stop(self, strike: Callable[[], None]) -> None:
         """Strike, replace what is stuck, wait until every worker has ended the cell or is given up."""
         self._sigints = 1
+        self._was_stopped = True
         for pause in PAUSES_S:
             (self._interrupt if self._struck else strike)()
             self._listen(time.monotonic() + pause)
-            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+            if self._is_over or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
-        if not self._ended:
-            self._replaced = self.session.replace_stuck(self._begun(), self._life)
+        if not self._is_over:
+            self._replaced.update(self.session.replace_stuck(self._begun(), self._life))
         self._sigints = 0
         # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
         for _ in range(_LOOKS_TO_GIVE_UP):
             self._listen(time.monotonic() + LOOK_UP_S)
-            if self._ended or self._sigints >= _SIGINTS_TO_GIVE_UP:
+            if self._is_over or self._sigints >= _SIGINTS_TO_GIVE_UP:
                 break
         if not self._ended and (note := self._unheard.get(self.seq)):
             self._orphan(note)  # what fails in the end is the session's
@@ -90,7 +81,7 @@ class Stopping:
             self._settle()
 
     def _listen(self, deadline: float) -> None:
-        while not self._ended and self._sigints < _SIGINTS_TO_GIVE_UP:
+        while not self._is_over and self._sigints < _SIGINTS_TO_GIVE_UP:
             try:
                 item = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
@@ -103,30 +94,41 @@ class Stopping:
             else:
                 self._accept(item)
 
-    def _interrupted(self) -> KeyboardInterrupt:
+    def interrupted(self) -> KeyboardInterrupt:
+        """The error of a cell that Ctrl-C has stopped, or was to."""
+        if self._ended is not None and not self._was_stopped:
+            replies = [cast("CellDone", reply) for reply in self._ended.replies.values()]
+            if all(reply.failure is None for reply in replies):  # nor by what stopped others
+                return KeyboardInterrupt(self._as_it_ended())
         return KeyboardInterrupt(self._stopped_sentence())
 
-    def _late(self, limit: Limit, then: Diagnosis) -> BaseException:
+    def _as_it_ended(self) -> str:
+        return f"{self.label} was interrupted as it ended"
+
+    def late(self, limit: Limit, then: Diagnosis) -> BaseException:
         """The error of a cell that was stopped because time ran out; `then`: who was where before."""
         if self._struck:
-            return self._interrupted()
+            return self.interrupted()
         if not self._ended:
             return self.session.too_late(f"{self.label} took longer than {limit} and does not end")
         if self._unbegun.issuperset(self.workers):
             late = f"{self.label} did not begin within {limit} and was withdrawn"
         else:
-            late = f"{self.label} took longer than {limit} and was stopped"
+            late = f"{self.label} took longer than {limit} and was stopped{self._given_up()}"
         return self.session.too_late(late, then)
 
     def _stopped_sentence(self) -> str:
         if not self._ended:
             return f"{self.label} was stopped and does not end; {self.session.doctor()}"
         text = f"{self.label} was stopped on workers {ranges(self.workers)}; "
-        text += "registers may differ between them"
-        if self._replaced:
-            text += (
-                f". The thread of {ranges(self._replaced)} did not end and was replaced by a new one: it is "
-                "in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
-                "it takes time from the others and may change registers until the kernel is restarted"
-            )
-        return text
+        return f"{text}registers may differ between them{self._given_up()}"
+
+    def _given_up(self) -> str:
+        """What to say of threads that did not end; nothing if all did."""
+        if not self._replaced:
+            return ""
+        return (
+            f". The thread of {ranges(sorted(self._replaced))} did not end and was replaced by a new one: it "
+            "is in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
+            "it takes time from the others and may change registers until the kernel is restarted"
+        )

@@ -14,6 +14,8 @@ from disco_magic.functions.cells import compile_cell
         ("numpy.random.seed(seed)", "np.random.default_rng(seed)"),
         ("random.seed(worker_id + 1)", "random.Random(worker_id + 1)"),
         ("random.seed()", "random.Random()"),
+        ("np.random.seed(seed=3)", "np.random.default_rng(3)"),
+        ("torch.manual_seed(" + "1 + " * 400 + "1)", "torch.Generator().manual_seed(seed)"),
         ("torch.manual_seed(0)", "torch.Generator().manual_seed(0)"),
         ("torch.random.manual_seed(0)", "torch.Generator().manual_seed(0)"),
     ],
@@ -44,3 +46,10 @@ def test_what_seeds_something_of_one_worker_is_left_alone(source):
 
 def test_all_of_a_cell_are_found():
     assert [line for line, _ in compile_cell("random.seed(1)\nx = 1\nnp.random.seed(1)").seeds] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "source", ["x = a" + ".b()" * 300, "x = (" + " + ".join(["'a'"] * 600) + ").strip()"]
+)
+def test_a_cell_with_a_long_expression_is_compiled_as_without_this(source):
+    assert compile_cell(f"seed = 1\n{source}").seeds == ()

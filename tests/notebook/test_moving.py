@@ -313,6 +313,14 @@ def test_a_register_that_cannot_be_fetched_is_named_and_no_variable_is_bound(fou
     assert "good" not in four.ip.user_ns
 
 
+@pytest.mark.parametrize(("lacking", "others"), [(0, "[1-3]"), (3, "[0-2]")])
+def test_where_one_has_none_and_the_others_what_cannot_be_copied_that_is_told(four, lacking, others):
+    four.run(f"%%disco\nimport threading\nif worker_id != {lacking}: lock = threading.Lock()")
+    message = str(four.fail("%disco gather lock", UsageMistake))
+    assert message.startswith(f"'lock' was not fetched from workers {others}: ")
+    assert "cannot be copied" in message
+
+
 def test_what_failed_before_is_raised_as_it_is_when_something_is_fetched(four):
     four.run("%%disco\ngood = 1")
     session().call_packed(lambda: 1 / 0, workers=(0,))

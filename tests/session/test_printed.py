@@ -170,8 +170,10 @@ def test_a_thread_that_was_given_up_prints_nowhere(gated, gate, capsys):
     ended = []
     s = gated(1, ended=ended)
     cell = "print('half', end='')\ntry:\n    gate()\nfinally:\n    print('after')\n    ended.append(1)"
-    with pytest.raises(Exception, match="was stopped"):
-        s.run(cell, timeout=0.01)
+    pending = s.run_nowait(cell)
+    gate.arrived()
+    with pytest.raises(SyncTimeout, match="was stopped"):
+        pending.wait(0)
     assert capsys.readouterr().out == "[0] half"
     assert stand_ins() == [True, True]
     gate.open()
@@ -266,8 +268,10 @@ def test_a_stream_that_fails_fails_the_cell_and_no_worker_is_lost(session, strea
 @pytest.mark.leaves_threads("the thread is given up in its call")
 def test_a_worker_that_is_given_up_while_a_stream_keeps_it(gated, gate, stream):
     s, out = gated(1), stream(lambda: gate("writing"))
-    with pytest.raises(SyncTimeout, match=r"took longer than 0\.1 s and was stopped"):
-        s.run("print('x')\nprint('y', end='')", timeout=0.1)
+    pending = s.run_nowait("print('x')\nprint('y', end='')")
+    gate.arrived()
+    with pytest.raises(SyncTimeout, match=r"took longer than 0 s and was stopped\. The thread of \[0\]"):
+        pending.wait(0)
     assert s._launcher.stuck
     out.act = broken
     assert s.run("worker_id").values == [0]

@@ -105,10 +105,12 @@ def test_an_impossible_timeout_of_a_session_is_refused(session, timeout):
     assert s.timeout is None
 
 
-def test_a_cell_that_takes_longer_than_the_sessions_timeout_is_stopped(session):
-    s = session(2, timeout=0.05)
+def test_a_cell_that_takes_longer_than_the_sessions_timeout_is_stopped(session, here):
+    s = session(2, timeout=0.05, extras=lambda context: {"here": here})
+    pending = s.run_nowait("n = 0\nhere()\nwhile True:\n    n += 1")
+    here.arrived(2)
     with pytest.raises(SyncTimeout, match=r"took longer than 0.05 s and was stopped; "):
-        s.run("n = 0\nwhile True:\n    n += 1")
+        pending.wait()
     assert s.run("allreduce(1)", timeout=60).values == [2, 2]
 
 

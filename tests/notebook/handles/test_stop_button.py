@@ -137,35 +137,38 @@ def test_a_cell_that_is_awaited_beside_it_is_stopped_with_all_before_it(left):
     assert left.run("h.done(), task.done()") == (True, True)
 
 
-def strike_soon(loop_turns):
-    """Ctrl-C in the main thread when its loop has turned so often, in a later cell."""
+def strike_soon():
+    """Ctrl-C in the main thread when its loop runs again, in a later cell, and the task has found that."""
     loop = get_asyncio_loop()
 
-    def turn(left):
-        if left:
-            loop.call_later(0.15, turn, left - 1)
-        else:
+    def turn():
+        if signal.getsignal(signal.SIGINT) == EAR._hear:
             signal.raise_signal(signal.SIGINT)
+        else:
+            loop.call_later(0.01, turn)
 
-    loop.call_soon(turn, loop_turns)
+    loop.call_soon(turn)
 
 
 def test_ctrl_c_in_a_later_cell_that_awaits_it_stops_it_and_ends_that_cell(left):
-    strike_soon(2)  # the waiting thread looks up every 0.1 s
+    strike_soon()
     assert type(left.fail("await task\nwrong = 1")) is asyncio.CancelledError
     left.run("await asyncio.sleep(0)")
     assert left.run("'wrong' in globals(), h.done(), task.cancelled()") == (False, True, True)
 
 
 def test_ctrl_c_in_a_later_cell_that_awaits_something_else_leaves_it_alone(left):
-    strike_soon(2)
+    strike_soon()
     assert type(left.fail("await asyncio.sleep(60)\nwrong = 1")) is asyncio.CancelledError
     left.run("await asyncio.sleep(0)")
     assert left.run("'wrong' in globals(), h.done(), task.done()") == (False, False, False)
 
 
 def test_one_that_the_loop_does_not_come_to_any_more_stops_nothing_later(left):
-    left.run("await asyncio.sleep(0.3)\nimport signal\nsignal.raise_signal(signal.SIGINT)")
+    left.ip.user_ns["heard"] = lambda: signal.getsignal(signal.SIGINT) == EAR._hear
+    left.run(
+        "while not heard(): await asyncio.sleep(0.01)\nimport signal\nsignal.raise_signal(signal.SIGINT)"
+    )
     left.run("await asyncio.sleep(0.1)")
     assert left.run("task.done(), h.done()") == (False, False)
 

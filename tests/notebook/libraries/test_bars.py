@@ -97,13 +97,14 @@ def test_a_line_written_through_tqdm_comes_above_the_bars(watch, terminal):
     assert beginnings(terminal.screen, 9) == sorted(["", *notes, *bars])
 
 
-def test_a_bar_that_is_not_closed_stays_as_it_was_when_the_cell_ended(watch, terminal):
+def test_a_bar_that_is_not_closed_stays_as_it_was_when_the_cell_ended(watch, terminal, four):
     watch(
         "bar = tqdm(total=2, mininterval=0)\nbar.update()\ngate()",
         starts(*(f"[{w}]  50%|" for w in range(4))),
     )
     assert beginnings(terminal.screen, 9) == ["", *(f"[{worker}]  50%|" for worker in range(4))]
     assert terminal.screen[-1] == ""
+    four.run("%%disco\nbar.disable = True")  # else it writes when it is dropped, after the shell is gone
 
 
 # --- tqdm's list of bars ---------------------------------------------------------------------------

@@ -111,6 +111,11 @@ def _tqdm() -> Any:
 BARS = BarKeeper()
 
 
+def fit_bars(_: ModuleType) -> None:
+    """Let every worker have bars of its own from the first one, also in the cell that imports tqdm."""
+    BARS.install()
+
+
 def fit_auto(module: ModuleType) -> Callable[[], None] | None:
     """Let `tqdm.auto`, which `module` is, make bars of text on workers."""
     widgets, text = module.tqdm, module.asyncio_tqdm

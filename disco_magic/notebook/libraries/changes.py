@@ -11,7 +11,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
-from disco_magic.notebook.libraries.bars import fit_auto
+from disco_magic.notebook.libraries.bars import fit_auto, fit_bars
+from disco_magic.notebook.libraries.captured import fit_output
 from disco_magic.notebook.libraries.caught import CATCHERS
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
 from disco_magic.notebook.libraries.figures import INLINE, fit_show, fit_table
@@ -32,8 +33,10 @@ FITS: Final[Mapping[str, Fit]] = {
     "matplotlib.figure": fit_figure,
     "matplotlib.mathtext": fit_parser,
     INLINE: fit_show,
+    "tqdm.std": fit_bars,
     "tqdm.auto": fit_auto,
     "rich": fit_console,
+    "ipywidgets.widgets.widget_output": fit_output,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
@@ -10,10 +10,10 @@ from disco_magic.notebook.output.unfinished import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from disco_magic.notebook.libraries.homes import Home
     from disco_magic.notebook.output.arrange import Item
-    from disco_magic.notebook.output.page import Page
 
 LINE_LIMIT: Final = 1 << 16
 """Characters of an unfinished line that are kept; a longer one is shown in parts. Every part costs one pass
@@ -24,6 +24,41 @@ RESTS: Final = 5
 machine a worker may not come to its next bar for that long."""
 
 _OTHER: Final = {"stdout": "stderr", "stderr": "stdout"}
+
+
+class Screen(Protocol):
+    """What shows a sink's lines, displays and figures: the page of a cell, or a widget."""
+
+    @property
+    def lock(self) -> Any:
+        """An RLock, held around every call that writes."""
+
+    @property
+    def finished(self) -> AbstractSet[int]:
+        """Workers that have ended the cell."""
+
+    def lines(self, worker: int, channel: str, lines: Sequence[str], /) -> None:
+        """Show whole lines."""
+
+    def touch(self, sink: Sink, /) -> None:
+        """An unfinished line has changed; `Sink.shown` gives it."""
+
+    def display(
+        self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any], /
+    ) -> None:
+        """Show what ``publish(data, **kwargs)`` would show in the cell."""
+
+    def pictures(self, worker: int, pictures: Sequence[Item], /) -> None:
+        """Show figures of the cell's end."""
+
+    def clear(self, worker: int, clear: Callable[..., Any], /, *, wait: bool) -> None:
+        """``clear_output`` of a worker; in the cell ``clear(wait=wait)`` would do it."""
+
+    def shows(self, worker: int, /) -> bool:
+        """Whether what it writes is to be seen."""
+
+    def finish(self, worker: int, /) -> None:
+        """The worker will write no more."""
 
 
 class Sink:
@@ -39,7 +74,7 @@ class Sink:
             given up keeps its own.
     """
 
-    def __init__(self, worker: int, page: Page) -> None:
+    def __init__(self, worker: int, page: Screen) -> None:
         self.worker = worker
         self.home: Home | None = None
         self._page = page

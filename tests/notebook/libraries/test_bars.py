@@ -11,6 +11,7 @@ import pytest
 tqdm = pytest.importorskip("tqdm", reason="the extra 'loader' has it")
 
 from disco_magic.notebook.libraries.bars import BarKeeper, WorkerBars  # noqa: E402 - as the other tests' order
+from disco_magic.notebook.libraries.changes import FITS  # noqa: E402
 from disco_magic.notebook.output.streams import using_sink  # noqa: E402
 from disco_magic.testing.doubles import Gate  # noqa: E402
 
@@ -105,6 +106,17 @@ def test_a_bar_that_is_not_closed_stays_as_it_was_when_the_cell_ended(watch, ter
     assert beginnings(terminal.screen, 9) == ["", *(f"[{worker}]  50%|" for worker in range(4))]
     assert terminal.screen[-1] == ""
     four.run("%%disco\nbar.disable = True")  # else it writes when it is dropped, after the shell is gone
+
+
+def test_a_cell_that_imports_tqdm_has_bars_of_its_workers_from_the_first(keeper, monkeypatch):
+    monkeypatch.setattr("disco_magic.notebook.libraries.bars.BARS", keeper)
+    with monkeypatch.context() as before:
+        before.delitem(sys.modules, "tqdm.std")
+        keeper.enter()
+    assert not isinstance(tqdm.tqdm._instances, WorkerBars)
+    assert FITS["tqdm.std"](sys.modules["tqdm.std"]) is None
+    assert isinstance(tqdm.tqdm._instances, WorkerBars)
+    keeper.leave()
 
 
 # --- tqdm's list of bars ---------------------------------------------------------------------------

@@ -1,0 +1,116 @@
+"""ipywidgets' Output on workers, in a real kernel: each worker's own."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+pytest.importorskip("ipywidgets")
+OUT = (
+    "%%disco\nimport ipywidgets as W\n"
+    "from IPython.display import HTML, clear_output, display\nout = W.Output()\n"
+)
+
+
+def kept(fresh, worker):
+    """What is in a worker's widget."""
+    fresh.ok("%%disco\nkept = [dict(each) for each in out.outputs]")
+    return ast.literal_eval(
+        fresh.ok(f"import disco_magic\ndisco_magic.session()['kept'].get({worker})").value
+    )
+
+
+def stream(text, name="stdout"):
+    return {"output_type": "stream", "name": name, "text": text}
+
+
+def test_what_a_worker_writes_goes_into_its_own_widget_and_no_other_s(fresh):
+    ran = fresh.ok(
+        f"{OUT}print('before')\nwith out:\n    print('in', worker_id)\n    barrier()\n    print('too')\n"
+        "print('after')"
+    )
+    assert sorted(ran.lines) == sorted(f"[{w}] {word}" for w in range(4) for word in ("before", "after"))
+    for worker in range(4):
+        assert kept(fresh, worker) == [stream(f"in {worker}\ntoo\n")]
+
+
+def test_a_block_adds_to_what_is_there_and_clears_when_it_is_told_to(fresh):
+    fresh.ok(f"{OUT}for i in range(2):\n    with out:\n        print(i)")
+    assert kept(fresh, 1) == [stream("0\n1\n")]
+    fresh.ok("%%disco\nwith out:\n    clear_output(wait=True)\n    print('new')")
+    assert kept(fresh, 1) == [stream("new\n")]
+    fresh.ok("%%disco\nout.clear_output()")
+    assert kept(fresh, 1) == []
+
+
+def test_displays_stay_in_their_order_and_can_be_updated(fresh):
+    fresh.ok(
+        f"{OUT}import sys\nwith out:\n    print('a')\n    h = display(HTML('<b>1</b>'), display_id=True)\n"
+        "    print('b', file=sys.stderr)\n    h.update(HTML('<b>2</b>'))\n    print('c', end='')"
+    )
+    first, shown, second, third = kept(fresh, 3)
+    assert (first, second, third) == (stream("a\n"), stream("b\n", "stderr"), stream("c\n"))
+    assert (shown["output_type"], shown["data"]["text/html"]) == ("display_data", "<b>2</b>")
+
+
+def test_an_error_is_shown_in_the_widget_and_the_cell_goes_on(fresh):
+    ran = fresh.ok(f"{OUT}with out:\n    print('x')\n    1 / worker_id\nprint('after')")
+    assert sorted(ran.lines) == [f"[{w}] after" for w in range(4)]
+    assert kept(fresh, 1) == [stream("x\n")]
+    text, error = kept(fresh, 0)
+    assert (text, error["ename"], error["evalue"]) == (stream("x\n"), "ZeroDivisionError", "division by zero")
+    assert "line 7, in <module>" in error["traceback"][0]
+    assert ".py" not in error["traceback"][0]
+
+
+def test_the_stop_button_is_not_caught(fresh):
+    cell = fresh.send(f"{OUT}print('ready')\nwith out:\n    while True: pass")
+    before = fresh.until_text(cell, "ready\n", times=4)
+    fresh.interrupt()
+    assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+    ran = fresh.ok("%%disco\nprint('here')")
+    assert sorted(ran.lines) == [f"[{w}] here" for w in range(4)]
+
+
+def test_blocks_within_blocks(fresh):
+    fresh.ok(
+        f"{OUT}other = W.Output()\nwith out:\n    print(1)\n    with other:\n        print(2)\n    print(3)"
+    )
+    assert kept(fresh, 2) == [stream("1\n3\n")]
+    fresh.ok("%%disco\nout = other")
+    assert kept(fresh, 2) == [stream("2\n")]
+
+
+def test_much_is_sent_now_and_then_and_is_all_there_in_the_end(fresh):
+    fresh.ok(f"{OUT}with out:\n    for i in range(5000): print(i)")
+    (all_of_it,) = kept(fresh, 0)
+    assert all_of_it == stream("".join(f"{i}\n" for i in range(5000)))
+
+
+def test_interact_prints_first_into_the_widget_of_its_worker(fresh):
+    ran = fresh.ok(
+        f"{OUT}w = W.interactive(lambda x: print('x', x, worker_id), x=(0, 10))\nw.update()\nout = w.out"
+    )
+    assert ran.text() == ""
+    for worker in range(4):
+        assert kept(fresh, worker) == [stream(f"x 5 {worker}\n")]
+
+
+def test_in_the_notebook_it_is_ipywidgets_own(fresh):
+    fresh.ok("%%disco\nimport ipywidgets")
+    ran = fresh.ok(
+        "import ipywidgets as W\nout = W.Output()\nwith out:\n    inside = out.msg_id\n"
+        "(len(inside) > 0, out.msg_id)"
+    )
+    assert ran.value == "(True, '')"
+    fresh.ok("%unload_ext disco_magic")
+    assert fresh.ok("W.Output.__enter__.__module__").value == "'ipywidgets.widgets.widget_output'"
+
+
+def test_what_was_written_is_shown_soon_also_if_nothing_follows(fresh):
+    source = (
+        f"{OUT}import time\nwith out:\n    print(1)\n    print(2)\n"
+        "    while not out.outputs or out.outputs[0]['text'] != '1\\n2\\n': time.sleep(0.01)"
+    )
+    fresh.ok(source)

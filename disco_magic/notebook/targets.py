@@ -25,12 +25,18 @@ def parse_workers(text: str | None, num_workers: int) -> tuple[int, ...] | None:
     Raises:
         UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
     """
+    listed = list_workers(text, num_workers)
+    return None if listed is None else tuple(sorted(listed))
+
+
+def list_workers(text: str | None, num_workers: int) -> tuple[int, ...] | None:
+    """As `parse_workers`, in the order in which they are named: ``2,0`` is 2 compared with 0."""
     if text is None or text.strip().lower() == "all":
         return None
-    chosen: set[int] = set()
+    chosen: dict[int, None] = {}
     for part in text.split(","):
-        chosen.update(_part(part.strip(), text, num_workers))
-    return tuple(sorted(chosen))
+        chosen.update(dict.fromkeys(_part(part.strip(), text, num_workers)))
+    return tuple(chosen)
 
 
 def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tuple[int, ...] | None:

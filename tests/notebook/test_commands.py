@@ -97,7 +97,20 @@ def test_status_tells_of_values_without_a_name(crew):
     assert crew.lines[1] == f"besides, 1 value that results and references keep: {kept}"
 
 
-@pytest.mark.parametrize("options", ["--as heatmap", "--as difference -w 0,0", "--table --as values"])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("difference -w 3,1,2", "--as difference compares two workers, as in -w 2,0; -w 3,1,2 names 3"),
+        ("difference -w 0,0", "--as difference compares two workers, as in -w 2,0; -w 0,0 names 1"),
+        ("values -w 1,2", "--as values draws one worker, as in -w 2, or all; -w 1,2 names 2"),
+    ],
+)
+def test_as_many_workers_are_named_as_are_drawn(four, options, text):
+    four.run("%%disco\nx = 1")
+    assert str(four.fail(f"%disco registers x --as {options}", UsageMistake)) == text
+
+
+@pytest.mark.parametrize("options", ["--as heatmap", "--as difference -w 1,0", "--table --as values"])
 def test_what_only_a_widget_draws_is_refused_where_there_is_none(four, options):
     four.run("%%disco\nx = 1")
     assert "is drawn by a notebook's widgets" in str(four.fail(f"%disco registers x {options}", UsageMistake))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.targets import parse_workers, workers_of_group
+from disco_magic.notebook.targets import list_workers, parse_workers, workers_of_group
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,9 @@ def test_a_group_is_its_workers_and_a_wrong_one_is_refused():
 def test_one_worker_is_spoken_of_in_the_singular():
     with pytest.raises(UsageMistake, match=r"this session has 1 worker, 0$"):
         parse_workers("1", 1)
+
+
+def test_a_list_keeps_the_order_in_which_workers_are_named():
+    assert list_workers("2,0", 4) == (2, 0)
+    assert list_workers("3,0-2,1", 4) == (3, 0, 1, 2)
+    assert list_workers("all", 4) is None

@@ -8,7 +8,7 @@ from disco_magic.errors import UnknownName, UsageMistake, nearest
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.live.views import can_show
-from disco_magic.notebook.targets import parse_workers
+from disco_magic.notebook.targets import list_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -27,7 +27,7 @@ FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference"
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
     session = front.sessions.require()
     widget = not options.table and can_show(front.shell)
-    workers = parse_workers(options.workers, session.num_workers)
+    workers = _drawn(options, session.num_workers)
     numbered = options.numbered or (options.name or "").startswith("#")
     looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
     snapshot = session.registers(numbered=numbered, **looked)
@@ -44,6 +44,16 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     inspector.look_at(options.name, options.face, workers or ())
     inspector.set_live(options.live)
     return inspector
+
+
+def _drawn(options: Namespace, num_workers: int) -> tuple[int, ...] | None:
+    """The workers to draw: one, or the two to compare; None: the usual ones."""
+    workers = list_workers(options.workers, num_workers)
+    compares = options.face == "difference"
+    if workers is not None and options.face != FACE_OPTIONS[0] and len(workers) != 1 + compares:
+        what = "compares two workers, as in -w 2,0" if compares else "draws one worker, as in -w 2, or all"
+        raise UsageMistake(f"--as {options.face} {what}; -w {options.workers} names {len(workers)}")
+    return workers
 
 
 def unknown(name: str, known: Sequence[str]) -> str:

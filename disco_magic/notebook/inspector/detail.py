@@ -231,16 +231,16 @@ class Detail:
         )
 
     def _suggest(self, row: Row) -> None:
-        """Compare the first worker that differs from the others with the first that does not."""
+        """Compare the first worker that differs from the others with the first that does not, or 0 with 1."""
         self._drawn = row.name
         odd = row.odd()
         if self._given:
             self._given = False
         elif len(odd) > 1:
-            usual = odd.index(False)
             with self._changes.of_ours():
-                self._one.value = odd.index(True) if True in odd else (usual + 1) % len(odd)
-                self._other.value = usual
+                self._one.value, self._other.value = (
+                    (odd.index(True), odd.index(False)) if True in odd else (0, 1)
+                )
 
     def _arrange(self) -> None:
         self._below.layout.display = None if self.name else "none"

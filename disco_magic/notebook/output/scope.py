@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.shell import Shell
+
+
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 class NotebookScope:
@@ -84,7 +87,11 @@ class NotebookScope:
         if self._formatter.ipython_display_formatter(value):
             return {"text/plain": ""}
         data: dict[str, Any] = {"text/plain": _plain(self._formatter.formatters["text/plain"], value)}
-        rich, _ = self._formatter.format(value, exclude=("text/plain",))
+        rich, metadata = self._formatter.format(value, exclude=("text/plain",))
+        if _WIDGET in rich and getattr(self._shell, "kernel", None) is not None:
+            # One per worker, to be moved and clicked, as ``display(value)``; a table of them would be text.
+            self._shell.display_pub.publish({**data, **rich}, metadata)
+            return {"text/plain": ""}
         return {**data, **rich}
 
     def ended(self, worker: int) -> None:

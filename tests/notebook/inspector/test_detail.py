@@ -170,7 +170,7 @@ def test_the_worker_that_differs_is_compared_with_one_that_does_not(inspector, s
     look_at(inspector, "y", "difference")
     assert (inspector._detail._one.value, inspector._detail._other.value) == (1, 0)
     look_at(inspector, "x", "difference")
-    assert (inspector._detail._one.value, inspector._detail._other.value) == (1, 0)
+    assert (inspector._detail._one.value, inspector._detail._other.value) == (0, 1)
     look_at(inspector, "y", "difference", (2, 1))
     assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 1)
 

@@ -142,3 +142,13 @@ def test_a_cell_that_seeds_the_state_of_all_workers_is_told_so_in_its_own_output
     first, source = ran.text("stderr").splitlines()
     assert first.partition(":")[2].startswith("3: UserWarning: np.random.seed sets the one state")
     assert source == "  np.random.seed(seed)"
+
+
+def test_widgets_as_values_of_a_cell_are_shown_one_per_worker(fresh):
+    ran = fresh.ok("%%disco\nimport ipywidgets\nipywidgets.IntSlider(value=worker_id)")
+    views = [shown for shown in ran.displays if "application/vnd.jupyter.widget-view+json" in shown["data"]]
+    assert sorted(shown["metadata"]["disco"]["workers"] for shown in views) == [[0], [1], [2], [3]]
+    assert [
+        shown["data"]["text/plain"] for shown in views if shown["metadata"]["disco"]["workers"] == [2]
+    ] == ["IntSlider(value=2)"]
+    assert not ran.value

@@ -47,6 +47,7 @@ class CellHandle:
         self.sent_s = time.perf_counter()
         self.asked = False
         self._told = False
+        self._sent_in = shell.execution_count
         self._shell = shell
         self._scope = scope
         with _handles_lock:
@@ -210,6 +211,9 @@ class CellHandle:
         return f"<{standing_of(self).sentence}>"
 
     def _repr_mimebundle_(self, *_: object, **__: object) -> dict[str, str]:
+        # What stands below the cell that sent it is read, and saved, long after that moment.
+        if self._shell.execution_count == self._sent_in:
+            return {"text/plain": f"<{self.pending.label} was sent to {people(self.pending.workers)}>"}
         return Standings("", (standing_of(self),))._repr_mimebundle_()
 
 

@@ -105,6 +105,7 @@ def test_the_text_has_a_line_per_state_and_html_a_row(four):
 def test_a_notebook_shows_a_handle_as_a_table(four):
     handle = four.run("%%disco --nowait\n5")
     handle.wait()
+    four.run("shown = 1")
     data, _ = four.ip.display_formatter.format(handle)
     assert "disco-cells" in data["text/html"]
     assert data["text/plain"].startswith("Cell In[3]  [0-3]  done  took ")

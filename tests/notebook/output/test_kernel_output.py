@@ -152,3 +152,11 @@ def test_widgets_as_values_of_a_cell_are_shown_one_per_worker(fresh):
         shown["data"]["text/plain"] for shown in views if shown["metadata"]["disco"]["workers"] == [2]
     ] == ["IntSlider(value=2)"]
     assert not ran.value
+
+
+def test_below_its_own_cell_a_handle_says_what_stays_true(fresh):
+    sent = fresh.ok("%%disco --nowait -o h\n5").value
+    assert sent.startswith("<Cell In[")
+    assert sent.endswith("] was sent to workers [0-3]>")
+    fresh.ok("h.wait()")
+    assert "[0-3]  done  took " in fresh.ok("h").value

@@ -58,8 +58,8 @@ class NamedRegisters(Calls):
 
         Example:
             >>> session.put("step", 7)
-            >>> {name: ref.get(0) for name, ref in session.items()}
-            {'step': 7}
+            >>> {name: ref.get_all() for name, ref in session.items() if name.startswith("st")}
+            {'step': [7, 7, 7, 7]}
         """
         return ItemsView(self)
 

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.functions.cells import cell_from_tree
+from disco_magic.notebook.facade import refuse_magics
 from disco_magic.notebook.plain import transformed
 from disco_magic.notebook.tracebacks import syntax_error
 
@@ -48,6 +49,7 @@ def compile_notebook_cell(shell: Shell, line: str | None, body: str) -> Cell:
 
     Raises:
         CellSyntaxError: with the line of the whole cell; nothing was sent.
+        UsageMistake: it has magics among its statements; nothing was sent.
     """
     try:
         return _compiled(shell, _place(shell, line, body), body)
@@ -60,6 +62,7 @@ def _compiled(shell: Shell, place: Place, body: str) -> Cell:
     filename = shell.compile.cache(source, place.number, raw_code=place.raw)
     _complete_listing(filename, place)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=filename))
+    refuse_magics(tree)
     return cell_from_tree(
         tree,
         source=body,

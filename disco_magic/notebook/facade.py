@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -58,20 +59,11 @@ class WorkerShell:
         if name in DETAILS:
             INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[name]))
             return
-        if name.startswith("%"):
-            raise UsageMistake(f"%{name} has to stand in the first line of its cell, with nothing above it")
-        raise UsageMistake(
-            f"%{name} cannot run on workers: magics belong to the notebook; put "
-            + f"%{name} {line}".rstrip()
-            + " into a cell without %%disco, or under %%local if plain cells run on workers (!cmd works here)"
-        )
+        raise UsageMistake(line_magic_refused(name, line))
 
     def run_cell_magic(self, name: str, *_: object, **__: object) -> NoReturn:
         """``%%name`` below ``%%disco``: refused."""
-        raise UsageMistake(
-            f"%%{name} cannot run on workers: give it a cell of its own without %%disco, or put %%{name} "
-            "above %%disco if it is about the whole cell, as %%time and %%capture are (!cmd works here)"
-        )
+        raise UsageMistake(cell_magic_refused(name))
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -81,6 +73,45 @@ class WorkerShell:
 
     def __repr__(self) -> str:
         return f"<get_ipython() of worker {self._worker}>"
+
+
+def line_magic_refused(name: str, line: str) -> str:
+    """Why ``%name line`` does not run on workers."""
+    if name.startswith("%"):
+        return f"%{name} has to stand in the first line of its cell, with nothing above it"
+    return (
+        f"%{name} cannot run on workers: magics belong to the notebook; put "
+        + f"%{name} {line}".rstrip()
+        + " into a cell without %%disco, or under %%local if plain cells run on workers (!cmd works here)"
+    )
+
+
+def cell_magic_refused(name: str) -> str:
+    """Why what stands below ``%%name`` does not run on workers."""
+    return (
+        f"%%{name} cannot run on workers: give it a cell of its own without %%disco, or put %%{name} "
+        "above %%disco if it is about the whole cell, as %%time and %%capture are (!cmd works here)"
+    )
+
+
+def refuse_magics(tree: ast.Module) -> None:
+    """Refuse a cell with magics among its statements before any of them is executed.
+
+    Those within functions, loops and conditions are refused when they are reached: they may never be.
+
+    Raises:
+        UsageMistake: with the line.
+    """
+    for statement in tree.body:
+        match getattr(statement, "value", None):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=kind),
+                args=[ast.Constant(value=str(name)), ast.Constant(value=line), *_],
+            ):
+                if kind == "run_line_magic" and name not in DETAILS:
+                    raise UsageMistake(f"line {statement.lineno}: {line_magic_refused(name, str(line))}")
+                if kind == "run_cell_magic":
+                    raise UsageMistake(f"line {statement.lineno}: {cell_magic_refused(name)}")
 
 
 def cell_extras(context: WorkerContext) -> dict[str, object]:

@@ -88,8 +88,11 @@ def test_magics_above_a_plain_cell_are_about_the_workers_work(auto):
 
 
 def test_what_belongs_into_a_local_cell_says_so(auto):
-    error = str(auto.fail("x = 1\n%timeit x", CellError))
+    error = str(auto.fail("x = 1\n%timeit x", UsageMistake))
+    assert error.startswith("line 2: %timeit cannot run on workers")
     assert "put %timeit x into a cell without %%disco, or under %%local" in error
+    assert names(auto) == []  # nothing above it was executed
+    assert "%timeit cannot run" in str(auto.fail("if worker_id == 1:\n    %timeit x", CellError))
     assert "define it first, under %%local" in str(auto.fail("%disco broadcast nowhere", UsageMistake))
 
 
@@ -149,12 +152,12 @@ def test_magic_lines_at_the_top_are_the_notebooks_and_the_rest_the_workers(auto,
 
 
 def test_a_magic_line_that_would_run_python_in_the_notebook_is_refused(auto):
-    assert "%time cannot run on workers" in str(auto.fail("%time here = 1\nx = 2", CellError))
+    assert "%time cannot run on workers" in str(auto.fail("%time here = 1\nx = 2", UsageMistake))
     assert names(auto) == []
 
 
 def test_a_cell_magic_that_does_not_come_first_says_where_it_has_to_stand(auto):
-    error = auto.fail("# why\n%%local\nhere = 1", CellError)
+    error = auto.fail("# why\n%%local\nhere = 1", UsageMistake)
     assert "%%local has to stand in the first line of its cell" in str(error)
     assert names(auto) == []
 

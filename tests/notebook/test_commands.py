@@ -95,6 +95,10 @@ def test_status_tells_of_values_without_a_name(crew):
     assert " 1 register: [0] 0 B" in crew.lines[0]
     kept = ", ".join(f"[{worker}] 1 KiB" for worker in range(crew.n))
     assert crew.lines[1] == f"besides, 1 value that results and references keep: {kept}"
+    crew.run("%disco rm Out[3]")
+    crew.run("%%disco\n7")
+    crew.run("%disco status")
+    assert crew.lines[1] == "besides, 1 value that results and references keep"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from disco_magic.errors import CellError
+from disco_magic.errors import CellError, UsageMistake
 from disco_magic.notebook.completing.inquiries import Inquiries, Inquiry
 from disco_magic.notebook.completing.inspection import asked_alone
 from disco_magic.session.current import session
@@ -117,8 +117,8 @@ def test_a_cell_that_is_no_question_is_read_once(four):
 
 
 def test_other_magics_are_refused_as_ever(four):
-    assert "%pdoc cannot run on workers" in str(four.fail("%%disco\n%pdoc same", CellError))
-    assert "%psearch cannot run on workers" in str(four.fail("%%disco\nsam*?", CellError))
+    assert "%pdoc cannot run on workers" in str(four.fail("%%disco\n%pdoc same", UsageMistake))
+    assert "%psearch cannot run on workers" in str(four.fail("%%disco\nsam*?", UsageMistake))
 
 
 def test_a_cell_that_fails_answers_what_it_asked_before(four):

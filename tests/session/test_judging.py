@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from disco_magic.core.messages import Failed
+from disco_magic.core.messages import Failed, Lost
 from disco_magic.errors import Failure, SyncTimeout, UsageMistake, WorkerError, WorkerLost
 from disco_magic.functions.cells import compile_cell
 from disco_magic.session.pump import INTERRUPT
@@ -67,6 +67,35 @@ def test_one_that_another_thread_has_stopped_and_whose_outcome_was_given_stays(s
     assert pending.wait(0) is given[0]
     pending.stop_soon()
     assert pending.wait() is given[0]
+
+
+def test_one_that_was_found_ended_before_the_stop_began_has_ended(stage, fast):
+    _, launcher, pending = stage
+
+    def on_interrupt(through, workers):
+        launcher.cell_done()
+        pending._why = None  # as above
+        assert pending.done()
+
+    launcher.on_interrupt = on_interrupt
+    assert pending.wait(0).errors == {}
+
+
+def test_a_worker_that_is_lost_later_changes_nothing(stage):
+    _, launcher, pending = stage
+    launcher.cell_done()
+    result = pending.wait()
+    pending._accept(Lost(0, 9, "killed"))
+    assert pending.wait() is result
+
+
+def test_a_handle_does_not_keep_what_its_result_has_let_go(stage):
+    _, launcher, pending = stage
+    launcher.cell_done()
+    result = pending.wait()
+    values = weakref.ref(result.reference)
+    result.release()
+    assert values() is None
 
 
 def test_ctrl_c_is_raised_also_where_the_outcome_was_given_and_that_stays(stage, monkeypatch):
@@ -200,6 +229,7 @@ def test_who_was_replaced_is_told_to_all_who_stop_it(stage, fast):
 
     def replace(workers):
         launcher.cell_done(interrupted())
+        assert pending.done()  # what was found out here knows of 0 alone
         return [1]
 
     launcher.on_replace = replace

@@ -65,10 +65,13 @@ def test_an_error_is_shown_in_the_widget_and_the_cell_goes_on(fresh):
 
 
 def test_the_stop_button_is_not_caught(fresh):
-    cell = fresh.send(f"{OUT}print('ready')\nwith out:\n    while True: pass")
+    source = f"{OUT}after = 0\nprint('ready')\nwith out:\n    print('in')\n    while True: pass\nafter = 1"
+    cell = fresh.send(source)
     before = fresh.until_text(cell, "ready\n", times=4)
     fresh.interrupt()
     assert fresh.finish(cell, before).error["ename"] == "KeyboardInterrupt"
+    assert fresh.ok("%%disco\nafter").value == "[0-3] 0"
+    assert all(output["output_type"] != "error" for output in kept(fresh, 0))
     ran = fresh.ok("%%disco\nprint('here')")
     assert sorted(ran.lines) == [f"[{w}] here" for w in range(4)]
 
@@ -80,6 +83,14 @@ def test_blocks_within_blocks(fresh):
     assert kept(fresh, 2) == [stream("1\n3\n")]
     fresh.ok("%%disco\nout = other")
     assert kept(fresh, 2) == [stream("2\n")]
+
+
+def test_a_block_that_another_one_outlives_ends_where_it_ends(fresh):
+    ran = fresh.run(
+        f"{OUT}other = W.Output()\nwith out:\n    other.__exit__(None, None, None)\n    print('in')"
+    )
+    assert ran.status == "ok", ran.traceback
+    assert kept(fresh, 0) == [stream("in\n")]
 
 
 def test_much_is_sent_now_and_then_and_is_all_there_in_the_end(fresh):
@@ -114,3 +125,16 @@ def test_what_was_written_is_shown_soon_also_if_nothing_follows(fresh):
         "    while not out.outputs or out.outputs[0]['text'] != '1\\n2\\n': time.sleep(0.01)"
     )
     fresh.ok(source)
+
+
+def test_figures_are_the_worker_s_within_a_block_too(fresh):
+    pytest.importorskip("matplotlib", reason="the extra 'test' has it")
+    fresh.ok("%matplotlib inline")
+    source = (
+        f"{OUT}import matplotlib.pyplot as plt\nfigure = plt.figure()\nwith out:\n"
+        "    same = plt.gcf() is figure\n    plt.plot([worker_id, 1])\n    plt.show()\n"
+        "same, plt.get_fignums()"
+    )
+    assert fresh.ok(source).value == "[0-3] (True, [])"
+    (shown,) = kept(fresh, 3)
+    assert "image/png" in shown["data"]

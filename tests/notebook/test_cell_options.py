@@ -188,8 +188,12 @@ def test_after_a_session_of_its_own_has_ended_the_notebook_s_is_current_again(cr
 
 
 def test_magics_in_a_cell_say_where_they_belong(four):
-    assert "%timeit 1 into a cell without %%disco" in str(four.fail("%%disco\n%timeit 1", CellError))
-    assert "put %%time above %%disco" in str(four.fail("%%disco\n%%time\nx = 1", CellError))
+    belongs = "%timeit 1 into a cell without %%disco"
+    assert belongs in str(four.fail("%%disco\nx = 1\n%timeit 1", UsageMistake))
+    assert belongs in str(four.fail("%%disco\ny = 1\nif y:\n    %timeit 1", CellError))
+    assert "put %%time above %%disco" in str(four.fail("%%disco\n%%time\nx = 1", UsageMistake))
+    four.run("%%disco\n'x' in globals(), 'y' in globals()")
+    assert four.lines[-1] == "[0-3] (False, True)"
 
 
 def test_a_one_line_cell_named_like_a_magic_is_a_register(four):

@@ -53,6 +53,14 @@ def together(row: Row) -> RegisterInfo | None:
     return replace(first, device=span(names[0].partition(":")[0], map(int, numbers)))
 
 
+def agreement(row: Row) -> str:
+    """How far all workers agree of a row that is alike: ``the same on all``."""
+    if not row.compared:
+        return "of this type on all"
+    first = row.cells[0]
+    return "the same on all (sample)" if first is not None and first.sampled else "the same on all"
+
+
 def line_of(info: RegisterInfo | None) -> str:
     """One worker's value in a line."""
     if info is None:

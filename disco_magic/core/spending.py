@@ -53,11 +53,22 @@ class Summary:
 
     @property
     def sentence(self) -> str:
-        """Who keeps the others waiting; empty if nobody had to wait."""
+        """Who keeps the others waiting; empty if nobody had to wait.
+
+        Somebody always came last most often. A worker stands out if the others waited for it twice as long as
+        for one of them on average; of two, twice as long as for the other one.
+        """
         worst = max(self.workers, key=lambda each: each.others_waited_s)
         if not worst.others_waited_s:
             return ""
         of = f"{self.collectives:,} collective{'' if self.collectives == 1 else 's'}"
+        total = sum(each.others_waited_s for each in self.workers)
+        if worst.others_waited_s < total * min(2 / len(self.workers), 2 / 3):
+            most = f"{human_seconds(worst.others_waited_s)} of it for worker {worst.worker}"
+            return (
+                f"no worker stands out: in {of} they waited {human_seconds(total)} for each other, "
+                f"all together; {most}"
+            )
         return (
             f"worker {worst.worker} came last to {worst.came_last:,} of {of}; "
             f"the others waited {human_seconds(worst.others_waited_s)} for it, all together"

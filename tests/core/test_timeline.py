@@ -111,6 +111,32 @@ def test_only_what_lies_in_the_window_counts():
     assert (late.collectives, whole.summary().collectives) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("starts", "sentence"),
+    [
+        (((0, 3), (3, 0)), "no worker stands out: in 2 collectives they waited 3.00 s for each other"),
+        (((0, 3), (1, 0)), "worker 1 came last to 1 of 2 collectives; the others waited 1.50 s"),
+        (
+            ((0, 0, 3), (0, 3, 0), (4, 0, 0)),
+            "10.00 s for each other, all together; 4.00 s of it for worker 0",
+        ),
+        (
+            ((0, 0, 3), (0, 0, 3), (1, 0, 0)),
+            "worker 2 came last to 2 of 3 collectives; the others waited 6.00 s",
+        ),
+        (((0, 0, 0, 2), (0, 0, 2, 0)), "worker 2 came last to 1 of 2 collectives; the others waited 3.00 s"),
+    ],
+)
+def test_somebody_is_named_only_if_the_others_waited_for_him_twice_as_long(starts, sentence):
+    members = tuple(range(len(starts[0])))
+    spans = [
+        met(worker, 3 * number + start / 2, 3 * number + 2.5, number, members=members)
+        for number, each in enumerate(starts)
+        for worker, start in enumerate(each)
+    ]
+    assert sentence in timeline(*spans, workers=len(members)).summary().sentence
+
+
 def test_who_came_last_is_charged_with_what_the_others_waited():
     spans = [
         *(met(worker, start, 5.0, members=(0, 1, 2)) for worker, start in ((0, 1.0), (1, 2.0), (2, 5.0))),

@@ -8,6 +8,7 @@ import ipywidgets as widgets
 
 from disco_magic.notebook.inspector.acts import Acts
 from disco_magic.notebook.inspector.controls import STYLE, dropdown, worker_options
+from disco_magic.notebook.live.wrapping import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,6 @@ class ActionBar:
         self._victims = dropdown("stop", [("all workers", _EVERYBODY)])
         self._stop = self._button("Stop", "interrupt what they execute", "danger")
         self._connect()
-        wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
         self.of_register = widgets.HBox(
             [
                 self._source,
@@ -82,7 +82,7 @@ class ActionBar:
                 self._pin,
                 self._watched,
             ],
-            layout=wrapped,
+            layout=wrapped(),
         )
         self.of_workers = (self._victims, self._stop)
         self.offer("", 0)

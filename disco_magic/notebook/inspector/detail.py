@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
-from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown, named, worker_options
+from disco_magic.notebook.inspector.controls import Changes, dropdown, named, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
 from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
 from disco_magic.notebook.inspector.watch import MEASURES
+from disco_magic.notebook.live.wrapping import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,8 +72,7 @@ class Detail:
         self.face = widgets.ToggleButtons(
             options=list(FACES),
             value="Summary",
-            description="as",
-            style={"button_width": "auto", **STYLE},
+            style={"button_width": "auto"},
             tooltips=_TOOLTIPS,
         )
         self._worker = dropdown("on", [("all workers", _ALL)])
@@ -105,11 +105,10 @@ class Detail:
         for control in (self.register, self.face, *self._controls.values()):
             if control not in (self._exact, self._slices.box):
                 control.observe(self._changes, "value")
-        wrapped = widgets.Layout(flex_flow="row wrap", align_items="center")
         lists = [control for name, control in self._controls.items() if name != "slice"]
         self._below = widgets.VBox(
             [
-                widgets.HBox([self.face, *lists], layout=wrapped),
+                widgets.HBox([self.face, *lists], layout=wrapped()),
                 self._slices.box,
                 self._long.box,
                 self._older,

@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
-_LARGE: Final = 460
+_SMALL: Final = 160
+_LARGE: Final = 320
+_ALONE: Final = 460
+_ROOM: Final = 880
+"""Pixels of a picture at least and at most, of one that is alone, and of all that stand side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,13 @@ def heat_map(session: Session, row: Row, choice: Choice, _: Watch) -> str:
     if choice.worker is None:
         shown = {worker: _present(picture) for worker, picture in enumerate(pictures)}
         drawn = [picture for picture in shown.values() if not isinstance(picture, str)]
-        return multiples_html(shown, symmetric=_symmetric(choice, drawn), title=row.name)
+        width = max(_SMALL, min(_LARGE, _ROOM // len(pictures)))
+        return multiples_html(shown, symmetric=_symmetric(choice, drawn), title=row.name, width=width)
     picture = _present(pictures[0])
     if isinstance(picture, str):
         return _sentence(f"{row.name} on {ranges((choice.worker,))}: {picture}")
     title = f"{row.name} on {ranges((choice.worker,))}"
-    return heatmap_html(picture, symmetric=_symmetric(choice, [picture]), title=title, width=_LARGE)
+    return heatmap_html(picture, symmetric=_symmetric(choice, [picture]), title=title, width=_ALONE)
 
 
 def _symmetric(choice: Choice, pictures: Sequence[Picture]) -> bool:

@@ -23,6 +23,7 @@ from disco_magic.notebook.inspector.view import dtypes
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
+from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
 
@@ -79,18 +80,12 @@ class Inspector:
         self._message = widgets.HTML()
         self._toolbar.refresh.on_click(lambda _: self._refresh(asked=True))
         self._toolbar.live.observe(self._on_live, "value")
-        self.widget = widgets.VBox(
-            [
-                self._head,
-                self._doctor,
-                widgets.HBox([*self._toolbar.controls, *self._actions.of_workers], layout=_WRAPPED),
-                self._table,
-                self._detail.box,
-                self._actions.of_register,
-                self._message,
-                widgets.HTML(self._still.hiding),
-            ]
-        )
+        tools = widgets.HBox([*self._toolbar.controls, *self._actions.of_workers], layout=wrapped())
+        self._all = widgets.VBox([tools, self._table])
+        self._one = widgets.VBox([self._detail.box, self._actions.of_register, self._message])
+        self._hiding = widgets.HTML(self._still.hiding)
+        self.widget = widgets.VBox()
+        self._arrange(self._all, self._one)
         self.widget.add_class(PANEL).add_class("disco-inspector-panel")
         answer_while_busy(everything_in(self.widget))
         self.refresh()
@@ -122,6 +117,8 @@ class Inspector:
             workers: the one that is drawn, or the two that are compared; none: the usual ones.
         """
         with self._lock:
+            if name:
+                self._arrange(self._one, self._all)  # what was asked for is seen without scrolling
             self._detail.choose(name or "", face, workers)
 
     def set_live(self, live: bool) -> None:  # noqa: FBT001 - what the switch says
@@ -150,6 +147,10 @@ class Inspector:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self.snapshot.rows)} registers"
         return f"<Inspector of Disco session {self.snapshot.session_id}: {state}>"
+
+    def _arrange(self, *parts: widgets.VBox) -> None:
+        """The table and the register that is looked at closely, from above."""
+        self.widget.children = (self._head, self._doctor, *parts, self._hiding)
 
     # --- drawing ---------------------------------------------------------------------------------------
 
@@ -238,9 +239,6 @@ class Inspector:
 def _in_words(error: Exception) -> str:
     said = str(error) if isinstance(error, DiscoError) else f"{type(error).__name__}: {error}".rstrip(": ")
     return f"\u26a0 {said}"
-
-
-_WRAPPED: Final = {"flex_flow": "row wrap"}
 
 
 def _held(session: Session, name: str) -> list[RegisterInfo | None]:

@@ -9,6 +9,7 @@ import ipywidgets as widgets
 
 from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown
+from disco_magic.notebook.live.wrapping import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,7 @@ class SlicePicker:
         self.axes.observe(self._on_axes, "value")
         for control in (self.rows, self.columns, *self.further):
             control.observe(self._changes, "value")
-        self.box = widgets.HBox(
-            [self.axes, *self.further, self.rows, self.columns], layout=widgets.Layout(flex_flow="row wrap")
-        )
+        self.box = widgets.HBox([self.axes, *self.further, self.rows, self.columns], layout=wrapped())
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Offer the axes of `shape`; where the user was stays if the shape is the one before."""

@@ -10,6 +10,7 @@ from operator import add
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
+from disco_magic.core.register_text import agreement
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.charts import spark
@@ -117,9 +118,7 @@ def _bytes(sizes: Sequence[int]) -> str:
 
 def _cells(row: Row, *, with_kind: bool) -> str:
     if row.alike and len(row.cells) > 1 and row.cells[0] is not None:
-        about = "the same on all" if row.compared else "of this type on all"
-        about += " (sample)" if row.compared and row.cells[0].sampled else ""
-        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'
+        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {agreement(row)}</i></td>'
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
-from disco_magic.core.register_text import ABSENT, caption, content, where
+from disco_magic.core.register_text import ABSENT, agreement, caption, content, together, where
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.patience import wait_until
@@ -77,18 +77,26 @@ def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None 
 
 
 def _row_html(row: Row) -> str:
+    name = f"<code>{escape(row.name)}</code>"
+    if row.alike and len(row.cells) > 1 and row.cells[0] is not None:
+        told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{agreement(row)}</span>'])
+        return f'<tr><th scope="row">{name}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = "".join(_cell_html(info, odd=strange) for info, strange in zip(row.cells, odd, strict=True))
-    return f'<tr><th scope="row"><code>{escape(row.name)}</code>{mark}</th>{cells}</tr>'
+    return f'<tr><th scope="row">{name}{mark}</th>{cells}</tr>'
 
 
 def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
     opening = '<td class="odd" title="differs from the other workers">' if odd else "<td>"
     mark = f'<span class="mark">{MARK}</span> ' if odd else ""
+    return f"{opening}{mark}{'<br>'.join(_parts(info))}</td>"
+
+
+def _parts(info: RegisterInfo | None) -> list[str]:
     if info is None:
-        return f'{opening}{mark}<span class="dim">{ABSENT}</span></td>'
+        return [f'<span class="dim">{ABSENT}</span>']
     place = escape(where(info))
     dim = f'<span class="dim">{place}</span>' if place else ""
-    lines = [escape(info.kind), dim, escape(content(info))]
-    return f"{opening}{mark}{'<br>'.join(line for line in lines if line)}</td>"
+    parts = [escape(info.kind), dim, escape(content(info))]
+    return [part for part in parts if part]

@@ -57,7 +57,7 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
 
     Args:
         timeline: what to show.
-        width: of the picture in pixels; a wider one than fits is scrolled.
+        width: of the picture in pixels; where there is less room it shrinks by a fifth, then it is scrolled.
         place: part of the patterns' names. A browser takes the first pattern of a name that the page has, and
             draws nothing if that one is hidden: a hidden picture of the same timeline needs names of its own.
     """
@@ -96,10 +96,11 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
     patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
     aria = escape(f"timeline of {len(timeline.workers)} workers. {label}".strip())
     body = body.replace("url(#", f"url(#{name}-")
+    room = f"display:block;width:100%;height:auto;min-width:{width * 4 // 5}px;max-width:{width}px"
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
         f'aria-label="{aria}" font-family="var(--jp-ui-font-family,sans-serif)" font-size="11" '
-        f'style="display:block;max-width:none"><defs>{patterns}</defs>{body}</svg>'
+        f'viewBox="0 0 {width} {height}" style="{room}"><defs>{patterns}</defs>{body}</svg>'
     )
     return svg, name
 

@@ -13,6 +13,7 @@ import ipywidgets as widgets
 from disco_magic.errors import DiscoError
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
+from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.timeline.picture import timeline_bundle, timeline_html
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ class TimelineView:
             description="Save trace", icon="save", tooltip="what is shown, for https://ui.perfetto.dev"
         )
         self.picture, self.said = widgets.HTML(), widgets.Label()
-        row = widgets.Layout(flex_flow="row wrap", align_items="center")
-        buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=row)
-        controls = widgets.HBox([self.window, self.workers, buttons], layout=row)
+        buttons = widgets.HBox([self.refresh, self.path, self.save, self.said], layout=wrapped())
+        controls = widgets.HBox([self.window, self.workers, buttons], layout=wrapped())
         self._still = Still()
         self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding)])
         self.box.add_class(PANEL)

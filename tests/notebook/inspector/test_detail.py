@@ -7,7 +7,10 @@ import threading
 
 import pytest
 
+from disco_magic import ThreadedSession
+from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector import faces
+from disco_magic.notebook.inspector.watch import Watch
 from tests.notebook.inspector.user import detail, look_at, message, until
 
 
@@ -59,6 +62,15 @@ def test_a_face_that_cannot_draw_one_workers_value_draws_the_others(inspector, s
     look_at(inspector, "x", "heatmap")
     assert inspector._detail.html.count("<img") >= 2
     assert message(inspector) == ""
+
+
+@pytest.mark.parametrize(("num_workers", "side"), [(1, 320), (3, 256), (5, 128), (9, 128)])
+def test_pictures_take_the_room_that_their_number_leaves(num_workers, side):
+    with ThreadedSession(num_workers) as session:
+        session.run("x = np.eye(64) + worker_id")
+        row = session.registers().find("x")
+        html = faces.heat_map(session, row, faces.Choice(None, 0, 0, None, "mean", Window()), Watch())
+    assert re.findall(r'<img class="disco-heat"[^>]* width="(\d+)"', html) == [str(side)] * num_workers
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import _BY_OPTION
 from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
+from disco_magic.notebook.live.comms import everything_in
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table
 
 # --- the table -------------------------------------------------------------------------------------
@@ -45,6 +46,17 @@ def test_a_cell_that_ends_is_shown_without_a_click(inspector, session, refresher
     session.run("later = 1")
     refresher.cell_ended()
     assert shown.wait(PATIENCE_S)
+
+
+def test_a_register_that_was_asked_for_is_above_the_table(inspector):
+    def order():
+        shown = everything_in(inspector.widget)
+        return sorted((inspector._table, inspector._detail.register), key=shown.index)
+
+    look_at(inspector, None)
+    assert order() == [inspector._table, inspector._detail.register]
+    look_at(inspector, "x")
+    assert order() == [inspector._detail.register, inspector._table]
 
 
 def test_search_and_lists_choose_what_is_shown(inspector):

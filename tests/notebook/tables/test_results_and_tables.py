@@ -56,16 +56,43 @@ def array(mark=b"a", **changes):
 
 def test_the_table_has_a_row_per_register_and_a_column_per_worker():
     snapshot = SessionSnapshot(
-        7, 2, (Row("x", (array(), array())), Row("n", (RegisterInfo("int", text="1"),) * 2))
+        7, 2, (Row("x", (array(), array(b"b"))), Row("n", (RegisterInfo("int", text="1"), None)))
     )
     cells = Cells(snapshot_bundle(snapshot)["text/html"])
     assert cells.rows == [
         ["register", "worker 0", "worker 1"],
-        ["x", *["float32 2\u00d73 | cpu \u00b7 24 B | min 0 mean 1.5 max 3"] * 2],
-        ["n", "int | 1", "int | 1"],
+        ["x \u2260", *["float32 2\u00d73 | cpu \u00b7 24 B | min 0 mean 1.5 max 3"] * 2],
+        ["n \u2260", "int | 1", "\u2260 no value"],
         ["total", "24 B", "24 B"],
     ]
-    assert cells.odd == []
+    assert cells.odd == [(2, 2)]
+
+
+def test_what_all_workers_have_alike_is_one_cell():
+    gpus = [array(device=f"cuda:{worker}", sampled=True) for worker in range(2)]
+    things = RegisterInfo("list", text="[1]")
+    snapshot = SessionSnapshot(
+        7,
+        2,
+        (
+            Row("x", (array(), array())),
+            Row("g", tuple(gpus)),
+            Row("n", (things,) * 2),
+            Row("u", (None,) * 2),
+        ),
+    )
+    statistics = "min 0 mean 1.5 max 3"
+    html = snapshot_bundle(snapshot)["text/html"]
+    array_text = f"float32 2\u00d73 \u00b7 {{}} \u00b7 24 B \u00b7 {statistics}"
+    assert Cells(html).rows[1:-1] == [
+        ["x", array_text.format("cpu") + " \u00b7 the same on all"],
+        ["g", array_text.format("cuda:[0-1]") + " (sample) \u00b7 the same on all (sample)"],
+        ["n", "list \u00b7 [1] \u00b7 of this type on all"],
+        ["u", "no value", "no value"],
+    ]
+    assert html.count('colspan="2"') == 3
+    alone = snapshot_bundle(SessionSnapshot(7, 1, (Row("n", (things,)),)))["text/html"]
+    assert "on all" not in alone
 
 
 def test_cells_that_differ_are_marked_by_a_sign_and_a_border():
@@ -247,7 +274,7 @@ def test_a_reference_shows_itself_without_asking_the_workers(four):
     assert first.endswith(f"on 4 workers of session {session().id}>")
     assert len(rows) == 1
     assert "[0-3] float64 3" in rows[0]
-    assert bundle["text/html"].count("<td>float64 3<br>") == 4
+    assert bundle["text/html"].count('<td colspan="4">float64 3 ') == 1
     four.run("d")
     assert "float64 3" in four.out
 

@@ -48,6 +48,11 @@ class SessionKeeper:
         make_current(self._own)
         return self._own
 
+    def registers(self) -> list[str]:
+        """The names of the current session's registers; none without a session."""
+        session = self.find()
+        return [] if session is None else list(session.names())
+
     def require(self) -> Session:
         """The current session.
 

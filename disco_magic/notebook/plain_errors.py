@@ -2,20 +2,22 @@
 
 ``session.load_safetensors(...)`` in a plain cell raises through five functions of ours, which tell the user
 nothing: where the call stands in the cell, and what the error says, does. Ctrl-C in a call that waits is
-shown so, too.
+shown so, too. Below a NameError stands where the name is, if it is a register.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
-from weakref import ref
+from weakref import WeakMethod, ref
 
 from disco_magic.errors import DiscoError
 from disco_magic.functions.sites import runtime_file
-from disco_magic.notebook.tracebacks import as_ipython_shows, user_frames
+from disco_magic.notebook.strays import advice_in_notebook
+from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container
     from types import TracebackType
 
     from disco_magic.notebook.shell import Shell
@@ -38,27 +40,33 @@ def _own_frames(shell: Shell, error: BaseException) -> TracebackType | None:
     return trace or error.__traceback__
 
 
-class _Interrupts:
-    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of Ctrl-C.
+class _Others:
+    """Stands for ``InteractiveTB.structured_traceback``: no class of ours is asked of other errors.
 
     The shell's own dictionary leads to this, and this to nothing of it, so that it is freed as without.
     """
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: Shell, registers: Callable[[], Container[str]]) -> None:
         self._shell = ref(shell)
+        self._registers = WeakMethod(registers)
 
     def __call__(self, *shown: Any, **options: Any) -> Any:
         """See IPython: of a class, an exception, its traceback, how many frames to leave out."""
         shell = self._shell()
         if shell is None:
             return []
-        error = next((each for each in shown if type(each) is KeyboardInterrupt), None)
-        if error is not None and _struck_ours(error):
+        error = next((each for each in shown if isinstance(each, (KeyboardInterrupt, NameError))), None)
+        if isinstance(error, KeyboardInterrupt) and _struck_ours(error):
             # None is to be left out: IPython's own frames are gone, too.
             shown = (type(error), error, _own_frames(shell, error), 0, *shown[4:])
             options.pop("tb_offset", None)
         told = shell.InteractiveTB
-        return type(told).structured_traceback(told, *shown, **options)
+        lines = type(told).structured_traceback(told, *shown, **options)
+        registers = self._registers()
+        if isinstance(error, NameError) and registers is not None and isinstance(lines, list):
+            advice = advice_in_notebook(shell, error, registers)
+            lines[-1:] = ended(shell, [*lines[-1:], *advice]) if advice else lines[-1:]
+        return lines
 
 
 def _struck_ours(error: KeyboardInterrupt) -> bool:
@@ -69,12 +77,17 @@ def _struck_ours(error: KeyboardInterrupt) -> bool:
     return trace is not None and runtime_file(trace.tb_frame.f_code.co_filename)
 
 
-def show_own_lines(shell: Shell) -> None:
-    """From now on IPython shows errors of this package so, in plain cells too."""
+def show_own_lines(shell: Shell, registers: Callable[[], Container[str]]) -> None:
+    """From now on IPython shows errors of this package so, in plain cells too.
+
+    Args:
+        shell: whose cells.
+        registers: a method that tells the names of the workers' registers; does not keep its object alive.
+    """
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
     if hasattr(shell, "InteractiveTB"):
-        shell.InteractiveTB.structured_traceback = _Interrupts(shell)
+        shell.InteractiveTB.structured_traceback = _Others(shell, registers)
 
 
 def show_all_lines(shell: Shell) -> None:
@@ -84,5 +97,5 @@ def show_all_lines(shell: Shell) -> None:
         with suppress(AttributeError):
             del DiscoError._render_traceback_  # type: ignore[attr-defined]
     own = vars(getattr(shell, "InteractiveTB", None) or shell)
-    if isinstance(own.get("structured_traceback"), _Interrupts):
+    if isinstance(own.get("structured_traceback"), _Others):
         del shell.InteractiveTB.structured_traceback

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, ranges
 from disco_magic.functions.sites import runtime_file
+from disco_magic.notebook.strays import advice_on_workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,9 @@ def worker_lines(shell: Shell, failures: Mapping[int, Failure], others: Sequence
     also = f" and on {plural(more, 'other')}" if more else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = f"{origin.command} failed on worker {origin.worker}{also}"
-    return [head, *_structured(shell, origin.exception), "", *summary, *other_lines(others)]
+    advice = advice_on_workers(shell, origin.exception)
+    trace = _structured(shell, origin.exception)
+    return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
 
 
 def _line(workers: list[int], text: str, origin: Failure) -> str:
@@ -94,6 +97,13 @@ def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackT
     """`error` in the mode of ``%xmode``, with the frames of `trace` in place of its own; it is no group."""
     lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
     return lines
+
+
+def ended(shell: Shell, lines: list[str]) -> list[str]:
+    """`lines` as the mode of ``%xmode`` joins them: by line ends, or (Plain, Minimal) as they are."""
+    if getattr(shell.InteractiveTB, "tb_join_char", "\n"):
+        return lines
+    return [line if line.endswith("\n") else f"{line}\n" for line in lines]
 
 
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:

@@ -1,0 +1,102 @@
+"""A name that is on the other side is told where it is, in a real shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import CellError, UnknownName
+
+MODES = ["Context", "Plain", "Minimal", "Verbose", "Docs"]
+
+
+def last_lines(shell):
+    return [line for line in (shell.out + shell.err).splitlines() if line]
+
+
+def test_a_variable_of_the_notebook_is_one_command_away(four):
+    four.run("lr = 0.5")
+    four.fail("%%disco\nx = 1\nx * lr", CellError)
+    advice = "%disco broadcast lr or %%disco --push lr hands it to every worker"
+    assert last_lines(four)[-2:] == [
+        "[0-3] NameError: name 'lr' is not defined",
+        f"lr is a variable of the notebook; {advice}",
+    ]
+    four.run("%disco broadcast lr")
+    four.run("%%disco\nx * lr")
+    assert four.lines == ["[0-3] 0.5"]
+    four.run("%%disco\ndel lr")
+    four.run("%%disco --push lr\nx * lr")
+    assert four.lines == ["[0-3] 0.5"]
+
+
+def test_a_module_is_imported_on_the_workers_too(four):
+    four.run("import json as js")
+    four.fail("%%disco\ndef f():\n    return js.dumps(1)\nf()", CellError)
+    assert last_lines(four)[-1] == "js is imported in the notebook; import it in a %%disco cell, too"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Out", "Out is the notebook's; on the workers _ is the value that the cell before left there"),
+        ("__", "__ is the notebook's; on the workers _ is the value that the cell before left there"),
+        ("exit", "exit is the notebook's; %disco stop ends the workers"),
+        ("losess", "did you mean 'losses'?"),
+        ("zzzzzz", "[0-3] NameError: name 'zzzzzz' is not defined"),
+        ("get_ipython().user_ns['lr']", "[0-3] KeyError: 'lr'"),
+    ],
+)
+def test_other_names(four, name, said):
+    four.run("lr = 0.5")
+    four.run("%%disco\nlosses = []")
+    four.fail(f"%%disco\n{name}", CellError)
+    assert last_lines(four)[-1] == said
+
+
+def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
+    (tmp_path / "astray.py").write_text("def look():\n    return lr\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    four.run("lr = 0.5")
+    four.fail("%%disco\nimport astray\nastray.look()", CellError)
+    assert last_lines(four)[-1] == "[0-3] NameError: name 'lr' is not defined"
+    four.fail("%%disco\ndef f():\n    lr += 1\nf()", CellError)
+    assert "UnboundLocalError" in last_lines(four)[-1]
+    four.fail("%%disco\nraise NameError('lr')", CellError)
+    assert last_lines(four)[-1] == "[0-3] NameError: lr"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_both_ways_in_every_mode(four, mode):
+    four.run("lr = 0.5")
+    four.run("%%disco\nlosses = [1]")
+    four.run(f"%xmode {mode}")
+    four.fail("%%disco\nlr", CellError)
+    assert last_lines(four)[-1].startswith("lr is a variable of the notebook; ")
+    assert last_lines(four)[0].endswith(" and on 3 others")  # and no traceback behind it
+    four.fail("losses", NameError)
+    *_, error, advice = last_lines(four)
+    assert error == "NameError: name 'losses' is not defined"
+    assert (
+        advice == "losses is a register of the workers; %disco get losses copies worker 0's into the notebook"
+    )
+    four.run("%disco get losses")
+    assert four.run("losses") == [1]
+
+
+def test_a_plain_cell_is_told_of_registers_only(four):
+    four.run("%%disco\nlosses = [1]")
+    four.fail("losess", NameError)
+    assert last_lines(four)[-1] == "NameError: name 'losess' is not defined"
+    four.fail("import disco_magic\ndisco_magic.session()['losess']", UnknownName)
+    assert last_lines(four)[-1].endswith("did you mean 'losses'?")
+    four.run("%disco stop")
+    four.fail("losses", NameError)
+    assert last_lines(four)[-1] == "NameError: name 'losses' is not defined"
+
+
+def test_nothing_of_it_is_left_without_the_extension(four):
+    four.run("%%disco\nlosses = [1]")
+    four.run("%unload_ext disco_magic")
+    four.fail("losses", NameError)
+    assert last_lines(four)[-1] == "NameError: name 'losses' is not defined"
+    assert "structured_traceback" not in vars(four.ip.InteractiveTB)

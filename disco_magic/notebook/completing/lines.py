@@ -135,7 +135,8 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
     front, session = asked
     found: dict[str, str] = dict(_results(front)) if results else {}
     if completes == "notebook":
-        found |= {name: "variable" for name in front.shell.user_ns if not name.startswith("_")}
+        known, hidden = front.shell.user_ns, front.shell.user_ns_hidden  # IPython's own, `quit` for one
+        found |= {name: "variable" for name in known if not name.startswith("_") and name not in hidden}
     if completes == "sessions":
         found |= dict.fromkeys(_sessions(front), "session")
     if completes == "registers" and session is not None:

@@ -68,4 +68,5 @@ def _known(error: BaseException) -> list[str]:
     while step.tb_next is not None:
         step = step.tb_next
     frame = step.tb_frame
-    return [name for name in {**frame.f_globals, **frame.f_locals} if not name.startswith("_")]
+    names = {**frame.f_globals, **frame.f_locals}  # whoever writes to globals() may have put in any keys
+    return [name for name in names if isinstance(name, str) and not name.startswith("_")]

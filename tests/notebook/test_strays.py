@@ -48,7 +48,7 @@ def test_a_module_is_imported_on_the_workers_too(four):
 )
 def test_other_names(four, name, said):
     four.run("lr = 0.5")
-    four.run("%%disco\nlosses = []")
+    four.run("%%disco\nlosses = []\nglobals()[3] = 4")
     four.fail(f"%%disco\n{name}", CellError)
     assert last_lines(four)[-1] == said
 

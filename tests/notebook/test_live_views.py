@@ -117,11 +117,12 @@ def test_every_cell_is_followed_by_a_message_to_the_widget(kernel):
     kernel.ok("%load_ext disco_magic")
     kernel.ok("%%disco\nx = 1")
     kernel.ok("%disco registers")
-    kernel.ok("%%disco\nlater = 2")
+    cell = kernel.send("%%disco\nlater = 2")
 
     def shows_it(message):
         data = message["content"].get("data", {}) if message["msg_type"] == "comm_msg" else {}
         return "later" in str(data.get("state", {}).get("value", ""))
 
-    kernel.until(shows_it)
+    seen = kernel.until(shows_it)  # the refresher's thread sends it, before the cell's reply or after it
+    assert kernel.finish(cell, seen).status == "ok"
     kernel.ok("%unload_ext disco_magic")

@@ -6,6 +6,7 @@ What this relies on, found by trying: JupyterLab's own commands run a cell relia
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +48,9 @@ OPTIONS = (
     "--no-browser",
     "--allow-root",
     "--ip=127.0.0.1",
-    "--ServerApp.port_retries=0",
+    # Other tests look for ports in the same moment: the server takes another one then, and says which.
+    "--ServerApp.port_retries=50",
+    "--KernelManager.transport=ipc",
     "--IdentityProvider.token=",
     "--ServerApp.password=",
     "--expose-app-in-browser",
@@ -73,14 +77,17 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    """The caller's environment with every place where Jupyter keeps settings moved into `folder`."""
-    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+def _environment(folder: Path, sockets: str) -> dict[str, str]:
+    """The caller's environment with every place where Jupyter keeps settings moved into `folder`.
+
+    That of the kernels' sockets is another one: their paths must be short.
+    """
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
     names += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
     places = {name: str(folder / name.lower()) for name in names}
     places["JUPYTER_PATH"] = str(folder / "prefix" / "share" / "jupyter")
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, **places, "PYTHONPATH": path}
+    return {**os.environ, **places, "JUPYTER_RUNTIME_DIR": sockets, "PYTHONPATH": path}
 
 
 def _write_settings(folder: Path) -> None:
@@ -96,16 +103,14 @@ def lab_server(folder: Path) -> Iterator[str]:
     (folder / "notebooks").mkdir(parents=True)
     kernelspec.install(prefix=str(folder / "prefix"))
     _write_settings(folder)
-    address = f"http://127.0.0.1:{_free_port()}"
-    command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={address.rpartition(':')[2]}"]
+    command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={_free_port()}"]
     command.append(f"--ServerApp.root_dir={folder / 'notebooks'}")
-    with (folder / "server.log").open("wb") as log:
+    with TemporaryDirectory() as sockets, (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(  # noqa: S603 - our own command
-            command, env=_environment(folder), stdout=log, stderr=log, start_new_session=True
+            command, env=_environment(folder, sockets), stdout=log, stderr=log, start_new_session=True
         )
         try:
-            _await_answer(server, address, folder / "server.log")
-            yield address
+            yield _answering(server, Path(sockets), folder / "server.log")
         finally:
             os.killpg(server.pid, signal.SIGTERM)  # the kernels are in the server's process group
             try:
@@ -115,14 +120,17 @@ def lab_server(folder: Path) -> Iterator[str]:
                 server.wait()
 
 
-def _await_answer(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    """Return when the server answers. Waiting for its end in slices is the pause between two questions."""
+def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
+    """The server's address, once it answers there."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for _ in range(START_LIMIT_S * 5):
         try:
+            told = json.loads((runtime / f"jpserver-{server.pid}.json").read_text())
+            address = f"http://127.0.0.1:{told['port']}"
             with direct.open(f"{address}/api/status", timeout=START_LIMIT_S):
-                return
-        except (urllib.error.URLError, ConnectionError):
+                return address
+        # It has not written that, or not all of it; waiting for its end is the pause between two questions.
+        except (FileNotFoundError, json.JSONDecodeError, urllib.error.URLError, ConnectionError):
             try:
                 server.wait(0.2)
             except subprocess.TimeoutExpired:

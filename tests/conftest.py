@@ -9,7 +9,10 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from importlib import import_module
+from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -84,6 +87,27 @@ def until(holds, looks=20_000):
             return
         pause.wait(0.001)
     pytest.fail("it did not come to that")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_have_no_ports():
+    """Kernels that libraries start here listen on files.
+
+    A port is free when it is chosen, but another process may have taken it when the kernel comes to it.
+    """
+    try:
+        manager = import_module("jupyter_client.manager").KernelManager
+    except ImportError:
+        yield
+        return
+    begin, numbers = manager.__init__, count()
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as place:
+
+        def begin_on_files(self, *args, **given):
+            begin(self, *args, **{"transport": "ipc", "ip": f"{place}/{next(numbers)}", **given})
+
+        patch.setattr(manager, "__init__", begin_on_files)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from disco_magic.core.blame import is_consequence, kind_of, rank
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
-from disco_magic.errors import Failure, PlaneAborted, WorkerInterrupt
+from disco_magic.errors import Failure, PlaneAborted, class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,7 +66,7 @@ class Ledger:
         self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
         self._excused: set[tuple[int, int]] = set()  # of those, by worker, whose reply is known
         self._renamed: list[_Renamed] = []
-        # (worker, sequence number, summary) of those that were raised last
+        # (worker, sequence number, name of the exception's class) of those that were raised last
         self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
         self._others: dict[tuple[str, str], Failure] = {}  # of those that follow: the first of each kind
@@ -131,14 +132,16 @@ class Ledger:
             return
         first = self._failures.setdefault(event.worker, failure)
         if first.seq != failure.seq and len(self._others) < OTHERS and not is_consequence(failure):
-            self._others.setdefault(_kind_of(failure), failure)
+            self._others.setdefault(kind_of(failure), failure)
 
     def _is_old(self, failure: Failure) -> bool:
         """Whether its command has raised one like it already, or one that it follows from.
 
-        `get` waits for its own worker alone: the others may come to the same command later.
+        `get` waits for its own worker alone: the others may come to the same command later, and say the same
+        in other words, of their own elements for one.
         """
-        if any((failure.seq, failure.summary) == (seq, summary) for _, seq, summary in self._raised):
+        name = class_name(failure.exception)
+        if any((failure.seq, name) == (seq, raised) for _, seq, raised in self._raised):
             return True
         origin: Failure | None = failure
         while origin is not None and isinstance(origin.exception, PlaneAborted):
@@ -218,16 +221,16 @@ class Ledger:
         self._failures.clear()
         waiting.sort(key=is_consequence)
         if waiting:
-            waiting.sort(key=partial(_rank, waiting[0]))
+            waiting.sort(key=partial(rank, waiting[0]))
         first: dict[int, Failure] = {}
         for failure in waiting:
             first.setdefault(failure.worker, failure)
-        self._raised.extend((each.worker, each.seq, each.summary) for each in first.values())
+        self._raised.extend((each.worker, each.seq, class_name(each.exception)) for each in first.values())
         others = {
-            _kind_of(each): each for each in reversed(waiting) if not is_consequence(each)
+            kind_of(each): each for each in reversed(waiting) if not is_consequence(each)
         } | self._others
         for failure in first.values():
-            others.pop(_kind_of(failure), None)
+            others.pop(kind_of(failure), None)
         self._others.clear()
         return first, list(others.values())
 
@@ -271,19 +274,3 @@ class Ledger:
         if self._renamed:
             outstanding = [*self._expected, *self._forgotten]
             self._renamed = [c for c in self._renamed if outstanding and c.seq > min(outstanding)]
-
-
-def _rank(origin: Failure, failure: Failure) -> tuple[int, int]:
-    """Failures of the origin's kind and command first, by worker: which came first among them is chance."""
-    alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
-    return (0, failure.worker) if alike else (1, 0)
-
-
-def _kind_of(failure: Failure) -> tuple[str, str]:
-    """What makes it one more of the same: the command in words, and what the traceback ends with."""
-    return failure.command, failure.summary
-
-
-def is_consequence(failure: Failure) -> bool:
-    """Whether a failure only follows from another one (a released wait, an interrupt)."""
-    return issubclass(type(failure.exception), PlaneAborted | WorkerInterrupt)

@@ -48,10 +48,14 @@ class SessionKeeper:
         make_current(self._own)
         return self._own
 
-    def registers(self) -> list[str]:
-        """The names of the current session's registers; none without a session."""
+    def registers(self) -> dict[str, list[int]]:
+        """The current session's named registers, and who has them; none without a session."""
         session = self.find()
-        return [] if session is None else list(session.names())
+        found: dict[str, list[int]] = {}
+        for worker, names in session.ledger.names.items() if session is not None else ():
+            for name in names:
+                found.setdefault(name, []).append(worker)
+        return found
 
     def require(self) -> Session:
         """The current session.

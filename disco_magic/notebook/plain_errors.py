@@ -17,7 +17,7 @@ from disco_magic.notebook.strays import advice_in_notebook
 from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from disco_magic.notebook.shell import Shell
@@ -46,7 +46,7 @@ class _Others:
     The shell's own dictionary leads to this, and this to nothing of it, so that it is freed as without.
     """
 
-    def __init__(self, shell: Shell, registers: Callable[[], Container[str]]) -> None:
+    def __init__(self, shell: Shell, registers: Callable[[], Mapping[str, Sequence[int]]]) -> None:
         self._shell = ref(shell)
         self._registers = WeakMethod(registers)
 
@@ -77,12 +77,12 @@ def _struck_ours(error: KeyboardInterrupt) -> bool:
     return trace is not None and runtime_file(trace.tb_frame.f_code.co_filename)
 
 
-def show_own_lines(shell: Shell, registers: Callable[[], Container[str]]) -> None:
+def show_own_lines(shell: Shell, registers: Callable[[], Mapping[str, Sequence[int]]]) -> None:
     """From now on IPython shows errors of this package so, in plain cells too.
 
     Args:
         shell: whose cells.
-        registers: a method that tells the names of the workers' registers; does not keep its object alive.
+        registers: a method that tells the workers' registers, and who has them; its object is not kept alive.
     """
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]

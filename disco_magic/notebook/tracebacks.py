@@ -95,7 +95,9 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
 
 def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackType | None) -> list[str]:
     """`error` in the mode of ``%xmode``, with the frames of `trace` in place of its own; it is no group."""
-    lines: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
+    told = shell.InteractiveTB
+    # The class's: of the shell's own errors some lines are changed, and some added: see `plain_errors`.
+    lines: list[str] = type(told).structured_traceback(told, type(error), error, trace, tb_offset=0)
     return lines
 
 

@@ -32,7 +32,8 @@ class Verdict(NamedTuple):
         error = self.kind(self.text)
         if isinstance(error, PlaneAborted):
             error.failure = self.failure
-        error.__cause__ = self.cause
+        if self.cause is not None:  # None, too, would hide what the caller was handling: `finally: barrier()`
+            error.__cause__ = self.cause
         return error
 
 

@@ -191,7 +191,9 @@ def test_a_command_that_was_raised_for_one_worker_is_no_news_of_another():
     assert list(ledger.take_failures()[0]) == [0]
     ledger.feed(told(1, 7, "call f", ValueError("boom")))
     assert not ledger.has_failures
-    ledger.feed(told(2, 7, "call f", ValueError("something else")))
+    ledger.feed(told(1, 7, "call f", ValueError("the same in other words")))
+    assert not ledger.has_failures
+    ledger.feed(told(2, 7, "call f", KeyError("something else")))
     assert list(ledger.take_failures()[0]) == [2]
 
 

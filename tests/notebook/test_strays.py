@@ -42,6 +42,8 @@ def test_a_module_is_imported_on_the_workers_too(four):
         ("__", "__ is the notebook's; on the workers _ is the value that the cell before left there"),
         ("exit", "exit is the notebook's; %disco stop ends the workers"),
         ("losess", "did you mean 'losses'?"),
+        ("allredcue", "did you mean 'allreduce' or 'reduce'?"),
+        ("prnt", "did you mean 'print'?"),
         ("zzzzzz", "[0-3] NameError: name 'zzzzzz' is not defined"),
         ("get_ipython().user_ns['lr']", "[0-3] KeyError: 'lr'"),
     ],
@@ -63,6 +65,56 @@ def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
     assert "UnboundLocalError" in last_lines(four)[-1]
     four.fail("%%disco\nraise NameError('lr')", CellError)
     assert last_lines(four)[-1] == "[0-3] NameError: lr"
+
+
+FREE = "def f():\n    def g():\n        return lr\n    g()\n    lr = 1\nf()"
+
+
+def test_a_variable_of_a_function_that_has_no_value_yet_is_not_one_from_elsewhere(four):
+    four.run("lr = 0.5")
+    four.fail(f"%%disco\n{FREE}", CellError)
+    assert last_lines(four)[-1].startswith("[0-3] NameError: cannot access free variable 'lr'")
+    four.run("del lr")
+    four.run("%%disco\nlr = 1")
+    four.fail(FREE, NameError)
+    assert last_lines(four)[-1].startswith("NameError: cannot access free variable 'lr'")
+
+
+def test_a_function_of_the_notebook_looks_names_up_there(four):
+    four.run("%%disco\nscale = worker_id")
+    four.run("def f():\n    return scale * 2\ndef h():\n    return allreduce(1)\nk = lambda: scale")
+    rest = "was defined in the notebook, where it looks names up; define it in a %%disco cell"
+    for name, said in (("f", "f"), ("h", "h"), ("k", "this function")):
+        four.fail(f"%%disco --push {name}\n{name}()", CellError)
+        assert last_lines(four)[-1] == f"{said} {rest}"
+        assert not any("register" in line for line in last_lines(four))
+
+
+def test_a_register_of_some_workers_is_told_with_them(four):
+    four.run("%%disco -w 1,2\npart = worker_id")
+    four.fail("%%disco\npart", CellError)
+    assert last_lines(four)[-1] == "only workers [1-2] have part"
+    four.fail("part", NameError)
+    way = "%%disco -w 1 --pull part"
+    assert last_lines(four)[-1] == f"part is a register of workers [1-2]; {way} copies it into the notebook"
+    four.run(f"{way}\npass")
+    assert four.run("part") == 1
+    four.run("%%disco -w 3\nthis = worker_id")
+    four.fail("%%disco\nthis", CellError)
+    assert last_lines(four)[-1] == "only worker 3 has this"
+
+
+@pytest.mark.parametrize("name", ["allreduce", "barrier", "worker_id", "num_workers", "worker", "xp"])
+def test_a_cell_that_should_have_been_the_workers(shell, name):
+    shell.fail(name, NameError)
+    assert last_lines(shell)[-1] == f"{name} is there on the workers; begin the cell with %%disco"
+
+
+def test_a_value_that_says_nothing_of_its_class_does_not_break_the_error(four):
+    raising = "@property\n    def __class__(self):\n        raise RuntimeError('unbound')"
+    four.run(f"class Proxy:\n    {raising}\np = Proxy()")
+    four.fail("%%disco\np", CellError)
+    assert last_lines(four)[-1].startswith("p is a variable of the notebook; ")
 
 
 @pytest.mark.parametrize("mode", MODES)

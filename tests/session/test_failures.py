@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 
@@ -132,3 +133,33 @@ def test_a_collectives_error_ends_at_the_line_that_called_it(session):
     text = caught.value.origin.traceback_text
     assert "line 2, in f" in text
     assert "planes" not in text
+
+
+@pytest.mark.parametrize(
+    ("last", "error"), [("barrier()", "PlaneMismatch"), ("recv(1) if worker_id == 2 else 0", "PlaneMismatch")]
+)
+def test_what_led_to_a_collective_that_nobody_joins_is_told(session, last, error):
+    s = session(4)
+    with pytest.raises(WorkerError) as caught:
+        s.run(
+            f"try:\n    if worker_id == 2: raise RuntimeError('boom')\n    allreduce(1)\nfinally:\n    {last}"
+        )
+    assert caught.value.origin.worker == 2
+    assert caught.value.origin.summary.startswith(error)
+    assert "RuntimeError: boom\n\nDuring handling of the above exception" in str(caught.value)
+
+
+def test_who_comes_later_to_a_command_that_was_raised_says_nothing_new(session):
+    s, door = session(2), threading.Event()
+    called = s.call_packed(lambda: late(door))
+    with pytest.raises(WorkerError, match="nothing for 0"):
+        called.get(0)
+    door.set()
+    s.sync_all()
+    assert s.run("1").values == [1, 1]
+
+
+def late(door):
+    number = disco.worker().id
+    assert number == 0 or door.wait(60)
+    raise KeyError(f"nothing for {number}")

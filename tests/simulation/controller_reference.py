@@ -6,7 +6,6 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from disco_magic.core.ledger import RAISED
-from disco_magic.core.messages import WITHDRAWN
 from tests.simulation.worker_reference import Order, key_of, require
 
 CONSEQUENCES = ("PlaneAborted", "WorkerInterrupt")
@@ -50,7 +49,6 @@ class ControllerReference:
         self.awaited, self.answered = {}, {}
         self.kept = {}
         self._raised = deque(maxlen=RAISED * num_workers)  # keys of the failures that were raised last
-        self._summaries = {}  # key of a failure -> what its traceback ends with
         self.orphans = []
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
@@ -98,11 +96,9 @@ class ControllerReference:
         if order.kind == "cell":
             self._cells.update(dict.fromkeys((order.seq, worker) for worker in order.workers))
 
-    def hear(self, worker, facts, cause, summary):
+    def hear(self, worker, facts, cause):
         """An event that `facts_of` has put into words; `cause` is what its failure follows from."""
         kind, seq, _, failure, names = facts
-        if failure is not None:
-            self._summaries[failure] = summary
         if kind == "CellDone":
             self._hear_names(worker, seq, names)
             if (worker, seq) in self._excused:
@@ -122,7 +118,6 @@ class ControllerReference:
         awaited = self.awaited[seq]
         for worker in awaited.missing & set(workers):
             failure = (worker, seq, "WorkerInterrupt")
-            self._summaries[failure] = f"WorkerInterrupt: {WITHDRAWN}"
             awaited.replies[worker] = ("CellDone", seq, None, failure, ())
             awaited.causes[worker] = None
             awaited.missing.discard(worker)
@@ -134,8 +129,7 @@ class ControllerReference:
         """The first failure of a worker is kept, but for one like, or that follows from, what was raised."""
         if failure is None or kind not in {"Failed", "CellDone"}:
             return
-        said = failure[1], self._summaries[failure]
-        if any(said == (raised[1], self._summaries[raised]) for raised in self._raised):
+        if any(failure[1:] == raised[1:] for raised in self._raised):
             return
         if cause is None or cause[:2] not in [raised[:2] for raised in self._raised]:
             self.kept.setdefault(worker, failure)

@@ -209,7 +209,7 @@ class Working(Talking):
                 life.book.lost = w
         else:
             failure = getattr(event, "failure", None)
-            life.book.hear(w, facts, failure and cause_of(failure), failure and failure.summary)
+            life.book.hear(w, facts, failure and cause_of(failure))
 
     # --- the urgent lane -----------------------------------------------------------------------------------
 

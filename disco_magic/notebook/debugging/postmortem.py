@@ -112,7 +112,7 @@ def failures_of(error: BaseException) -> Mapping[int, Failure]:
     """Worker -> what failed there, the origin first; also of a cell that was stopped."""
     if isinstance(error, WorkerError):
         return error.failures
-    from disco_magic.core.ledger import is_consequence  # here: the magics, and so %load_ext, import this file
+    from disco_magic.core.blame import is_consequence  # here: the magics, and so %load_ext, import this file
 
     errors: Mapping[int, Failure] = getattr(getattr(error, "result", None), "errors", None) or {}
     return dict(sorted(errors.items(), key=lambda item: is_consequence(item[1])))

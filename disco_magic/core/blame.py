@@ -1,0 +1,37 @@
+"""Which of several failures is told first, and which are the same: plain functions of failures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, WorkerInterrupt
+
+if TYPE_CHECKING:
+    from disco_magic.errors import Failure
+
+
+def rank(origin: Failure, failure: Failure) -> tuple[int, bool, int]:
+    """Failures of the origin's kind and command first, by worker: which came first among them is chance.
+
+    Of those a call to which an error of the user's has led comes before the others: ``finally: barrier()``.
+    """
+    alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
+    return (0, not _was_led_to(failure.exception), failure.worker) if alike else (1, False, 0)
+
+
+def _was_led_to(error: BaseException) -> bool:
+    """Whether a collective was called while an exception of the user's was on its way."""
+    link = error
+    while isinstance(link, PlaneError) and link.__context__ is not None:
+        link = link.__context__
+    return link is not error and not issubclass(type(link), DiscoError | WorkerInterrupt)
+
+
+def kind_of(failure: Failure) -> tuple[str, str]:
+    """What makes it one more of the same: the command in words, and what the traceback ends with."""
+    return failure.command, failure.summary
+
+
+def is_consequence(failure: Failure) -> bool:
+    """Whether a failure only follows from another one (a released wait, an interrupt)."""
+    return issubclass(type(failure.exception), PlaneAborted | WorkerInterrupt)

@@ -9,14 +9,13 @@ What a widget's callback does later, when a slider is moved, is done by the kern
 
 from __future__ import annotations
 
-import threading
-import time
 from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import class_name, words
+from disco_magic.errors import PlaneError, class_name, words
 from disco_magic.functions.tracebacks import error_text, own_frames
+from disco_magic.notebook.libraries.contents import as_output, contents_of, display_id
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
 
@@ -26,69 +25,47 @@ if TYPE_CHECKING:
 
     from disco_magic.notebook.output.arrange import Item
 
-SHOW_EVERY_S: Final = 0.1
-"""How long output may wait for more: each time all that the widget holds is sent again, and of messages by
-the thousand ZeroMQ drops some, the cell's own among them."""
-
-_CHANNELS: Final = ("stdout", "stderr")
-
 
 class Capture:
     """Where a worker's sink writes within ``with out:``; see `sink.Screen`.
 
     Args:
         out: the widget.
-        below: where the worker wrote before.
+        root: where the worker writes outside of all blocks: its cell's sink.
     """
 
     finished: frozenset[int] = frozenset()
 
-    def __init__(self, out: Any, below: Sink, clock: Callable[[], float] = time.monotonic) -> None:
-        self.lock = threading.RLock()
+    def __init__(self, out: Any, root: Sink) -> None:
         self.out = out
-        self.below = below
-        self.sink = Sink(below.worker, self)
-        self.sink.home = below.home
-        self._clock = clock
-        self._kept: list[dict[str, Any]] = list(out.outputs)
-        self._ids: list[object] = [None] * len(self._kept)  # of displays that can be updated, in their places
-        self._clears = False  # before the next output
-        self._shown_s = float("-inf")
-        self._later: threading.Timer | None = None
+        self.root = root
+        self.contents = contents_of(out)
+        self.lock = self.contents.lock
+        self.sink = Sink(root.worker, self)
+        self.sink.home = root.home
+        with self.lock:
+            self.contents.writers[self.sink] = None
 
     def lines(self, _worker: int, channel: str, lines: Sequence[str]) -> None:
         """See `Screen`."""
-        text = "".join(f"{line}\n" for line in lines)
-        self._begin()
-        last = self._kept[-1] if self._kept else {}
-        if last.get("output_type") == "stream" and last.get("name") == channel:
-            self._kept[-1] = {**last, "text": last["text"] + text}
-        else:
-            self._add({"output_type": "stream", "name": channel, "text": text})
-        self._show()
+        if not self.root.is_given_up:
+            self.contents.add_text(channel, "".join(f"{line}\n" for line in lines))
 
     def touch(self, _sink: Sink) -> None:
         """See `Screen`."""
-        self._show()
+        if not self.root.is_given_up:
+            self.contents.show()
 
     def display(
         self, _worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
     ) -> None:
         """See `Screen`."""
-        known = (kwargs.get("transient") or {}).get("display_id")
-        output = {
-            "output_type": "display_data",
-            "data": _as_json(data),
-            "metadata": kwargs.get("metadata") or {},
-        }
-        if not kwargs.get("update"):
-            self._begin()
-            self._add(output, known)
-        elif known in self._ids:
-            self._kept[self._ids.index(known)] = output
-        else:  # it stands in the cell
+        if self.root.is_given_up:
+            return
+        if kwargs.get("update"):  # of what stands in the cell; else it were done: see `Sink.display`
             publish(data, **kwargs)
-        self._show()
+        else:
+            self.contents.add(as_output(data, kwargs), display_id(kwargs))
 
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
         """See `Screen`."""
@@ -98,78 +75,43 @@ class Capture:
 
     def clear(self, _worker: int, _clear: Callable[..., Any], *, wait: bool) -> None:
         """See `Screen`; the widget is this worker's own."""
-        self._clears = True
-        if not wait:
-            self._begin()
-            self._show()
+        if not self.root.is_given_up:
+            self.contents.clear(wait=wait)
 
     def shows(self, _worker: int) -> bool:
         """See `Screen`."""
-        return self.below.is_shown
+        return self.root.is_shown
 
     def finish(self, _worker: int) -> None:
-        """See `Screen`: show what has waited."""
-        self._put()
+        """See `Screen`."""
+        self.contents.writers.pop(self.sink, None)
 
-    def fail(self, error: BaseException) -> None:
-        """Show an error that ends the block."""
-        BaseException.with_traceback(error, own_frames(error))
+    def end(self, error: BaseException | None, *, is_left: bool) -> None:
+        """A block has ended: by `error`, which is shown; `is_left`: and none of the same widget goes on."""
+        shown: dict[str, Any] = {}
+        if error is not None:
+            BaseException.with_traceback(error, own_frames(error))
+            shown = {"output_type": "error", "ename": class_name(error), "evalue": words(error)}
+            shown["traceback"] = [error_text(error)]
         with self.lock:
-            self.sink.finish()
-            name, text = class_name(error), error_text(error)
-            self._begin()
-            self._add({"output_type": "error", "ename": name, "evalue": words(error), "traceback": [text]})
-            self._put()
-
-    def _begin(self) -> None:
-        if self._clears:
-            self._clears = False
-            self._kept.clear()
-            self._ids.clear()
-
-    def _add(self, output: dict[str, Any], known: object = None) -> None:
-        self._kept.append(output)
-        self._ids.append(known)
-
-    def _show(self) -> None:
-        if self._later is not None:
-            return
-        wait_s = self._shown_s + SHOW_EVERY_S - self._clock()
-        if wait_s <= 0:
-            self._put()
-            return
-        self._later = threading.Timer(wait_s, self._put_later)
-        self._later.daemon = True
-        self._later.start()
-
-    def _put_later(self) -> None:
-        with self.lock:
-            if self._later is threading.current_thread():  # else the block has ended
-                self._put()
-
-    def _put(self) -> None:
-        """Give the widget what there is, bars and unfinished lines as they stand."""
-        if self._later is not None:
-            self._later.cancel()
-        if self.below.is_given_up:
-            return
-        self._shown_s, self._later = self._clock(), None
-        rows = self.sink.shown(_CHANNELS)
-        unfinished = [{"output_type": "stream", "name": "stdout", "text": "\n".join(rows)}] if rows else []
-        self.out.outputs = (*self._kept, *unfinished)
-
-
-def _as_json(data: dict[str, Any]) -> Any:
-    """A MIME bundle as it travels: images as text."""
-    from ipykernel.jsonutil import encode_images, json_clean
-
-    as_text: Any = encode_images
-    cleaned: Any = json_clean
-    return cleaned(as_text(dict(data)))
+            if is_left:
+                self.sink.finish()
+            if self.root.is_given_up:
+                return
+            if shown:
+                self.contents.add(shown)
+            self.contents.show_end()
 
 
 _open: ContextVar[tuple[Capture, ...]] = ContextVar("disco_magic_captures", default=())
-"""The blocks that the calling worker is in."""
+"""The blocks that the calling worker is in, and those of earlier cells that were left open."""
+
+
+def _opened() -> tuple[Sink | None, tuple[Capture, ...]]:
+    """The sink of the calling worker's cell, and the blocks that it is in."""
+    sink = current_sink.get()
+    root = next((each.root for each in _open.get() if each.sink is sink), sink)
+    return root, tuple(each for each in _open.get() if each.root is root)
 
 
 def fit_output(module: ModuleType) -> Callable[[], None]:
@@ -179,29 +121,30 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
 
     @wraps(enter)
     def entered(self: Any) -> Any:
-        below = current_sink.get()
-        if below is None or not _has_kernel():
+        root, opened = _opened()
+        if root is None or not _has_kernel():
             return enter(self)
-        capture = Capture(self, below)
-        _open.set((*_open.get(), capture))
+        # A block within one of the same widget goes on with its line.
+        capture = next((each for each in opened if each.out is self), None) or Capture(self, root)
+        _open.set((*opened, capture))
         use_sink(capture.sink)
         return None
 
     @wraps(leave)
     def left(self: Any, kind_of: Any, error: BaseException | None, trace: Any) -> bool | None:
-        opened = _open.get()
-        if not opened or opened[-1].out is not self:
+        root, opened = _opened()
+        at = max((at for at, each in enumerate(opened) if each.out is self), default=None)
+        if root is None or at is None:
             shown: bool | None = leave(self, kind_of, error, trace)
             return shown
-        capture = opened[-1]
-        _open.set(opened[:-1])
-        use_sink(capture.below)
-        # As in a plain cell: it is shown in the widget, and the cell goes on; not what stops the cell.
-        if not isinstance(error, Exception):
-            capture.sink.finish()
-            return None
-        capture.fail(error)
-        return True
+        capture, rest = opened[at], opened[:at] + opened[at + 1 :]
+        _open.set(rest)
+        use_sink(rest[-1].sink if rest else root)
+        # As in a plain cell: it is shown in the widget, and the cell goes on. But not what stops the cell,
+        # and not what others did: the workers would not agree any more, and nobody would know.
+        is_shown = isinstance(error, Exception) and not isinstance(error, PlaneError)
+        capture.end(error if is_shown else None, is_left=capture not in rest)
+        return True if is_shown else None
 
     kind.__enter__, kind.__exit__ = entered, left
 

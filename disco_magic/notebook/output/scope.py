@@ -7,6 +7,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
@@ -104,6 +105,7 @@ class NotebookScope:
             self._draw(self._sinks[worker], value)
         finally:
             forget_warnings()
+            show_all()
             self._sinks[worker].finish()
 
     def _draw(self, sink: Sink, value: Any) -> None:

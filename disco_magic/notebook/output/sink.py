@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
+from disco_magic.notebook.libraries.contents import updated
 from disco_magic.notebook.output.unfinished import Unfinished
 
 if TYPE_CHECKING:
@@ -163,7 +164,9 @@ class Sink:
         return rows
 
     def display(self, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]) -> None:
-        """A `display` call of the worker, in the order of its lines."""
+        """A `display` call of the worker, in the order of its lines; or what updates one in a widget."""
+        if not self._closed and updated(data, kwargs):  # without the lock: widgets' observers run in it
+            return
         with self._page.lock:
             if not self._closed:
                 self._finish_lines()

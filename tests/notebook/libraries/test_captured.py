@@ -138,3 +138,102 @@ def test_figures_are_the_worker_s_within_a_block_too(fresh):
     assert fresh.ok(source).value == "[0-3] (True, [])"
     (shown,) = kept(fresh, 3)
     assert "image/png" in shown["data"]
+
+
+# --- several blocks of one widget ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("block", "held"),
+    [
+        ("print(1)\n    with out:\n        print(2)\n    print(3)", "1\n2\n3\n"),
+        ("print(1)\n    step(2)\n    step(3)\n    print(4)", "1\n2\n3\n4\n"),
+        ("print(1)\n    out.clear_output()\n    print(2)", "2\n"),
+        ("print(1)\n    out.clear_output(wait=True)\n    print(2)", "2\n"),
+        ("print(1)\n    out.outputs = ()\n    print(2)", "2\n"),
+        ("print(1, end='')\n    step(2)", "12\n"),
+    ],
+)
+def test_a_widget_within_itself(fresh, block, held):
+    fresh.ok(f"{OUT}def step(i):\n    with out:\n        print(i)\nwith out:\n    {block}")
+    text = "".join(each["text"] for each in kept(fresh, 2))
+    assert text == held
+
+
+def test_what_others_put_into_a_widget_stays_there(fresh):
+    fresh.ok(f"{OUT}with out:\n    print(1)\nout.append_stdout('A')\nwith out:\n    print(2)")
+    assert "".join(each["text"] for each in kept(fresh, 0)) == "1\nA2\n"
+
+
+def test_a_clearing_that_waits_waits_for_the_next_block_too(fresh):
+    fresh.ok(
+        f"{OUT}@out.capture(clear_output=True, wait=True)\ndef show(i):\n    print(i)\n"
+        "for i in range(4): show(i)"
+    )
+    assert kept(fresh, 0) == [stream("3\n")]
+    fresh.ok("%%disco\nout.clear_output(wait=True)")
+    assert kept(fresh, 1) == [stream("3\n")]
+    fresh.ok("%%disco\nwith out: print('new')")
+    assert kept(fresh, 1) == [stream("new\n")]
+
+
+@pytest.mark.parametrize("update", ["with out:\n    h.update(HTML('2'))", "h.update(HTML('2'))"])
+def test_a_display_is_updated_where_it_stands_also_from_elsewhere(fresh, update):
+    fresh.ok(f"{OUT}with out:\n    print('a')\n    h = display(HTML('1'), display_id=True)\n    print('b')")
+    ran = fresh.ok(f"%%disco\n{update}")
+    assert ran.displays == []
+    first, shown, last = kept(fresh, 3)
+    assert (first, shown["data"]["text/html"], last) == (stream("a\n"), "2", stream("b\n"))
+
+
+def test_one_widget_of_several_workers_keeps_everything(fresh):
+    fresh.ok("import sys, ipywidgets\nsys.shared = ipywidgets.Output()")
+    fresh.ok(
+        f"{OUT}import sys\nout = sys.shared\nwith out:\n    for i in range(5): print(worker_id, i)\n"
+        "    barrier()"
+    )
+    lines = "".join(each["text"] for each in kept(fresh, 0)).splitlines()
+    assert sorted(lines) == sorted(f"{worker} {i}" for worker in range(4) for i in range(5))
+
+
+def test_blocks_that_cross_end_one_by_one(fresh):
+    ran = fresh.ok(
+        f"{OUT}other = W.Output()\nout.__enter__()\nother.__enter__()\nout.__exit__(None, None, None)\n"
+        "print('in')\nother.__exit__(None, None, None)\nprint('after')"
+    )
+    assert sorted(ran.lines) == [f"[{worker}] after" for worker in range(4)]
+    assert kept(fresh, 0) == []
+    fresh.ok("%%disco\nout = other")
+    assert kept(fresh, 0) == [stream("in\n")]
+
+
+def test_a_block_that_no_cell_has_ended_ends_with_its_cell(fresh):
+    fresh.ok(f"{OUT}import gc, sys\nout.__enter__()\nprint('in')")
+    ran = fresh.ok("%%disco\nprint('here')\nout.__exit__(None, None, None)\nprint('there')")
+    assert sorted(ran.lines) == sorted(f"[{w}] {word}" for w in range(4) for word in ("here", "there"))
+    for _ in range(5):
+        fresh.ok("%%disco\nout.__enter__()")
+    fresh.ok("%%disco\nwith out: print('last')")
+    assert kept(fresh, 0) == [stream("in\nlast\n")]
+    count = (
+        "import gc\nfrom disco_magic.notebook.libraries.captured import Capture\n"
+        "gc.collect()\nsum(type(each) is Capture for each in gc.get_objects())"
+    )
+    assert fresh.ok(count).value == "0"
+
+
+def test_blocks_by_the_hundred_are_not_sent_by_the_hundred(fresh):
+    ran = fresh.ok(f"{OUT}for i in range(500):\n    with out: print(i)")
+    assert kept(fresh, 0) == [stream("".join(f"{i}\n" for i in range(500)))]
+    sent = [each for each in ran.messages if each["msg_type"] == "comm_msg"]
+    assert 4 <= len(sent) < 1000  # 2,000 blocks have ended; some ten of them a second are shown at once
+
+
+def test_what_other_workers_did_is_not_hidden_in_a_widget(fresh):
+    ran = fresh.run(
+        f"{OUT}with out:\n    if worker_id == 1: raise ValueError('lost')\n    barrier()\nprint('after')"
+    )
+    assert ran.status == "error"
+    assert "PlaneAborted" in ran.traceback
+    assert [each["ename"] for each in kept(fresh, 1)] == ["ValueError"]
+    assert kept(fresh, 0) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from disco_magic.core.blame import is_consequence, kind_of, rank
@@ -59,6 +60,7 @@ class Ledger:
         self.num_workers = num_workers
         self.seq = 0
         self.names: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
+        self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # of these, the names
         self.lost: Lost | None = None
         self._highest = 0
         self._free: list[int] = []
@@ -239,9 +241,16 @@ class Ledger:
         for failure in failures:
             self._failures.setdefault(failure.worker, failure)
 
-    def known_names(self) -> tuple[str, ...]:
-        """Named registers that at least one worker has, in the order they were bound."""
-        return tuple(dict.fromkeys(name for names in self.names.values() for name in names))
+    def known_names(self) -> dict[str, None]:
+        """Named registers that at least one worker has, in the order they were bound; not to be changed.
+
+        Found out once: somebody may ask for each of thousands.
+        """
+        held, (seen, known) = list(self.names.values()), self._known
+        if len(held) != len(seen) or any(map(is_not, held, seen)):
+            known = dict.fromkeys(name for names in held for name in names)
+            self._known = held, known  # at once: it may be asked from any thread
+        return known
 
     def name_bound(self, seq: int, name: str, workers: Iterable[int]) -> None:
         """`name` is bound on `workers` by the controller's command `seq`."""

@@ -32,9 +32,19 @@ def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
     """
     if "seed" not in source:
         return ()
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    named = [(call, _dotted(call.func)) for call in calls]
-    return tuple((call.lineno, _said(name, call)) for call, name in named if name in _OWN)
+    nodes = list(ast.walk(tree))
+    named = [(call, _dotted(call.func)) for call in nodes if isinstance(call, ast.Call)]
+    seeds = [(call, name) for call, name in named if name in _OWN]
+    others = _bound(nodes) if seeds else set()
+    return tuple(
+        (call.lineno, _said(name, call)) for call, name in seeds if name.partition(".")[0] not in others
+    )
+
+
+def _bound(nodes: list[ast.AST]) -> set[str]:
+    """Names that are something of the cell's own: ``random = random.Random(1)``."""
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
 
 
 def _dotted(called: ast.expr) -> str:
@@ -48,11 +58,16 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _said(name: str, call: ast.Call) -> str:
-    given = [*call.args, *(keyword.value for keyword in call.keywords)][:1]  # the seed is the first of all
-    try:
-        own = _OWN[name].format(*map(ast.unparse, given) if given else ("",))
-    except RecursionError:  # of a sum of hundreds of terms
+    named = [keyword.value for keyword in call.keywords if keyword.arg in ("seed", "a")]
+    given = [*call.args, *named][:1]
+    if call.keywords and not given:  # **options
         own = _OWN[name].format("seed")
+    else:
+        try:
+            own = _OWN[name].format(*map(ast.unparse, given) if given else ("",))
+        # Of a sum of hundreds of terms; of f-strings with some characters. Advice must not refuse a cell.
+        except (RecursionError, ValueError):
+            own = _OWN[name].format("seed")
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
         f"give each its own: {own}"

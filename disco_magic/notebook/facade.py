@@ -54,16 +54,16 @@ class WorkerShell:
         text = getoutput(_expanded(command, *_caller_names()))
         return SList(text.splitlines()) if split else LSString(text)
 
-    def run_line_magic(self, name: str, line: str, *_: object, **__: object) -> None:
+    def run_line_magic(self, magic_name: str, line: str, *_: object, **__: object) -> None:
         """``x?`` and ``x??``: answered once, when the cell has ended; any other ``%name``: refused."""
-        if name in DETAILS:
-            INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[name]))
+        if magic_name in DETAILS:
+            INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[magic_name]))
             return
-        raise UsageMistake(line_magic_refused(name, line))
+        raise UsageMistake(line_magic_refused(magic_name, line))
 
-    def run_cell_magic(self, name: str, *_: object, **__: object) -> NoReturn:
+    def run_cell_magic(self, magic_name: str, *_: object, **__: object) -> NoReturn:
         """``%%name`` below ``%%disco``: refused."""
-        raise UsageMistake(cell_magic_refused(name))
+        raise UsageMistake(cell_magic_refused(magic_name))
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -102,6 +102,8 @@ def refuse_magics(tree: ast.Module) -> None:
     Raises:
         UsageMistake: with the line.
     """
+    if any(getattr(statement, "name", None) == "get_ipython" for statement in tree.body):
+        return  # the cell's own
     for statement in tree.body:
         match getattr(statement, "value", None):
             case ast.Call(

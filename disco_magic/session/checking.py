@@ -93,7 +93,7 @@ class Checks(Calls):
         chosen = self._everybody if workers is None else self.check_workers(workers)
 
         def select(found: Mapping[int, Found]) -> Iterable[str]:
-            _refuse_unknown(names, found, self.ledger.known_names())
+            _refuse_unknown(names, found, tuple(self.ledger.known_names()))
             return dict.fromkeys(names) or _all_names(found)
 
         survey = Survey(names or None, values)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import span
 from disco_magic.devices import find
-from disco_magic.errors import LaunchError, UsageMistake, words
+from disco_magic.errors import LaunchError, UsageMistake, class_name, words
 from disco_magic.functions import builtins
 from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
@@ -159,6 +159,11 @@ class ThreadedSession(Session):
         extras: Extras | None = None,
     ) -> None:
         check_plane("threads", ccl)
+        if extras is not None and not callable(extras):
+            raise UsageMistake(
+                "extras is a function that takes a worker's context and returns a dict of names, "
+                f"got {class_name(extras)}"
+            )
         if num_workers is not None:
             Topology(num_workers, num_groups)  # refuses impossible numbers before a GPU is looked for
             if num_workers > MOST_WORKERS:

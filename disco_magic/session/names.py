@@ -21,12 +21,12 @@ class NamedRegisters(Calls):
 
     def names(self) -> tuple[str, ...]:
         """Names that at least one worker has bound, as the controller knows them."""
-        return self.ledger.known_names()
+        return tuple(self.ledger.known_names())
 
-    def _there(self) -> tuple[str, ...]:
+    def _there(self) -> dict[str, None]:
         if self.closed:
             self._refuse()
-        return self.names()
+        return self.ledger.known_names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._there())
@@ -83,9 +83,9 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.names() and self.ledger.expecting:
+        if name not in self.ledger.known_names() and self.ledger.expecting:
             self.sync_all()
-        known = self.names()
+        known = self.ledger.known_names()
         if name not in known:
             hint = nearest(str(name), known)
             raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
@@ -121,7 +121,7 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.names():
+        if name not in self.ledger.known_names():
             raise UnknownName(f"register {name!r} is not defined on any worker")
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:

@@ -17,6 +17,9 @@ from disco_magic.functions.cells import compile_cell
         ("np.random.seed(seed=3)", "np.random.default_rng(3)"),
         ("torch.manual_seed(" + "1 + " * 400 + "1)", "torch.Generator().manual_seed(seed)"),
         ("torch.manual_seed(0)", "torch.Generator().manual_seed(0)"),
+        ("random.seed(version=2, a=3)", "random.Random(3)"),
+        ("random.seed(**options)", "random.Random(seed)"),
+        ("random.seed(f\"{names['a\u00a0b']}\")", "random.Random(seed)"),  # ast.unparse cannot write that
         ("torch.random.manual_seed(0)", "torch.Generator().manual_seed(0)"),
     ],
 )
@@ -38,6 +41,8 @@ def test_a_seed_of_all_workers_is_found_with_its_line_and_what_to_do_instead(cal
         "# np.random.seed(3)\n'np.random.seed(3)'",
         "f = np.random.seed",
         "random.seeds(3)[0].seed(3)",
+        "random = random.Random(worker_id)\nrandom.seed(3)",
+        "def shuffled(items, random):\n    random.seed(3)",
     ],
 )
 def test_what_seeds_something_of_one_worker_is_left_alone(source):

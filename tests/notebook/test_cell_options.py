@@ -229,3 +229,14 @@ def test_a_cell_runs_in_the_session_that_a_variable_holds(four):
 def test_a_closed_session_is_not_run_in(four):
     four.run("import disco_magic\nother = disco_magic.ThreadedSession(2)\nother.shutdown()")
     four.fail("%%disco --session other\n1", SessionClosed)
+
+
+def test_a_cell_with_a_get_ipython_of_its_own_calls_that(four):
+    four.run(
+        "%%disco\nclass Mine:\n    def run_line_magic(self, name, line):\n        return name\n"
+        "def get_ipython():\n    return Mine()\nget_ipython().run_line_magic('foo', 'bar')"
+    )
+    assert four.lines == ["[0-3] 'foo'"]
+    four.run("%%disco\ndel get_ipython")
+    refused = "get_ipython().run_line_magic(magic_name='who', line='')"
+    assert "%who cannot run on workers" in str(four.fail(f"%%disco\n{refused}", CellError))

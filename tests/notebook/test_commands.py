@@ -107,6 +107,13 @@ def test_status_tells_of_values_without_a_name(crew):
         ("difference -w 3,1,2", "--as difference compares two workers, as in -w 2,0; -w 3,1,2 names 3"),
         ("difference -w 0,0", "--as difference compares two workers, as in -w 2,0; -w 0,0 names 1"),
         ("values -w 1,2", "--as values draws one worker, as in -w 2, or all; -w 1,2 names 2"),
+        *(
+            (
+                f"{face} -w 1",
+                "-w chooses workers for --as heatmap|values|difference; everything else shows all of them",
+            )
+            for face in ("summary", "histogram")
+        ),
     ],
 )
 def test_as_many_workers_are_named_as_are_drawn(four, options, text):

@@ -90,6 +90,11 @@ def test_names_a_front_end_adds_are_behind_the_namespace(session):
     assert s.names() == ()
 
 
+def test_extras_that_are_no_function_are_refused():
+    with pytest.raises(disco.UsageMistake, match=r"extras is a function .* got dict"):
+        disco.ThreadedSession(2, extras={"greeting": "hello"})
+
+
 def test_extras_that_fail_start_nothing():
     def extras(context):
         if context.id == 1:

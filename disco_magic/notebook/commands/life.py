@@ -117,7 +117,11 @@ RESTART: Final = Command(
 )
 STATUS: Final = Command(parser_of("status", "Say what there is and what every worker is doing."), _status)
 SYNC: Final = Command(
-    parser_of("sync", "Wait until the workers have executed everything sent so far; raise what failed."),
+    parser_of(
+        "sync",
+        "Wait until the workers have executed everything sent so far; raise what failed. What failed in a "
+        "--nowait cell its handle raises, as long as that is kept.",
+    ),
     _sync,
 )
 INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)

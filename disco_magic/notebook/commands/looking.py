@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.timeline.view import TimelineView
 
 FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
+_OF_WORKERS: Final = ("heatmap", "values", "difference")
 
 
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
@@ -50,7 +51,10 @@ def _drawn(options: Namespace, num_workers: int) -> tuple[int, ...] | None:
     """The workers to draw: one, or the two to compare; None: the usual ones."""
     workers = list_workers(options.workers, num_workers)
     compares = options.face == "difference"
-    if workers is not None and options.face != FACE_OPTIONS[0] and len(workers) != 1 + compares:
+    if workers is not None and options.face not in _OF_WORKERS:
+        drawn = "|".join(_OF_WORKERS)
+        raise UsageMistake(f"-w chooses workers for --as {drawn}; everything else shows all of them")
+    if workers is not None and len(workers) != 1 + compares:
         what = "compares two workers, as in -w 2,0" if compares else "draws one worker, as in -w 2, or all"
         raise UsageMistake(f"--as {options.face} {what}; -w {options.workers} names {len(workers)}")
     return workers
@@ -86,7 +90,7 @@ def _registers_parser() -> OptionParser:
         choices=FACE_OPTIONS,
         default=FACE_OPTIONS[0],
         help="how NAME is drawn: its statistics, a slice as a picture, the distribution, the elements, or "
-        "one worker minus another",
+        "how far two workers are apart",
     )
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
     parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")

@@ -77,7 +77,7 @@ class Detail:
         )
         self._worker = dropdown("on", [("all workers", _ALL)])
         self._one = dropdown("take", worker_options(1))
-        self._other = dropdown("minus", worker_options(1))
+        self._other = dropdown("and", worker_options(1))
         self._scale = dropdown("scale", named(list(_SCALES)))
         self._measure = dropdown("of", named(MEASURES))
         self._slices = SlicePicker(self._changes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneError, class_name, words
 from disco_magic.functions.tracebacks import error_text, own_frames
-from disco_magic.notebook.libraries.contents import as_output, contents_of, display_id
+from disco_magic.notebook.libraries.contents import as_output, contents_of, display_id, show_now
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
 
@@ -103,6 +103,8 @@ class Capture:
             self.contents.show_end()
 
 
+_APPENDING = ("append_stdout", "append_stderr", "append_display_data")
+
 _open: ContextVar[tuple[Capture, ...]] = ContextVar("disco_magic_captures", default=())
 """The blocks that the calling worker is in, and those of earlier cells that were left open."""
 
@@ -146,13 +148,29 @@ def fit_output(module: ModuleType) -> Callable[[], None]:
         capture.end(error if is_shown else None, is_left=capture not in rest)
         return True if is_shown else None
 
-    kind.__enter__, kind.__exit__ = entered, left
+    changed = {"__enter__": entered, "__exit__": left}
+    changed |= {name: _after_all(getattr(kind, name)) for name in _APPENDING}
+    before = {name: getattr(kind, name) for name in changed}
+    for name, method in changed.items():
+        setattr(kind, name, method)
 
     def undo() -> None:
-        if kind.__enter__ is entered and kind.__exit__ is left:
-            kind.__enter__, kind.__exit__ = enter, leave
+        for name, method in changed.items():
+            if getattr(kind, name) is method:  # else somebody has changed it since
+                setattr(kind, name, before[name])
 
     return undo
+
+
+def _after_all(append: Callable[..., None]) -> Callable[..., None]:
+    """`append`, an `Output` method that adds to `outputs`, behind what was written before."""
+
+    @wraps(append)
+    def appended(self: Any, *given: Any, **options: Any) -> None:
+        show_now(self)
+        append(self, *given, **options)
+
+    return appended
 
 
 def _has_kernel() -> bool:

@@ -190,6 +190,14 @@ def contents_of(out: Any) -> Contents:
         return found
 
 
+def show_now(out: Any) -> None:
+    """Let a widget have what waits for more, before somebody else adds to it."""
+    with _lock:
+        found = _contents.get(out)
+        if found is not None:
+            found.put()
+
+
 def as_output(data: dict[str, Any], kwargs: dict[str, Any]) -> Output:
     """What ``publish(data, **kwargs)`` shows, as a notebook's file has it: images as text."""
     from ipykernel.jsonutil import encode_images, json_clean

@@ -116,7 +116,8 @@ def test_in_the_notebook_it_is_ipywidgets_own(fresh):
     )
     assert ran.value == "(True, '')"
     fresh.ok("%unload_ext disco_magic")
-    assert fresh.ok("W.Output.__enter__.__module__").value == "'ipywidgets.widgets.widget_output'"
+    for name in ("__enter__", "append_stdout"):
+        assert fresh.ok(f"hasattr(W.Output.{name}, '__wrapped__')").value == "False"
 
 
 def test_what_was_written_is_shown_soon_also_if_nothing_follows(fresh):
@@ -161,8 +162,13 @@ def test_a_widget_within_itself(fresh, block, held):
 
 
 def test_what_others_put_into_a_widget_stays_there(fresh):
-    fresh.ok(f"{OUT}with out:\n    print(1)\nout.append_stdout('A')\nwith out:\n    print(2)")
-    assert "".join(each["text"] for each in kept(fresh, 0)) == "1\nA2\n"
+    fresh.ok(
+        f"{OUT}with out:\n    print(1)\n    print(2)\n    out.append_stdout('A')\n    print(3)\n"
+        "out.append_stderr('B')\nwith out:\n    print(4)\nout.append_display_data(HTML('C'))"
+    )
+    *texts, shown = kept(fresh, 0)
+    assert texts == [stream("1\n2\n"), stream("A3\n"), stream("B", "stderr"), stream("4\n")]
+    assert shown["data"]["text/html"] == "C"
 
 
 def test_a_clearing_that_waits_waits_for_the_next_block_too(fresh):

@@ -144,6 +144,16 @@ def remove_streams(owner: object) -> None:
         _put()
 
 
+def put_back(channel: str, before: Any) -> None:
+    """Make `before`, a stream or a stand-in, ``sys.stdout`` (or stderr) again.
+
+    A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing.
+    """
+    if unwrapped(getattr(sys, channel)) is not unwrapped(before):
+        bare = before is not None and not isinstance(before, WorkerStream)
+        setattr(sys, channel, WorkerStream(before, channel) if bare else before)
+
+
 def _put() -> None:
     for channel in CHANNELS:
         stream = getattr(sys, channel)

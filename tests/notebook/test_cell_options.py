@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, SessionClosed, SyncTimeout, UsageMistake
+from disco_magic.functions.streams import WorkerStream
+from disco_magic.notebook.output.console import Console
 from disco_magic.session.current import session
 
 
@@ -240,3 +244,23 @@ def test_a_cell_with_a_get_ipython_of_its_own_calls_that(four):
     four.run("%%disco\ndel get_ipython")
     refused = "get_ipython().run_line_magic(magic_name='who', line='')"
     assert "%who cannot run on workers" in str(four.fail(f"%%disco\n{refused}", CellError))
+
+
+def test_the_end_of_a_cell_that_goes_on_leaves_its_workers_their_streams(four, monkeypatch):
+    # A worker that prints while nothing stands in for stdout prints without its number, past the handle.
+    seen, settle = [], Console.settle
+
+    def settling(console):
+        seen.append((type(sys.stdout), type(sys.stderr)))
+        settle(console)
+
+    monkeypatch.setattr(Console, "settle", settling)
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    seen.clear()
+    handle = four.run("%%disco --nowait\nimport builtins\nbuiltins.gate.wait(20)")
+    assert set(seen) == {(WorkerStream, WorkerStream)}
+    four.ip.user_ns["handle"] = handle
+    four.run("builtins.gate.set()\nhandle.wait()")
+    four.run("%disco sync")
+    four.run("")
+    assert not isinstance(sys.stdout, WorkerStream)

@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.streams import install_streams, remove_streams
+from disco_magic.functions.streams import install_streams, put_back, remove_streams
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
@@ -102,7 +102,9 @@ class Console:
 
     def _restore(self, saved: tuple[Any, ...]) -> None:
         shell = self._shell
-        sys.stdout, sys.stderr, sys.displayhook, display_pub, displayhook = saved
+        stdout, stderr, sys.displayhook, display_pub, displayhook = saved
+        put_back("stdout", stdout)
+        put_back("stderr", stderr)
         if shell.display_pub is not display_pub:
             shell.display_pub = display_pub
         if shell.displayhook is not displayhook:

@@ -15,7 +15,7 @@ from disco_magic.notebook.libraries.bars import fit_auto, fit_bars
 from disco_magic.notebook.libraries.captured import fit_output
 from disco_magic.notebook.libraries.caught import CATCHERS
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
-from disco_magic.notebook.libraries.figures import INLINE, fit_show, fit_table
+from disco_magic.notebook.libraries.figures import INLINE, fit_choice, fit_show, fit_table
 from disco_magic.notebook.libraries.imported import AfterImport, is_imported
 from disco_magic.notebook.libraries.plot_settings import fit_settings
 from disco_magic.notebook.libraries.rich_console import fit_console
@@ -33,6 +33,7 @@ FITS: Final[Mapping[str, Fit]] = {
     "matplotlib.figure": fit_figure,
     "matplotlib.mathtext": fit_parser,
     INLINE: fit_show,
+    "matplotlib.pyplot": fit_choice,
     "tqdm.std": fit_bars,
     "tqdm.auto": fit_auto,
     "rich": fit_console,

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.notebook.libraries.drawing import Turns
 from disco_magic.notebook.libraries.homes import OfWorkers
 from disco_magic.notebook.output.arrange import Item
 
@@ -146,6 +147,25 @@ def fit_show(module: ModuleType) -> Callable[[], None] | None:
         if module.show is stand_in:
             module.show = show  # type: ignore[attr-defined]
         _drawn.forget()
+
+    return undo
+
+
+_choices: Final = Turns(lambda: None)
+
+
+def fit_choice(module: ModuleType) -> Callable[[], None]:
+    """Let one thread choose the backend, when the first figure is made; `module` is ``matplotlib.pyplot``.
+
+    Of several that import it at once one may find it half imported, and make figures that nobody notes as
+    new: they were shown below the next cell (seen twice on a busy machine).
+    """
+    choose = module._get_backend_mod  # noqa: SLF001 - all ways to a figure lead through it
+    module._get_backend_mod = in_turn = _choices.in_turn(choose)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def undo() -> None:
+        if module._get_backend_mod is in_turn:  # noqa: SLF001
+            module._get_backend_mod = choose  # type: ignore[attr-defined]  # noqa: SLF001
 
     return undo
 

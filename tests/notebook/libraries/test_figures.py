@@ -71,6 +71,33 @@ def test_at_the_end_of_a_cell_the_figures_of_all_workers_stand_side_by_side(plot
     assert figures == [(f"[{w}]", f"{name} of w{w}") for name in ("first", "second") for w in range(4)]
 
 
+SLOWLY = """
+import threading
+import matplotlib.pyplot as plt
+choose, chosen = plt.switch_backend, []
+def slowly(name):
+    chosen.append(threading.current_thread().name)
+    threading.Event().wait(0.3)
+    choose(name)
+plt.switch_backend = slowly
+"""
+
+
+def test_one_worker_chooses_the_backend_and_the_first_figures_of_all_are_shown():
+    # Of four that import it at once one may find it half imported, and makes figures that nobody notes.
+    fresh = Kernel()
+    try:
+        fresh.ok("%load_ext disco_magic\n%disco start -n 4")
+        fresh.ok(SLOWLY)
+        ran = fresh.ok(f"%%disco\n{PLOT}\nplot('first')")
+        (shown,) = [display for display in ran.displays if display["metadata"].get("disco")]
+        assert shown["metadata"]["disco"] == {"workers": [0, 1, 2, 3]}
+        # The backend chooses itself once more as it is imported, and IPython in the notebook's own thread.
+        assert fresh.ok("len({name for name in chosen if name.startswith('disco-')})").value == "1"
+    finally:
+        fresh.close()
+
+
 def test_many_figures_with_formulas_from_all_workers_at_once_are_all_there_and_right(plots):
     source = (
         "for i in range(2):\n"

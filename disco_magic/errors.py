@@ -262,6 +262,11 @@ def people(workers: Sequence[int]) -> str:
     return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
 
 
+def only(workers: Sequence[int], what: str) -> str:
+    """``only worker 2 has x`` or ``only workers [0-1] have x``."""
+    return f"only {people(workers)} {'has' if len(workers) == 1 else 'have'} {what}"
+
+
 def ranges(workers: Sequence[int]) -> str:
     """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
     ids = sorted(workers)

@@ -252,6 +252,10 @@ class Ledger:
             self._known = held, known  # at once: it may be asked from any thread
         return known
 
+    def holders(self, name: str) -> list[int]:
+        """The workers that have a register of this name."""
+        return [worker for worker, names in self.names.items() if name in names]
+
     def name_bound(self, seq: int, name: str, workers: Iterable[int]) -> None:
         """`name` is bound on `workers` by the controller's command `seq`."""
         self._rename(_Renamed(seq, name, frozenset(workers), bound=True))

@@ -54,11 +54,13 @@ def together(row: Row) -> RegisterInfo | None:
 
 
 def agreement(row: Row) -> str:
-    """How far all workers agree of a row that is alike: ``the same on all``."""
+    """How far all workers agree: ``the same on all``; "" where each is shown by itself."""
+    first = row.cells[0]
+    if not row.alike or len(row.cells) < 2 or first is None:
+        return ""
     if not row.compared:
         return "of this type on all"
-    first = row.cells[0]
-    return "the same on all (sample)" if first is not None and first.sampled else "the same on all"
+    return "the same on all (sample)" if first.sampled else "the same on all"
 
 
 def line_of(info: RegisterInfo | None) -> str:

@@ -58,20 +58,22 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _said(name: str, call: ast.Call) -> str:
-    named = [keyword.value for keyword in call.keywords if keyword.arg in ("seed", "a")]
-    given = [*call.args, *named][:1]
-    if call.keywords and not given:  # **options
-        own = _OWN[name].format("seed")
-    else:
-        try:
-            own = _OWN[name].format(*map(ast.unparse, given) if given else ("",))
-        # Of a sum of hundreds of terms; of f-strings with some characters. Advice must not refuse a cell.
-        except (RecursionError, ValueError):
-            own = _OWN[name].format("seed")
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
-        f"give each its own: {own}"
+        f"give each its own: {_OWN[name].format(_seed_of(call))}"
     )
+
+
+def _seed_of(call: ast.Call) -> str:
+    """What a call seeds with, as it is written."""
+    given = [*call.args, *(each.value for each in call.keywords if each.arg in ("seed", "a"))]
+    if not given:
+        return "seed" if call.keywords else ""  # **options
+    try:
+        return ast.unparse(given[0])
+    # Of a sum of hundreds of terms; of f-strings with some characters. Advice must not refuse a cell.
+    except (RecursionError, ValueError):
+        return "seed"
 
 
 def warn_of_shared_seeds(cell: Cell) -> None:

@@ -9,7 +9,7 @@ from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
 from disco_magic.functions.sites import label_of, runtime_file
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
 
@@ -18,6 +18,11 @@ def traceback_of(error: BaseException) -> TracebackType | None:
     """``error.__traceback__``, whatever a class of the user's says to that."""
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     return trace
+
+
+def frames_of(trace: TracebackType | None) -> list[FrameType]:
+    """The frames of a traceback, the innermost last."""
+    return [frame for frame, _ in traceback.walk_tb(trace)]
 
 
 def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:

@@ -70,7 +70,7 @@ class Extension:
             shell.display_formatter.mimebundle_formatter.for_type_by_name(module, name, bundle)
         self.front.plain.install()
         front = self.front
-        show_own_lines(shell, front.sessions.registers)
+        show_own_lines(shell, front.sessions.holders)
         self._listeners = (front.console.settle, front.refresher.cell_ended, magics.cell_ended, EAR.rest)
         for listener in self._listeners:
             shell.events.register("post_run_cell", listener)

@@ -48,14 +48,10 @@ class SessionKeeper:
         make_current(self._own)
         return self._own
 
-    def registers(self) -> dict[str, list[int]]:
-        """The current session's named registers, and who has them; none without a session."""
+    def holders(self, name: str) -> list[int]:
+        """The workers of the current session that have a register of this name; none without a session."""
         session = self.find()
-        found: dict[str, list[int]] = {}
-        for worker, names in session.ledger.names.items() if session is not None else ():
-            for name in names:
-                found.setdefault(name, []).append(worker)
-        return found
+        return [] if session is None else session.ledger.holders(name)
 
     def require(self) -> Session:
         """The current session.

@@ -13,11 +13,12 @@ from weakref import WeakMethod, ref
 
 from disco_magic.errors import DiscoError
 from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.strays import advice_in_notebook
 from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from disco_magic.notebook.shell import Shell
@@ -46,9 +47,9 @@ class _Others:
     The shell's own dictionary leads to this, and this to nothing of it, so that it is freed as without.
     """
 
-    def __init__(self, shell: Shell, registers: Callable[[], Mapping[str, Sequence[int]]]) -> None:
+    def __init__(self, shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:
         self._shell = ref(shell)
-        self._registers = WeakMethod(registers)
+        self._holders = WeakMethod(holders)
 
     def __call__(self, *shown: Any, **options: Any) -> Any:
         """See IPython: of a class, an exception, its traceback, how many frames to leave out."""
@@ -62,32 +63,31 @@ class _Others:
             options.pop("tb_offset", None)
         told = shell.InteractiveTB
         lines = type(told).structured_traceback(told, *shown, **options)
-        registers = self._registers()
-        if isinstance(error, NameError) and registers is not None and isinstance(lines, list):
-            advice = advice_in_notebook(shell, error, registers)
-            lines[-1:] = ended(shell, [*lines[-1:], *advice]) if advice else lines[-1:]
+        holders = self._holders()
+        if isinstance(error, NameError) and holders is not None and isinstance(lines, list):
+            advice = advice_in_notebook(shell, error, holders)
+            if advice:
+                lines[-1:] = ended(shell, [*lines[-1:], *advice])
         return lines
 
 
 def _struck_ours(error: KeyboardInterrupt) -> bool:
     """Whether the innermost line of it is one of this package."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and runtime_file(trace.tb_frame.f_code.co_filename)
+    frames = frames_of(error.__traceback__)
+    return bool(frames) and runtime_file(frames[-1].f_code.co_filename)
 
 
-def show_own_lines(shell: Shell, registers: Callable[[], Mapping[str, Sequence[int]]]) -> None:
+def show_own_lines(shell: Shell, holders: Callable[[str], Sequence[int]]) -> None:
     """From now on IPython shows errors of this package so, in plain cells too.
 
     Args:
         shell: whose cells.
-        registers: a method that tells the workers' registers, and who has them; its object is not kept alive.
+        holders: a method that tells who has a register of a name; its object is not kept alive.
     """
     _shells.append(ref(shell))
     DiscoError._render_traceback_ = _lines  # type: ignore[attr-defined]
     if hasattr(shell, "InteractiveTB"):
-        shell.InteractiveTB.structured_traceback = _Others(shell, registers)
+        shell.InteractiveTB.structured_traceback = _Others(shell, holders)
 
 
 def show_all_lines(shell: Shell) -> None:

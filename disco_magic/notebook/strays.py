@@ -6,16 +6,17 @@ he has just bound; it is told where the name is, and how its value comes to the 
 
 from __future__ import annotations
 
-import re
 import sys
 import types
-from itertools import count
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import near_misses, people
+from disco_magic.errors import near_misses, only, people
+from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.tracebacks import frames_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.notebook.shell import Shell
 
@@ -24,15 +25,14 @@ _OF_IPYTHON: Final = {
     **dict.fromkeys(_HISTORY, "on the workers _ is the value that the cell before left there"),
     **dict.fromkeys(("exit", "quit"), "%disco stop ends the workers"),
 }
-_NAMESPACE: Final = re.compile(r"(__disco_s\d+_w)\d+__")
 
 
 def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
     """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
-    frame = _frame_of_cell(shell, error)
-    if frame is None:
+    missing = _missing(shell, error)
+    if missing is None:
         return []
-    name = str(error.name)  # type: ignore[attr-defined]  # a NameError: see `_frame_of_cell`
+    name, frame = missing
     said = _there(shell, frame, name) or near_misses(name, _known(frame))
     return [said] if said else []
 
@@ -47,7 +47,7 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
         return f"{name} is the notebook's; {_OF_IPYTHON[name]}"
     holders = _holders(frame, name)
     if holders:
-        return f"only {people(holders)} {'has' if len(holders) == 1 else 'have'} {name}"
+        return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
         return ""
     if issubclass(type(shell.user_ns[name]), types.ModuleType):
@@ -57,19 +57,20 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
 
 
 def advice_in_notebook(
-    shell: Shell, error: BaseException, registers: Callable[[], Mapping[str, Sequence[int]]]
+    shell: Shell, error: BaseException, holders_of: Callable[[str], Sequence[int]]
 ) -> list[str]:
     """Where the name is that a plain cell did not find: a line if it is on workers.
 
     Args:
         shell: whose cell.
         error: what it ended with.
-        registers: tells name -> the workers that have it.
+        holders_of: tells which workers have a register of a name.
     """
-    if _frame_of_cell(shell, error) is None:
+    missing = _missing(shell, error)
+    if missing is None:
         return []
-    name = str(error.name)  # type: ignore[attr-defined]  # a NameError: see `_frame_of_cell`
-    holders = registers().get(name, ())
+    name, _ = missing
+    holders = holders_of(name)
     if 0 in holders:
         return [f"{name} is a register of the workers; %disco get {name} copies worker 0's into the notebook"]
     if holders:
@@ -82,31 +83,26 @@ def advice_in_notebook(
     return []
 
 
-def _frame_of_cell(shell: Shell, error: BaseException) -> types.FrameType | None:
-    """The code of a cell that did not find a name; libraries' own mistakes are not for us to explain."""
-    if type(error) is not NameError or not error.name:
+def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] | None:
+    """The name that code of a cell did not find; libraries' own mistakes are not for us to explain."""
+    frames = frames_of(error.__traceback__)
+    if type(error) is not NameError or not error.name or not frames:
         return None
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    if step is None or shell.compile.format_code_name(step.tb_frame.f_code.co_filename) is None:
+    code = frames[-1].f_code
+    # A function's own variable is there, and has no value.
+    if error.name in code.co_freevars or error.name in code.co_cellvars:
         return None
-    code = step.tb_frame.f_code
-    local = error.name in code.co_freevars or error.name in code.co_cellvars  # it is there, and has no value
-    return None if local else step.tb_frame
+    return None if shell.compile.format_code_name(code.co_filename) is None else (error.name, frames[-1])
 
 
 def _holders(frame: types.FrameType, name: str) -> list[int]:
     """The workers of the same session that have a register of this name now."""
-    found = _NAMESPACE.fullmatch(str(frame.f_globals.get("__name__")))
-    holders: list[int] = []
-    for worker in count() if found is not None else ():
-        module = sys.modules.get(f"{found[1]}{worker}__")  # type: ignore[index]  # mypy does not see the line above
-        if module is None:
-            break
-        if name in vars(module):
-            holders.append(worker)
-    return holders
+    own = str(frame.f_globals.get("__name__"))
+    if not own.startswith(WORKER_MODULE):
+        return []
+    session = own.rpartition("_w")[0]
+    modules = takewhile(bool, (sys.modules.get(f"{session}_w{worker}__") for worker in count()))
+    return [worker for worker, module in enumerate(modules) if name in vars(module)]
 
 
 def _known(frame: types.FrameType) -> list[str]:

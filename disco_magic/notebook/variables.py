@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UnknownName, UsageMistake, WorkerError, people, words
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError, only, people, words
 from disco_magic.functions.copies import copy_of
 from disco_magic.session.dref import DRef
 
@@ -77,9 +77,9 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
             raise
         # Where some have none, what is wrong with that of the others says more.
         there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
-        have = [worker for worker, names in session.ledger.names.items() if name in names]
+        have = session.ledger.holders(name)
         if not there and have and not reasons.keys() & have:
-            why = f"only {people(have)} {'has' if len(have) == 1 else 'have'} it"
+            why = only(have, "it")
         else:
             reasons = there or reasons
             why = words(reasons[min(reasons)])

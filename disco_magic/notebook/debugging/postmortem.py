@@ -12,11 +12,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError, WorkerLost, people
+from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import user_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import FrameType, TracebackType
 
     from disco_magic.errors import Failure
     from disco_magic.notebook.keeper import SessionKeeper
@@ -161,7 +161,7 @@ def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> Non
             vars(debugger).pop(name, None)
         debugger.cmdqueue.clear()
         debugger.reset()
-        for frame in _frames(trace):
+        for frame in frames_of(trace):
             frame.f_globals.pop(NOTES, None)
 
 
@@ -191,11 +191,3 @@ def _debugger(shell: Shell) -> Any:
     if tracebacks.pdb is None:
         tracebacks.pdb = tracebacks.debugger_cls()
     return tracebacks.pdb
-
-
-def _frames(trace: TracebackType | None) -> list[FrameType]:
-    frames = []
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    return frames

@@ -117,8 +117,8 @@ def _bytes(sizes: Sequence[int]) -> str:
 
 
 def _cells(row: Row, *, with_kind: bool) -> str:
-    if row.alike and len(row.cells) > 1 and row.cells[0] is not None:
-        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {agreement(row)}</i></td>'
+    if about := agreement(row):
+        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneError, class_name, words
 from disco_magic.functions.tracebacks import error_text, own_frames
-from disco_magic.notebook.libraries.contents import as_output, contents_of, display_id, show_now
+from disco_magic.notebook.libraries.contents import as_output, contents_of, show_now
+from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
 

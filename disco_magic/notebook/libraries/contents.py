@@ -12,6 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
+from disco_magic.notebook.output.arrange import display_id
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -58,7 +60,7 @@ class Contents:
         self._clock = clock
         self._base: list[Output] = []  # what the widget has
         self._given: object = None  # the tuple that it has it in; another one is somebody else's
-        self._rest: list[Output] = []  # what of that is no end of something
+        self._unfinished: list[Output] = []  # of that, the lines that go on
         self._new: list[Output] = []  # what it has not got yet; text in parts
         self._displays: dict[object, Output] = {}  # those that can be updated, by their ids
         self._clears = False  # before the next output
@@ -115,7 +117,7 @@ class Contents:
         out = self._out()
         if out is not None and out.outputs is not self._given:
             self._given = out.outputs
-            ours = set(map(id, self._rest))
+            ours = set(map(id, self._unfinished))
             self._base = [each for each in out.outputs if id(each) not in ours]
 
     def show(self) -> None:
@@ -160,8 +162,10 @@ class Contents:
         new, self._new = self._new, []
         for each in new:
             self._append(each)
-        self._rest = [{"output_type": "stream", "name": "stdout", "text": "\n".join(rows)}] if rows else []
-        out.outputs = (*self._base, *self._rest)
+        self._unfinished = (
+            [{"output_type": "stream", "name": "stdout", "text": "\n".join(rows)}] if rows else []
+        )
+        out.outputs = (*self._base, *self._unfinished)
         self._given = out.outputs
         self._pause_s = max(SHOW_EVERY_S, _SHARE * (self._clock() - began))
 
@@ -209,11 +213,6 @@ def as_output(data: dict[str, Any], kwargs: dict[str, Any]) -> Output:
         "data": cleaned(as_text(dict(data))),
         "metadata": kwargs.get("metadata") or {},
     }
-
-
-def display_id(kwargs: dict[str, Any]) -> object:
-    """By which ``publish(data, **kwargs)`` can be updated; None: not at all."""
-    return (kwargs.get("transient") or {}).get("display_id")
 
 
 def updated(data: dict[str, Any], kwargs: dict[str, Any]) -> bool:

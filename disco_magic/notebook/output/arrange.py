@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(slots=True)
@@ -34,6 +34,11 @@ class Item:
 
 Kept = dict[int, list[Item]]
 Shown = list[tuple[tuple[int, ...], Item]]
+
+
+def display_id(kwargs: Mapping[str, Any]) -> object:
+    """By which ``publish(data, **kwargs)`` can be updated; None: not at all."""
+    return (kwargs.get("transient") or {}).get("display_id")
 
 
 def by_worker(kept: Kept) -> Shown:

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import ranges
+from disco_magic.notebook.output.arrange import display_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ _BACKGROUNDS: Final = {"light": "#ffffff", "dark": "#000000"}
 
 def is_picture(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a display is an image and nothing else, which will not change in its place."""
-    lasting = not kwargs.get("update") and not (kwargs.get("transient") or {}).get("display_id")
+    lasting = not kwargs.get("update") and not display_id(kwargs)
     return lasting and "text/html" not in data and any(form in data for form in _FORMS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
@@ -55,11 +56,7 @@ class WorkerPublisher:
 
     def _is_text(self, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
         """Whether lines of text are all that the front end could show of this, now and later."""
-        if (
-            "text/plain" not in data
-            or kwargs.get("update")
-            or (kwargs.get("transient") or {}).get("display_id")
-        ):
+        if "text/plain" not in data or kwargs.get("update") or display_id(kwargs):
             return False
         only_text = set(data) == {"text/plain"}
         return only_text or not (self._has_front_end() or getattr(self._shell, "mime_renderers", None))

@@ -78,8 +78,8 @@ def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None 
 
 def _row_html(row: Row) -> str:
     name = f"<code>{escape(row.name)}</code>"
-    if row.alike and len(row.cells) > 1 and row.cells[0] is not None:
-        told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{agreement(row)}</span>'])
+    if about := agreement(row):
+        told = " \u00b7 ".join([*_parts(together(row)), f'<span class="dim">{about}</span>'])
         return f'<tr><th scope="row">{name}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
     odd = row.odd() if row.differs else (False,) * len(row.cells)

@@ -28,6 +28,21 @@ class Wanted(NamedTuple):
 _NOTHING: Final = Wanted()
 
 
+def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]:
+    """What carries collectives, and where: what the line says outweighs a setting that it contradicts."""
+    from disco_magic.session.equipment import contradicts
+
+    plane, where = wanted.ccl or settings.ccl, wanted.devices or settings.devices
+    if wanted.devices is None:
+        if plane == "threads":  # on the CPU it does not matter which GPUs there are
+            where = "cpu"
+        elif contradicts(plane, where):
+            where = "auto"
+    elif wanted.ccl is None and contradicts(plane, where):
+        plane = "auto"
+    return plane, where
+
+
 class SessionKeeper:
     """Holds the session that the magics started; the current one may also come from Python code."""
 
@@ -81,10 +96,8 @@ class SessionKeeper:
         began = time.perf_counter()
         from disco_magic.session.config import ThreadedSession, check_plane
 
-        plane = wanted.ccl or settings.ccl
+        plane, where = _plane_and_devices(settings, wanted)
         check_plane(wanted.kind or settings.kind, plane)
-        # Of arrays on the CPU: then it does not matter which GPUs there are.
-        where = wanted.devices or ("cpu" if plane == "threads" else settings.devices)
         session = ThreadedSession(
             settings.workers_for(where, plane) if wanted.workers is None else wanted.workers,
             settings.groups if wanted.groups is None else wanted.groups,

@@ -129,7 +129,8 @@ class ThreadedSession(Session):
         ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
             for one GPU per worker; ``"auto"``: what fits `devices`.
         devices: each worker's GPU: ``[0, 0, 0]``, ``"0,1"`` or ``["cuda:0", "cuda:1"]``; ``"auto"``: GPUs if
-            there are any, one per worker, or all on the only one. None: the CPU, unless `ccl` needs GPUs.
+            there are any, one per worker, or all on the only one; ``"cpu"``: none. None: the CPU, unless
+            `ccl` needs GPUs.
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.

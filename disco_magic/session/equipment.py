@@ -48,8 +48,8 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
     Args:
         ccl: ``"auto"``, ``"threads"``, ``"device"`` or ``"nccl"``.
         devices: each worker's GPU: numbers, names or Devices, or text like ``"0,0,1"`` and
-            ``"cuda:0,cuda:1"``; ``"auto"``: GPUs if there are any; ``"cpu"`` or None: none, unless `ccl`
-            needs them.
+            ``"cuda:0,cuda:1"``; ``"auto"``: GPUs if there are any; ``"cpu"``: none; None: none, unless
+            `ccl` needs them.
         num_workers: how many; None: one per GPU.
 
     Raises:
@@ -67,10 +67,18 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
     return choice
 
 
+def contradicts(ccl: str, devices: Sequence[int] | str | None) -> bool:
+    """Whether one of the two is for the CPU and the other for GPUs."""
+    return (ccl == "threads" and _asks_for_gpus(devices)) or (
+        ccl in ON_GPUS and isinstance(devices, str) and devices == "cpu"
+    )
+
+
 def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
-    if ccl == "threads" and _asks_for_gpus(devices):
+    if contradicts(ccl, devices):
+        where = "the CPU" if ccl == "threads" else "GPUs"
         raise UsageMistake(
-            f"ccl='threads' carries arrays on the CPU, but devices are {devices!r}; leave one of the two out"
+            f"ccl={ccl!r} carries arrays on {where}, but devices are {devices!r}; leave one of the two out"
         )
     numbers = _numbers(devices)
     if numbers is None and not _wants_gpus(ccl, devices):

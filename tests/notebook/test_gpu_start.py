@@ -49,6 +49,30 @@ def test_the_cpu_may_be_chosen_and_is_what_ccl_threads_means(shell, sees):
     assert "4 workers · threads · cpu" in shell.out
 
 
+@pytest.mark.parametrize(
+    ("setting", "line", "started"),
+    [
+        ("ccl = 'nccl'", "-n 2 --devices cpu", "2 workers · threads · cpu · plane threads"),
+        ("ccl = 'device'", "--devices cpu", "4 workers · threads · cpu · plane threads"),
+        ("ccl = 'threads'", "--devices 1,1", "2 workers · threads · cuda:1 · plane device"),
+        ("devices = 'cpu'", "-n 3 --ccl device", "3 workers · threads · cuda:0 · plane device"),
+        ("devices = '0,0'", "--ccl threads", "4 workers · threads · cpu · plane threads"),
+    ],
+)
+def test_the_line_outweighs_a_setting_that_it_contradicts(shell, sees, setting, line, started):
+    sees(2)
+    shell.run(f"%config DiscoMagics.{setting}")
+    shell.run(f"%disco start {line}")
+    assert started in shell.out
+
+
+def test_a_line_that_contradicts_itself_starts_nothing(shell, sees):
+    sees(2)
+    error = shell.fail("%disco start --devices cpu --ccl device", UsageMistake)
+    assert "ccl='device' carries arrays on GPUs, but devices are 'cpu'" in str(error)
+    assert "no session is running" in str(shell.fail("%disco registers", UsageMistake))
+
+
 def test_one_gpu_gives_one_worker_unless_told_otherwise(shell, sees):
     sees(1)
     shell.run("%config DiscoMagics.devices = 'auto'")

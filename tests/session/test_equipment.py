@@ -71,6 +71,8 @@ def test_the_choice(ccl, devices, workers, count, expected, sees):  # noqa: PLR0
     [
         ("auto", None, None, 0, "say how many workers"),
         ("threads", "0,1", None, 2, "ccl='threads' carries arrays on the CPU, but devices are '0,1'"),
+        ("nccl", "cpu", 2, 2, "ccl='nccl' carries arrays on GPUs, but devices are 'cpu'"),
+        ("device", device("cpu"), 2, 2, "ccl='device' carries arrays on GPUs, but devices are 'cpu'"),
         ("auto", "0,1", 3, 2, "2 devices for 3 workers; give one for each"),
         ("auto", "0,2", None, 2, "there is no GPU 2: this process sees 2, numbered from 0"),
         ("auto", "0,0,1,1", None, 2, "either all workers share one GPU, or each has one of its own"),

@@ -12,7 +12,7 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_into, sigint_to, take
+from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_to, take
 from disco_magic.session.results import CellResult
 from disco_magic.session.stopping import Stopping
 
@@ -119,13 +119,20 @@ class PendingCell(Stopping):
             return
         self.session.check_present()
         self._unraised.pop(self.seq, None)  # who cancels it knows
-        with sigint_into(self._inbox):
+        # In this thread: the inbox says the same of another one's Ctrl-C, and of an await that was cancelled.
+        pressed: list[bool] = []
+
+        def hear() -> None:
+            pressed.append(True)
+            self._inbox.put(INTERRUPT)
+
+        with sigint_to(hear):
             self._stop(self._withdraw)
-            struck = self._take_sigint() or self._struck
+            self._struck |= self._take_sigint()
             if not self._ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
-                self._fail((KeyboardInterrupt if struck else SyncTimeout)(self._stopped_sentence()))
-        if struck or self._take_sigint():
+                self._fail((KeyboardInterrupt if self._struck else SyncTimeout)(self._stopped_sentence()))
+        if pressed:
             raise KeyboardInterrupt(self._stopped_sentence())
 
     def wait(

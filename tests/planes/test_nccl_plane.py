@@ -51,14 +51,25 @@ def nothing_in_flight(double):
     assert double.mistakes == []
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
-def test_the_nccl_plane_keeps_the_contract(check, size, gpus, run):
+def keeps_the_contract(check, size, gpus, run):
     def make(count):
         there = places(gpus.cupy, range(count))
         return OnGpus(NcclPlane(there), there, lacks_in_nccl)
 
     check_plane(make, run, sizes=[size], checks=[check])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
+def test_the_nccl_plane_keeps_the_contract(check, size, gpus, run):
+    keeps_the_contract(check, size, gpus, run)
+
+
+@pytest.mark.parametrize("gpus", [None], ids=["prompt"], indirect=True)
+@pytest.mark.parametrize("size", [5, 6, 7, 8])
+@pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
+def test_the_nccl_plane_keeps_the_contract_on_as_many_gpus_as_machines_have(check, size, gpus, run):
+    keeps_the_contract(check, size, gpus, run)
 
 
 # --- values that are not NumPy's bit for bit --------------------------------------------------------

@@ -114,6 +114,19 @@ def test_ctrl_c_is_raised_also_where_the_outcome_was_given_and_that_stays(stage,
     assert pending.wait() is given[0]
 
 
+def test_who_cancels_a_cell_whose_await_is_cancelled_too_was_not_interrupted(stage, fast):
+    _, launcher, pending = stage
+
+    def on_interrupt(through, workers):
+        pending.stop_soon()  # as the cancelled await does, in its own thread
+        launcher.cell_done(interrupted())
+
+    launcher.on_interrupt = on_interrupt
+    pending.cancel()
+    with pytest.raises(KeyboardInterrupt, match="was stopped"):
+        raise pending.outcome
+
+
 def test_a_failure_of_another_command_that_was_raised_is_not_raised_again(monkeypatch):
     session, launcher = scripted_session(2)
     session.call_packed(int, "x")

@@ -48,9 +48,11 @@ class RegisterInfo:
 
     @property
     def kind(self) -> str:
-        """``float32 2x3`` with a multiplication sign, ``Tensor half 0-d``; else the name of the type."""
-        if self.dtype is None or self.shape is None:
+        """``float32 2x3`` with a multiplication sign, ``DataFrame 9x2``, ``int``."""
+        if self.shape is None:
             return self.type
+        if self.dtype is None:
+            return f"{self.type} {shape_text(self.shape)}"
         text = f"{self.dtype} {shape_text(self.shape)}"
         return text if self.type in ("ndarray", self.dtype) else f"{self.type} {text}"
 

@@ -6,7 +6,6 @@ Tables are drawn while workers run, from another thread. So nothing here calls a
 
 from __future__ import annotations
 
-import types
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, repeat
@@ -18,17 +17,16 @@ from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text, of_sample
+from disco_magic.functions.frames import columns_text, is_frame
 from disco_magic.functions.inside import plain_copy
 from disco_magic.functions.kinds import (
     ARRAY_LIBRARIES,
     home_of,
     is_gpu_array,
-    module_of,
     name_of,
-    qualname_of,
+    what_it_is,
 )
 from disco_magic.functions.located import device_of
-from disco_magic.functions.registry import WORKER_MODULE
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
 from disco_magic.functions.sizes import nbytes_of
@@ -190,23 +188,12 @@ def _describe_other(value: Any, sample: int) -> RegisterInfo:
     if kind in PLAIN:
         return _describe_plain(value, sample)
     if home_of(kind) in ARRAY_LIBRARIES:
-        return _describe_foreign(value)
+        return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
     if kind in _CONTAINERS:
         return _describe_container(value, sample)
-    name = "failed" if kind is Poison else name_of(kind)
-    return RegisterInfo(name, nbytes=nbytes_of(value), text=_short(_words(value)))
-
-
-def _words(value: Any) -> str:
-    kind = type(value)
     if kind is Poison:
-        return str(value.failure.summary)
-    if kind in (types.FunctionType, types.BuiltinFunctionType, type):
-        return str(value.__qualname__)
-    if kind is types.ModuleType:
-        return str(value.__name__)
-    module = module_of(kind)  # of a class that cells define one per worker, which says nothing of the value
-    return qualname_of(kind) if module.startswith(WORKER_MODULE) else f"{module}.{qualname_of(kind)}"
+        return RegisterInfo("failed", text=_short(str(value.failure.summary)))
+    return RegisterInfo(name_of(kind), nbytes=nbytes_of(value), text=_short(what_it_is(value)))
 
 
 def _describe_container(value: Any, sample: int) -> RegisterInfo:
@@ -282,6 +269,11 @@ def _nested(numbers: Any) -> str:
 @lru_cache(256)
 def _name(dtype: np.dtype[Any]) -> str:
     return str(dtype)
+
+
+def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
+    text = _short(columns_text(frame)) if sample else ""
+    return RegisterInfo(name_of(type(frame)), frame.shape, None, "cpu", nbytes_of(frame), text)
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:

@@ -24,8 +24,9 @@ from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.inside import Column, content_of, is_atom, is_frame, is_plain, type_name
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.frames import Column, is_frame
+from disco_magic.functions.inside import content_of, is_atom, is_plain
+from disco_magic.functions.kinds import is_gpu_array, type_name
 from disco_magic.functions.located import device_of
 
 if TYPE_CHECKING:

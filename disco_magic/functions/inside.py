@@ -8,18 +8,16 @@ looked into, and instances of classes whose attributes are found in their dictio
 from __future__ import annotations
 
 import abc
-import sys
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Any, Final
 
 import numpy as np
 
 from disco_magic.functions.fingerprint import PLAIN
-from disco_magic.functions.kinds import home_of, module_of, qualname_of
-from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.frames import columns_of, is_frame
+from disco_magic.functions.kinds import home_of
 
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 _PLAIN: Final = frozenset(map(id, PLAIN))
@@ -39,20 +37,12 @@ _ATOMS: Final = (
     np.dtype,
     np.ufunc,
 )
-_FRAMES: Final = ("pandas", "polars")
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
 # So many characters count as one item.
 _TEXT: Final = 100
 _BITS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a data frame: its dtype as text, or None where that cannot be said."""
-
-    dtype: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +71,6 @@ def is_plain(kind: type) -> bool:
 def is_atom(value: Any) -> bool:
     """Whether it is a class, function, module or the like."""
     return issubclass(type(value), _ATOMS)
-
-
-def is_frame(kind: type) -> bool:
-    """Whether this is the DataFrame of pandas or of polars itself, and no class derived from it."""
-    library = home_of(kind)
-    return library in _FRAMES and getattr(sys.modules.get(library), "DataFrame", None) is kind
-
-
-def type_name(kind: type) -> str:
-    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
-
-    Every worker defines its own class, in a module that differs by the worker's number.
-    """
-    name, module = qualname_of(kind), module_of(kind)
-    plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
-    return name if plain else f"{module}.{name}"
 
 
 def plain_copy(value: Any, room: int) -> Any:
@@ -210,20 +184,8 @@ def _static(kind: type, name: str, default: Any = None) -> Any:
 
 
 def _of_frame(frame: Any) -> Content:
-    rows, columns = frame.shape
-    names, dtypes = list(frame.columns), list(frame.dtypes)
-    columns_of = [Column(_dtype(dtype)) for dtype in dtypes]
+    columns = columns_of(frame)
+    names = [label for label, _ in columns]
     plain = all(is_plain(type(name)) for name in names) and len(set(names)) == len(names)
-    labels = names if plain else range(len(columns_of))
-    return Content(columns_of, list(starmap(_column, zip(labels, columns_of, strict=True))), (rows, columns))
-
-
-def _column(label: object, column: Column) -> tuple[str, Column]:
-    return f"[{label!r}]", column
-
-
-def _dtype(dtype: Any) -> str | None:
-    """The name of a column's dtype, unless it is one of the user's."""
-    kind = type(dtype)  # those of polars are classes as well as instances
-    known = home_of(dtype if issubclass(kind, type) else kind) in ("numpy", *_FRAMES)
-    return str(dtype) if known else type_name(kind)
+    pairs = [(f"[{(label if plain else place)!r}]", each) for place, (label, each) in enumerate(columns)]
+    return Content([each for _, each in columns], pairs, tuple(frame.shape))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+import types
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.functions.registry import WORKER_MODULE
 
 # Whose arrays and tables tell their shape, dtype and size without code of the user's.
 ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
@@ -36,3 +41,24 @@ def home_of(kind: type) -> str:
 def is_gpu_array(kind: type) -> bool:
     """Whether this is cupy's array itself, and no class derived from it."""
     return name_of(kind) == "ndarray" and home_of(kind) == "cupy"
+
+
+def type_name(kind: type) -> str:
+    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
+
+    Every worker defines its own class, in a module that differs by the worker's number.
+    """
+    name, module = qualname_of(kind), module_of(kind)
+    plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
+    return name if plain else f"{module}.{name}"
+
+
+def what_it_is(value: Any) -> str:
+    """The name of a function, class or module, else the class of the value with its module."""
+    kind = type(value)
+    if kind in (types.FunctionType, types.BuiltinFunctionType, type):
+        return str(value.__qualname__)
+    if kind is types.ModuleType:
+        return str(value.__name__)
+    module = module_of(kind)  # of a class that cells define one per worker, which says nothing of the value
+    return qualname_of(kind) if module.startswith(WORKER_MODULE) else f"{module}.{qualname_of(kind)}"

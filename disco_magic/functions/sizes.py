@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from disco_magic.functions.frames import is_frame, nbytes_of_frame
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of
 
 # Of NumPy's own: a subclass may have a property of that name.
@@ -17,7 +18,9 @@ _ITEMS: Final = 1000
 
 
 def nbytes_of(value: Any) -> int:
-    """Bytes of the elements, 0 where that is not known without running the value's code; under 1 us.
+    """Bytes of the elements, 0 where that is not known without running the value's code.
+
+    Under 1 us, for a data frame 50 us.
 
     A list, tuple or dict has those of its items, of the first 1,000 and not of what is inside of these, at
     0.1 us for each.
@@ -43,7 +46,7 @@ def _nbytes(value: Any) -> int:
 
 def _foreign(value: Any) -> int:
     try:
-        nbytes = value.nbytes
+        nbytes = nbytes_of_frame(value) if is_frame(type(value)) else value.nbytes
     except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
         return 0
     return nbytes if isinstance(nbytes, int) else 0

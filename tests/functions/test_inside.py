@@ -14,6 +14,7 @@ import pytest
 
 from disco_magic.functions import inside
 from disco_magic.functions.divergence import look, register_of, survey
+from disco_magic.functions.kinds import type_name
 
 
 def parts(value, *, values=False):
@@ -200,7 +201,7 @@ def test_no_code_of_the_users_is_run(made, values):
 
 def test_a_class_whose_metaclass_hides_its_name_is_named_all_the_same():
     assert look(odd()(), values=False).type == f"{__name__}.odd.<locals>.Odd"
-    assert inside.type_name(types.new_class("New", (), {}, lambda body: body.update(__module__=3))) == "?.New"
+    assert type_name(types.new_class("New", (), {}, lambda body: body.update(__module__=3))) == "?.New"
 
 
 def test_a_container_that_another_thread_fills_meanwhile_is_not_looked_into(monkeypatch):

@@ -76,7 +76,7 @@ def _say_status(front: Front, session: Session) -> None:
     besides = replace(everything, rows=tuple(row for row in everything.rows if row.name.startswith("#")))
     if besides.rows:
         values = plural(len(besides.rows), "value")
-        sizes = f": {_totals(besides)}" if any(besides.nbytes) else ""  # of DataFrames nobody knows any
+        sizes = f": {_totals(besides)}" if any(besides.nbytes) else ""  # of objects nobody knows any
         front.sessions.say(f"besides, {values} that results and references keep{sizes}")
     for device in session.stats().devices:
         front.sessions.say(str(device))

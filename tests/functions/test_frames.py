@@ -1,4 +1,4 @@
-"""What tables say of data frames: of pandas, where it is installed, and of what looks like those of polars."""
+"""What tables say of data frames: of pandas where it is installed, and of what looks like those of polars."""
 
 from __future__ import annotations
 

@@ -24,10 +24,14 @@ pytestmark = [
 
 
 def benchmark(*arguments):
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return run("benchmarks.gpu", "--simulate", "--quick", *arguments)
+
+
+def run(module, *arguments, **variables):
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     variables.pop("PYTEST_ADDOPTS", None)
-    return subprocess.run(  # noqa: S603 - our own module
-        [sys.executable, "-m", "benchmarks.gpu", "--simulate", "--quick", *arguments],
+    return subprocess.run(  # noqa: S603 - a module by its name
+        [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env=variables,
         capture_output=True,
@@ -69,6 +73,14 @@ def test_everything_that_is_checked_runs_and_is_written(tmp_path):
     assert set(checks) == {"versions", "kernels", "faults"}
     for each in checks.values():
         assert {test["outcome"] for test in each["tests"].values()} <= {"passed", "skipped"}
+
+
+def test_whatever_a_gpu_s_tests_ask_for_is_there():
+    # A rehearsal leaves most of them out, because their kernels take minutes to compile.
+    done = run("pytest", "-q", "-m", "gpu", "tests/gpu", "--setup-plan", DISCO_SIMULATED_GPU="1")
+    assert done.returncode == 0, done.stdout
+    assert "test_05_sessions.py" in done.stdout
+    assert "error" not in done.stdout.splitlines()[-1]
 
 
 def test_a_rehearsal_is_no_result():

@@ -24,6 +24,7 @@ globals().update(
         and {"shared", "gpus"} & set(inspect.signature(function).parameters) == {"shared"}
     }
 )
+pinned = copies.pinned
 
 
 def test_it_found_the_tests_of_the_simulation():

@@ -21,6 +21,12 @@ def gpus(machine, monkeypatch):
 
 
 @pytest.fixture
+def cupy(gpus):
+    """Their module; `tests/gpu` has one of this name for a real GPU."""
+    return gpus.cupy
+
+
+@pytest.fixture
 def shared(gpus, session):
     """Four workers on one GPU."""
     return session(4, devices=[0] * 4)

@@ -172,12 +172,12 @@ def test_functions_of_tvm_get_the_gpu_s_arrays_and_give_them_back(shared):
 
 
 @pytest.fixture
-def pinned(gpus):
+def pinned(cupy):
     """Makes arrays of NumPy in memory that the system may not move."""
 
     def make(values):
         values = np.asarray(values, float)
-        array = np.frombuffer(gpus.cupy.cuda.alloc_pinned_memory(values.nbytes), float, values.size)
+        array = np.frombuffer(cupy.cuda.alloc_pinned_memory(values.nbytes), float, values.size)
         array[:] = values
         return array
 

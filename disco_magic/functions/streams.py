@@ -2,11 +2,16 @@
 
 What callers may rely on: a thread whose context names a writer writes to that; every other thread writes to
 the stream that was there before, and cannot tell the difference.
+
+A stand-in outlives its time as ``sys.stdout``. Before 3.13.3 CPython's `print` does not hold the stream that it
+writes to: if another thread replaces ``sys.stdout`` meanwhile, and nobody else has that stream, the process ends
+with a segmentation fault. So the last `_KEPT` of them are kept, and used again over the same streams.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 CHANNELS: Final = ("stdout", "stderr")
+# As many replacements would have to come during one `print`; each keeps the stream below it.
+_KEPT: Final = 16
 
 
 class Writer(Protocol):
@@ -50,6 +57,10 @@ class WorkerStream:
         object.__setattr__(self, "_base", base)
         object.__setattr__(self, "_channel", channel)
         object.__setattr__(self, "_override", None)
+
+    def is_over(self, base: Any, channel: str) -> bool:
+        """Whether this stands in for that stream."""
+        return self._base is base and self._channel == channel
 
     @property
     def names_worker(self) -> bool:
@@ -112,9 +123,10 @@ def unwrapped(stream: Any) -> Any:
     return object.__getattribute__(stream, "_base") if isinstance(stream, WorkerStream) else stream
 
 
-# No lock guards this: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
+# No lock guards these: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
 # callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
+_stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
 
 
 def install_streams(owner: object) -> None:
@@ -151,14 +163,29 @@ def put_back(channel: str, before: Any) -> None:
     """
     if unwrapped(getattr(sys, channel)) is not unwrapped(before):
         bare = before is not None and not isinstance(before, WorkerStream)
-        setattr(sys, channel, WorkerStream(before, channel) if bare else before)
+        setattr(sys, channel, _stand_in(before, channel) if bare else before)
 
 
 def _put() -> None:
     for channel in CHANNELS:
         stream = getattr(sys, channel)
         if stream is not None and not isinstance(stream, WorkerStream):
-            setattr(sys, channel, WorkerStream(stream, channel))
+            setattr(sys, channel, _stand_in(stream, channel))
+
+
+def _stand_in(base: Any, channel: str) -> WorkerStream:
+    """One that was over `base` before, or a new one."""
+    for each in list(_stand_ins):
+        if each.is_over(base, channel):
+            found = each
+            break
+    else:
+        found = WorkerStream(base, channel)
+    with suppress(ValueError):
+        _stand_ins.remove(found)
+    _stand_ins.append(found)  # as the last one that was used
+    del found.write  # what somebody assigned while it was in its place before
+    return found
 
 
 def _drop(owner: object) -> None:

@@ -336,3 +336,26 @@ def test_a_script():
     assert sorted(ran.stdout.splitlines()) == ["[0] hello from 0", "[1] hello from 1", "done"]
     assert ran.stdout.endswith("done\n")
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+CHAT = """
+import threading
+import disco_magic as disco
+
+def chat():
+    while True:
+        print("beside")
+
+with disco.ThreadedSession(4) as s:
+    threading.Thread(target=chat, daemon=True).start()
+    for _ in range(300):
+        s.run("1")
+print("ended", flush=True)
+"""
+
+
+def test_threads_may_print_while_cells_begin_and_end():
+    # `print` calls the stream that it found in sys.stdout without holding it, see `streams`.
+    ran = run_script(CHAT)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "ended" in ran.stdout

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
+import weakref
 
 import pytest
 
@@ -82,3 +84,30 @@ def test_installing_twice_wraps_once_and_removing_gives_the_same_objects_back(te
         assert sys.stdout is wrapped
         remove_streams(onto)
         assert (sys.stdout, sys.stderr) == texts
+
+
+def test_what_stood_in_for_a_stream_stands_in_for_it_again_without_what_was_assigned_to_it(texts, onto):
+    # CPython's print uses it without holding it: it must not go while another thread is in the middle of one.
+    with onto(*texts):
+        install_streams(onto)
+        first, last = sys.stdout, sys.stderr
+        first.write = len
+        remove_streams(onto)
+        install_streams(onto)
+        assert sys.stdout is first
+        assert sys.stderr is last
+        sys.stdout.write("mine")
+        remove_streams(onto)
+    assert texts[0].getvalue() == "mine"
+
+
+def test_only_the_last_ones_are_kept(onto):
+    gone = io.StringIO()
+    for text in [gone, *(io.StringIO() for _ in range(40))]:
+        with onto(text, io.StringIO()):
+            install_streams(onto)
+            remove_streams(onto)
+    text = weakref.ref(gone)
+    del gone
+    gc.collect()
+    assert text() is None

@@ -4,8 +4,8 @@ What callers may rely on: a thread whose context names a writer writes to that; 
 the stream that was there before, and cannot tell the difference.
 
 A stand-in outlives its time as ``sys.stdout``. Before 3.13.3 CPython's `print` does not hold the stream that
-it writes to: if another thread replaces ``sys.stdout`` meanwhile, and nobody else has that stream, the process
-ends with a segmentation fault. So the last `_KEPT` are kept, and used again over the same streams.
+it writes to: if another thread replaces ``sys.stdout`` meanwhile, and nobody else has that stream, the
+process ends with a segmentation fault. So the last `_KEPT` are kept, and used again over the same streams.
 """
 
 from __future__ import annotations

@@ -52,16 +52,12 @@ class SessionKeeper:
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
-        from disco_magic.session.current import make_current, session
+        from disco_magic.session.current import session
 
         try:
             return session()
         except UsageMistake:
-            if self._own is None or self._own.closed:
-                return None
-        # A session of the user's own was current meanwhile (``with ThreadedSession(2)``) and has ended.
-        make_current(self._own)
-        return self._own
+            return None
 
     def holders(self, name: str) -> list[int]:
         """The workers of the current session that have a register of this name; none without a session."""

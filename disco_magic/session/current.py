@@ -12,13 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 _numbers = itertools.count(1)
 _alive: weakref.WeakSet[Session] = weakref.WeakSet()
-_current: weakref.ref[Session] | None = None
+# Those that were made current, the last one at the end. Replaced as a whole, so that it needs no lock.
+_chosen: list[weakref.ref[Session]] = []
 
 
 def enroll(session: Session) -> int:
@@ -29,21 +31,30 @@ def enroll(session: Session) -> int:
 
 
 def make_current(session: Session | None) -> None:
-    """What `session` returns from now on; does not keep it alive."""
-    global _current  # noqa: PLW0603 - one notebook, one current session: that is what the name means
-    _current = None if session is None else weakref.ref(session)
+    """Let `session` be what the function of that name returns; None: none of those that there are.
+
+    It is not kept alive by that. When it ends, the one before it that is open is current again. One that is
+    made on a worker, by a cell or a function of a library, is none of the notebook's.
+    """
+    global _chosen  # noqa: PLW0603 - one notebook, one current session: that is what the name means
+    if session is None:
+        _chosen = []
+    elif calling_worker() is None:
+        others = [each for each in _chosen if each() not in (None, session)]
+        _chosen = [*others, weakref.ref(session)]
 
 
 def session() -> Session:
-    """The notebook's current session.
+    """The notebook's current session: of those that are open the one started, or restarted, last.
 
     Raises:
         UsageMistake: there is none.
     """
-    found = _current() if _current is not None else None
-    if found is None or found.closed:
-        raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
-    return found
+    for each in reversed(_chosen):
+        found = each()
+        if found is not None and not found.closed:
+            return found
+    raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
 
 
 def _forked() -> None:

@@ -18,6 +18,7 @@ def test_the_current_session_is_the_one_started_last(session):
 
 
 def test_a_closed_session_is_not_current(session):
+    current.make_current(None)  # whatever another test has left open
     session(1).shutdown()
     with pytest.raises(UsageMistake, match="no session is running; start one with %disco start"):
         disco.session()
@@ -38,3 +39,27 @@ def test_being_current_keeps_no_session_alive():
     gc.collect()
     with pytest.raises(UsageMistake):
         disco.session()
+
+
+def test_when_one_has_ended_the_one_before_it_that_is_open_is_current_again(session):
+    first, second = session(1), session(1)
+    with disco.ThreadedSession(1) as third:
+        second.shutdown()
+        assert disco.session() is third
+    assert disco.session() is first
+    second.restart()
+    assert disco.session() is second
+
+
+def test_one_that_is_dropped_is_followed_by_the_one_before_it(session):
+    kept = session(1)
+    disco.ThreadedSession(1)
+    gc.collect()
+    assert disco.session() is kept
+
+
+def test_one_that_is_made_on_a_worker_is_not_the_notebook_s(session):
+    s = session(1)
+    s.run("import disco_magic\nmine = disco_magic.ThreadedSession(1)")
+    assert disco.session() is s
+    s.run("mine.shutdown()")

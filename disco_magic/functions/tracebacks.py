@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import traceback
-from typing import TYPE_CHECKING, Final
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
 from disco_magic.functions.sites import label_of, runtime_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
 
+# Of BaseException: a class of the user's may have properties of these names.
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
+_LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__context__")]
+_PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
+# Files that call what the user gave us: where that is written in C, theirs is the last line.
+_CALLERS: Final = frozenset({"serving.py", "running.py", "awaits.py"})
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
@@ -27,23 +34,48 @@ def frames_of(trace: TracebackType | None) -> list[FrameType]:
 
 def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
     """What `error` means on a worker, with the user's own frames only; `command` in words."""
-    # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
-    BaseException.with_traceback(error, own_frames(error))
+    shorten(error)
     return Failure(worker, seq, command, error, error_text(error))
+
+
+def shorten(error: BaseException) -> None:
+    """Leave `error`, what led to it, and the parts of groups their `own_frames`."""
+    for each in _family(error):
+        # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
+        BaseException.with_traceback(each, own_frames(each))
+
+
+def _family(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what led to it, and the parts of groups; each once."""
+    seen: set[int] = set()
+    found: list[Any] = [error]
+    while found:
+        each = found.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        found += [before.__get__(each) for before in _LED_TO]
+        if issubclass(type(each), BaseExceptionGroup):
+            found += _PARTS.__get__(each)
 
 
 def own_frames(error: BaseException) -> TracebackType | None:
     """The traceback of `error` without the runtime's frames before the user's first one.
 
     An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
-    too: the line that called the collective is what its reader wants to see.
+    too: the line that called the collective is what its reader wants to see. Where all frames are the
+    runtime's they are kept if they may tell of a mistake of ours.
     """
     whole = trace = traceback_of(error)
     ours = issubclass(type(error), DiscoError | WorkerInterrupt)
+    innermost = ""
     while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
+        innermost = trace.tb_frame.f_code.co_filename
         trace = trace.tb_next
     if trace is None:
-        return None if ours else whole
+        told = ours or issubclass(type(error), MemoryError | OSError)  # by what they say
+        return None if told or PurePath(innermost).name in _CALLERS else whole
     if ours:
         last = trace
         step: TracebackType | None = trace
@@ -70,10 +102,12 @@ def error_text(error: BaseException) -> str:
 
 
 def _told(error: BaseException) -> str:
-    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
-    text = told
-    while told is not None:
-        for frame in told.stack:
-            frame.filename = label_of(frame.filename) or frame.filename
-        told = told.__cause__ or told.__context__
-    return "".join(text.format()) if text is not None else ""
+    text = traceback.TracebackException.from_exception(error)
+    told: list[traceback.TracebackException | None] = [text]
+    while told:
+        each = told.pop()
+        if each is not None:
+            for frame in each.stack:
+                frame.filename = label_of(frame.filename) or frame.filename
+            told += [each.__cause__, each.__context__, *(each.exceptions or ())]
+    return "".join(text.format())

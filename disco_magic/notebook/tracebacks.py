@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import types
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, ranges
 from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.tracebacks import error_text
 from disco_magic.notebook.strays import advice_on_workers
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _line(workers: list[int], text: str, origin: Failure) -> str:
 def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
     if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
-        return "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+        return error_text(error).splitlines()
     return as_ipython_shows(shell, error, trace)
 
 

@@ -70,3 +70,71 @@ def test_a_failure_without_a_line_of_the_user_s_is_said_once():
         1 / 0  # noqa: B018 - it raises
     assert said(caught.value).count("ZeroDivisionError: division by zero") == 2
     assert "1 / 0" in said(caught.value)
+
+
+class Plane:
+    """Calls what it is given from a file of the runtime's, and refuses."""
+
+    source = "def call(function):\n    function()\n\ndef refuse(*_):\n    raise UsageMistake('no')\n"
+
+    def __init__(self):
+        names = {"UsageMistake": UsageMistake}
+        exec(compile(self.source, f"{sites._PACKAGE}planes/some.py", "exec"), names)
+        self.call, self.refuse = names["call"], names["refuse"]
+
+
+def shown(source, **names):
+    error = raised(source, **names)
+    return failure_of(0, 1, "Cell In[7]", error).traceback_text
+
+
+def test_what_led_to_an_error_has_no_frames_of_the_runtime_s_either():
+    source = "try:\n    refuse()\nexcept Exception as error:\n    raise KeyError('k') from error\n"
+    text = shown(source, refuse=Plane().refuse)
+    assert "some.py" not in text
+    assert text.count('File "Cell In[7]", line') == 2
+
+
+def test_parts_of_a_group_are_told_as_errors_are():
+    source = (
+        "def fail():\n    1 / 0\ndef caught():\n    try: call(fail)\n"
+        "    except Exception as error: return error\n"
+        "raise ExceptionGroup('all', [caught(), ExceptionGroup('inner', [caught()])])\n"
+    )
+    plane = Plane()
+    text = shown(source, call=plane.call)
+    assert "<disco cell" not in text
+    assert text.count('File "Cell In[7]", line 2, in fail') == 2
+
+
+def test_a_refusal_in_a_group_has_no_lines_where_none_is_the_user_s():
+    plane = Plane()
+    with pytest.raises(UsageMistake) as caught:
+        plane.call(plane.refuse)
+    part = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert "some.py" in error_text(part)
+    assert "some.py" not in failure_of(0, 1, "a call", ExceptionGroup("all", [part])).traceback_text
+
+
+def test_an_error_and_what_it_led_to_may_be_a_circle():
+    first, second = ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    assert "first" in failure_of(0, 1, "a call", first).traceback_text
+
+
+def test_what_c_code_raises_has_no_lines_and_is_said_once(session):
+    s = session(1)
+    with pytest.raises(WorkerError) as caught:
+        s.call_packed(int, "x").get(0)
+    assert str(caught.value) == (
+        "call int failed on worker 0\n[0] ValueError: invalid literal for int() with base 10: 'x'"
+    )
+
+
+def test_a_mistake_of_the_runtime_s_keeps_its_lines():
+    names = {}
+    exec(compile("def broken():\n    return None.x\n", f"{sites._PACKAGE}planes/some.py", "exec"), names)
+    with pytest.raises(AttributeError) as caught:
+        names["broken"]()
+    error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
+    assert "some.py" in failure_of(0, 1, "a call", error).traceback_text

@@ -14,7 +14,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import PlaneError, class_name, words
-from disco_magic.functions.tracebacks import error_text, own_frames
+from disco_magic.functions.tracebacks import error_text, shorten
 from disco_magic.notebook.libraries.contents import as_output, contents_of, show_now
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.sink import Sink
@@ -91,7 +91,7 @@ class Capture:
         """A block has ended: by `error`, which is shown; `is_left`: and none of the same widget goes on."""
         shown: dict[str, Any] = {}
         if error is not None:
-            BaseException.with_traceback(error, own_frames(error))
+            shorten(error)
             shown = {"output_type": "error", "ename": class_name(error), "evalue": words(error)}
             shown["traceback"] = [error_text(error)]
         with self.lock:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ipykernel.ipkernel import IPythonKernel
 
-from disco_magic.session.pump import sigint_to
+from disco_magic.session.sigint import sigint_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ from disco_magic.notebook.answering import AnsweringKernel
 from disco_magic.notebook.extension import front_of, load
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.session.awaiting import ticking
-from disco_magic.session.pump import sigint_to
+from disco_magic.session.sigint import sigint_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,9 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
-from disco_magic.session.pump import INTERRUPT, sigint_held_back, sigint_to, take
+from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult
+from disco_magic.session.sigint import sigint_to
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:

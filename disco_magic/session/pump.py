@@ -18,19 +18,18 @@ take longer it falls asleep again, once.
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
+from disco_magic.session.sigint import sigint_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
-    from types import FrameType
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
@@ -209,65 +208,3 @@ def sigint_into(inbox: Inbox) -> AbstractContextManager[None]:
     KeyboardInterrupt can then strike between two halves of a step.
     """
     return sigint_to(lambda: inbox.put(INTERRUPT))
-
-
-@contextmanager
-def sigint_to(hear: Callable[[], object]) -> Iterator[None]:
-    """Call `hear` instead of raising KeyboardInterrupt, at any bytecode of the main thread.
-
-    Of several in one thread the one that began last hears it. They may end in any order, as tasks of an event
-    loop do. In other threads this does nothing: Python delivers signals to the main thread only.
-    """
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or previous is None:
-        yield  # None: a handler that C code installed, which could not be put back
-        return
-    handler = _Handler(hear, previous)
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        handler.close()
-
-
-class _Handler:
-    """A handler of SIGINT, which stands over the one that it found."""
-
-    def __init__(self, hear: Callable[[], object], previous: Any) -> None:
-        self._hear: Callable[[], object] | None = hear
-        self._previous = previous
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self._hear is not None:
-            self._hear()
-            return
-        # It is closed, and somebody has put it back, or `close` has not put back another one yet: after what
-        # is raised here it would not.
-        below = self.below()
-        self._give_way(below)
-        if callable(below):
-            below(number, frame)
-        elif below is signal.SIG_DFL:
-            signal.raise_signal(number)  # it is in force again: let it end the process
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it hears nothing any more."""
-        return self._hear is None
-
-    def below(self) -> Any:
-        """The handler that counts without this one and without those below that are closed."""
-        found = self._previous
-        if isinstance(found, _Handler) and found.is_closed:
-            found = self._previous = found.below()  # else waits that overlap for ever leave a chain behind
-        return found
-
-    def close(self) -> None:
-        """Hear it no more."""
-        self._hear = None
-        self._give_way(self.below())
-
-    def _give_way(self, below: Any) -> None:
-        is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it stays with whoever has it
-        if is_mine:
-            signal.signal(signal.SIGINT, below)

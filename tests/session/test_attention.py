@@ -13,10 +13,11 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError
-from disco_magic.session import pump
+from disco_magic.session import sigint
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
-from disco_magic.session.pump import INTERRUPT, attentive, sigint_held_back, sigint_to, take_sigint
+from disco_magic.session.pump import INTERRUPT, attentive, sigint_held_back, take_sigint
+from disco_magic.session.sigint import sigint_to
 
 
 @pytest.fixture(autouse=True)
@@ -91,19 +92,59 @@ def test_one_that_strikes_while_it_ends_is_raised_and_leaves_the_handler_of_befo
         strike()
         return real(*args)
 
-    monkeypatch.setattr(pump.signal, moment, struck)
+    monkeypatch.setattr(sigint.signal, moment, struck)
     with pytest.raises(KeyboardInterrupt):
         context.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("below", [signal.SIG_IGN, signal.SIG_DFL])
-def test_what_is_no_function_is_put_back_too(handler, below):
+@pytest.mark.parametrize(("below", "is_heard"), [(signal.SIG_IGN, False), (signal.SIG_DFL, True)])
+def test_what_is_no_function_is_put_back_too_and_ignored_stays_ignored(handler, below, is_heard):
     signal.signal(signal.SIGINT, below)
     with attentive() as inbox:
         strike()
-    assert not inbox.empty()
+    assert inbox.empty() is not is_heard
     assert signal.getsignal(signal.SIGINT) is below
     signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.parametrize("name", ["__main__", "trainer"])
+def test_a_handler_of_the_program_is_called_and_the_wait_goes_on(handler, name):
+    called = []
+
+    def saves_a_checkpoint(number, frame):
+        called.append((number, frame is not None))
+
+    saves_a_checkpoint.__module__ = name
+    signal.signal(signal.SIGINT, saves_a_checkpoint)
+    with attentive() as inbox:
+        with sigint_to(lambda: pytest.fail("nobody has to stop")):
+            strike()
+        strike()
+    signal.signal(signal.SIGINT, handler)
+    assert called == [(signal.SIGINT, True)] * 2
+    assert inbox.empty()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit(3), ValueError("half-way")])
+def test_a_handler_of_the_program_that_raises_is_what_stops(handler, error):
+    def raises(number, frame):
+        raise error
+
+    signal.signal(signal.SIGINT, raises)
+    with attentive() as inbox:
+        strike()
+    signal.signal(signal.SIGINT, handler)
+    assert inbox.get_nowait() is INTERRUPT
+
+
+def test_a_program_with_a_handler_of_its_own_has_its_cell_go_on(handler):
+    called = []
+    signal.signal(signal.SIGINT, lambda *_: called.append(True))
+    with disco.ThreadedSession(2, devices="cpu") as s:
+        s.run("import os, signal\nif worker_id == 1: os.kill(os.getpid(), signal.SIGINT)\nx = worker_id")
+        assert s["x"].get_all() == [0, 1]
+    signal.signal(signal.SIGINT, handler)
+    assert called == [True]
 
 
 def test_waits_that_overlap_for_ever_leave_no_chain_behind():
@@ -120,16 +161,16 @@ def test_waits_that_overlap_for_ever_leave_no_chain_behind():
 def test_a_process_that_a_sigint_ends_is_ended_by_one_that_strikes_while_attention_ends():
     program = (
         "import signal\n"
-        "from disco_magic.session import pump\n"
+        "from disco_magic.session import sigint\n"
         "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-        "context = pump.sigint_to(print)\n"
+        "context = sigint.sigint_to(print)\n"
         "context.__enter__()\n"
-        "below = pump._Handler.below\n"
+        "below = sigint._Handler.below\n"
         "def struck(handler):\n"
-        "    pump._Handler.below = below\n"
+        "    sigint._Handler.below = below\n"
         "    signal.raise_signal(signal.SIGINT)\n"
         "    return below(handler)\n"
-        "pump._Handler.below = struck\n"
+        "sigint._Handler.below = struck\n"
         "context.__exit__(None, None, None)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)  # noqa: S603 - ours

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from disco_magic.devices import find
 from disco_magic.functions.installed import has_package, visible_gpus
 from tests.committed import COLOUR, ROOT, cell_of, check_portable, data_of, errors_of, execute, text_of
+from tests.gpu.machine import lacking
 
 nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
 nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
@@ -120,6 +122,9 @@ def executed(request: pytest.FixtureRequest, home: Path) -> NotebookNode:
     if request.param == "real":
         if not (has_package("cupy") and visible_gpus()):
             pytest.skip("no GPU")
+        reason = lacking(find.load_cupy())
+        if reason is not None:
+            pytest.skip(f"needs {reason}")
         return execute(notebook)
     if shutil.which("g++") is None:
         pytest.skip("no g++, which compiles the simulated GPU's kernels")

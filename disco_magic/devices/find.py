@@ -11,7 +11,7 @@ from typing import Any, Final
 from disco_magic.errors import MissingDependency, PlaneUnavailable
 
 # Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
-_OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
+OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
 
 
 def load_cupy() -> Any:
@@ -71,7 +71,7 @@ def count_gpus() -> int:
     # Not for sessions on the CPU: importlib.metadata takes 40 ms.
     from disco_magic.functions.installed import has_package, visible_gpus
 
-    if not has_package("cupy") or not (visible_gpus() or any(map(os.path.exists, _OTHER_DRIVERS))):
+    if not has_package("cupy") or not (visible_gpus() or any(map(os.path.exists, OTHER_DRIVERS))):
         return 0
     try:
         return int(load_cupy().cuda.runtime.getDeviceCount())

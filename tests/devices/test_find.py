@@ -34,7 +34,7 @@ def machine(monkeypatch):
     def make(gpus, cupy):
         monkeypatch.setattr(installed, "visible_gpus", lambda: gpus)
         monkeypatch.setattr(installed, "has_package", lambda name: cupy is not None)
-        monkeypatch.setattr(find, "_OTHER_DRIVERS", ())
+        monkeypatch.setattr(find, "OTHER_DRIVERS", ())
         monkeypatch.setitem(sys.modules, "cupy", cupy)
 
     return make
@@ -68,7 +68,7 @@ def test_where_a_driver_or_cupy_is_missing_nothing_is_imported(machine, monkeypa
 def test_drivers_of_other_makers_are_looked_for_too(machine, monkeypatch, tmp_path):
     machine(0, a_cupy(1))
     (tmp_path / "kfd").touch()
-    monkeypatch.setattr(find, "_OTHER_DRIVERS", (str(tmp_path / "kfd"),))
+    monkeypatch.setattr(find, "OTHER_DRIVERS", (str(tmp_path / "kfd"),))
     assert find.count_gpus() == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.machine import machine, missing
+from tests.gpu.machine import lacking, machine, missing
 from tests.gpu.nccl import absent
 from tests.gpu.spin import Spin
 
@@ -40,6 +40,9 @@ def cupy():
         yield None
         return
     with machine() as module:
+        reason = lacking(module)
+        if reason is not None:
+            pytest.skip(f"needs {reason}")
         yield module
 
 

@@ -28,6 +28,19 @@ def missing() -> str | None:
     return "a GPU that cupy can use; DISCO_SIMULATED_GPU=1 rehearses without one"
 
 
+def lacking(cupy: Any) -> str | None:
+    """Which of CUDA's libraries is not there that cupy looks for only when it needs it; None: all are."""
+    if SIMULATED:
+        return None
+    needs = {"NVRTC": cupy.cuda.nvrtc.getVersion, "cuBLAS": lambda: cupy.cuda.Device(0).cublas_handle}
+    for name, ask in needs.items():
+        try:
+            ask()
+        except (ImportError, RuntimeError) as reason:
+            return f"{name}, which cupy does not find: {' '.join(str(reason).split())}"
+    return None
+
+
 @contextmanager
 def machine() -> Iterator[Any]:
     """The module `cupy`, real or simulated; sessions that are started meanwhile use it as well."""

@@ -48,23 +48,23 @@ def test_dtypes_have_the_numbers_that_nccl_gives_them(cupy, dtype, op, alone):
     np.testing.assert_array_equal(alone["y"].get(0), expected, strict=True)
 
 
-def test_numbers_of_sixteen_and_eight_bits(cupy):
-    formats = pytest.importorskip("ml_dtypes")
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_numbers_of_sixteen_and_eight_bits(cupy, name):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    host = np.arange(16).astype(dtype)
+    try:
+        x = cupy.empty(16, dtype)
+    except (TypeError, ValueError) as reason:
+        pytest.skip(f"cupy {cupy.__version__} has no {name}: {reason}")
     (place,) = there = places(cupy, [0])
     plane = NcclPlane(there)
     place.enter()
     try:
-        for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-            host = np.arange(16).astype(getattr(formats, name))
-            try:
-                x = cupy.empty(16, host.dtype)
-            except (TypeError, ValueError) as reason:
-                pytest.skip(f"cupy {cupy.__version__} has no {name}: {reason}")
-            place.copy(x.view("uint8"), host.view("uint8"))
-            got = plane.allreduce(Seat(0, (0,), 1), x, "sum", None)
-            assert got.dtype == host.dtype
-            back = np.empty(host.nbytes, "uint8")
-            place.copy(back, got.view("uint8"))
-            assert back.tobytes() == host.tobytes()
+        place.copy(x.view("uint8"), host.view("uint8"))
+        got = plane.allreduce(Seat(0, (0,), 1), x, "sum", None)
+        assert got.dtype == dtype
+        back = np.empty(host.nbytes, "uint8")
+        place.copy(back, got.view("uint8"))
+        assert back.tobytes() == host.tobytes()
     finally:
         plane.close()

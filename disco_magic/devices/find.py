@@ -31,10 +31,25 @@ def load_cupy() -> Any:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as reason:
         raise PlaneUnavailable(
-            f"cupy {cupy.__version__} finds no GPU that it can use: {reason}; disco.support() says what is"
-            " there"
+            f"cupy {cupy.__version__} finds no GPU that it can use: {_why_none(reason)}; disco.support() says"
+            " what is there"
         ) from reason
     return cupy
+
+
+def _why_none(reason: Exception) -> str:
+    """What CUDA says, unless it does not say what is wrong: without a driver it calls that one too old."""
+    from disco_magic.functions.installed import nvidia_driver
+
+    if nvidia_driver() is None and not has_driver_files():
+        return "no driver of a GPU is loaded on this machine"
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return f"{reason}" if chosen is None else f"{reason} (CUDA_VISIBLE_DEVICES is {chosen!r})"
+
+
+def has_driver_files() -> bool:
+    """Whether there are files of a GPU's driver; it may still find none. Costs some microseconds."""
+    return any(map(os.path.exists, ("/dev/nvidia0", "/dev/nvidiactl", *OTHER_DRIVERS)))
 
 
 def _advice() -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
+# How another library's arrays are lent; the first that a class has.
+_LENDS: Final = {"__dlpack__": "DLPack", "__cuda_array_interface__": "the CUDA array interface"}
 
 
 class GpuPlace:
@@ -122,16 +124,24 @@ class GpuPlace:
         """See `Place.read`."""
         if isinstance(value, self.xp.ndarray):
             return value
-        if isinstance(value, np.ndarray | np.generic) or not hasattr(type(value), "__dlpack__"):
+        if isinstance(value, np.ndarray | np.generic):
+            return None
+        kind = type(value)
+        way = next((name for name in _LENDS if hasattr(kind, name)), None)
+        if way is None:
             return None
         try:
+            if way == "__cuda_array_interface__":
+                return self.xp.asarray(
+                    value
+                )  # without a copy, and after what is queued on the stream it names
             code, _ = value.__dlpack_device__()
             if code != self.device.type_code:
                 return None
             return self.xp.from_dlpack(value)  # on our stream, which waits for that of the other library
         except Exception as reason:
             raise UsageMistake(
-                f"{type(value).__name__} cannot be taken over through DLPack: {words(reason)}"
+                f"{kind.__name__} cannot be taken over through {_LENDS[way]}: {words(reason)}"
             ) from reason
 
     def adopt(self, value: Any) -> Any:

@@ -115,8 +115,13 @@ class Staging:
             raise
 
     def _is_pinned(self, raw: Bytes) -> bool:
+        """Whether all of it is; of an array that only begins in pinned memory the rest could not be copied so."""
+        first = raw.ctypes.data
+        return self._is_byte_pinned(first) and self._is_byte_pinned(first + raw.nbytes - 1)
+
+    def _is_byte_pinned(self, address: int) -> bool:
         try:
-            return bool(self._runtime.pointerGetAttributes(raw.ctypes.data).type == _PINNED)
+            return bool(self._runtime.pointerGetAttributes(address).type == _PINNED)
         except self._runtime.CUDARuntimeError:  # ROCm's answer for memory that it does not know
             return False
 

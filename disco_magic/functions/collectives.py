@@ -113,8 +113,9 @@ class Collectives:
 
         Args:
             x: array or number, shape `s`, any numeric or bool dtype; the same shape and dtype everywhere.
-            op: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``. Integers wrap as in NumPy; float16
-                and bfloat16 accumulate in float32 and are rounded once; avg of integers gives float64.
+            op: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``. Integers wrap as in NumPy; float16,
+                bfloat16 and float8 accumulate in float32 and are rounded once; avg of integers gives float64;
+                the sum of bools is *or*, their product *and*.
             out: array of shape `s` that takes the result; may be `x` itself.
             in_group: the worker's group only, or all workers.
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # What is aborted waits for what its GPU has to do before it, for ever perhaps.
 _PATIENCE_S: Final = 1.0
+# To abort a communicator while it is started is no call that NCCL allows. The first start connects its members
+# to each other: with eight GPUs that takes seconds.
+_LAUNCH_PATIENCE_S: Final = 10.0
 
 
 class _Invitation(NamedTuple):
@@ -175,7 +178,7 @@ class Communicators:
 
     def _await_launch(self) -> None:
         # Not for ever: a start that waits for room in a GPU's queue goes on when others are aborted.
-        if self.launching.acquire(timeout=_PATIENCE_S):
+        if self.launching.acquire(timeout=_LAUNCH_PATIENCE_S):
             self.launching.release()
 
     def in_thread(self, work: Callable[[], object]) -> None:

@@ -131,20 +131,38 @@ def check_op(verb: str, op: object) -> str:
 def reduction(verb: str, op: str, dtype: np.dtype[Any]) -> Reduction:
     """The reduction `op` for arrays of `dtype`, or UsageMistake if such arrays cannot be reduced.
 
-    * float16 and bfloat16 are accumulated in float32 and rounded once, at the end.
+    * float16, bfloat16 and what else ml_dtypes has of floats, float8 for one, are accumulated in float32 and
+      rounded once, at the end.
     * The average of bool and integer arrays is a float64, as `numpy.mean` has it.
     * Otherwise the dtype is kept: integers wrap around, the sum of bools is *or*, their product *and*.
     * min and max hand on NaN; complex numbers are ordered as in NumPy (real part first).
     """
     accumulator = result = dtype
-    # bfloat16 is known by its name: ml_dtypes is optional, and whoever has such an array has imported it.
-    if dtype == np.float16 or (dtype.kind == "V" and dtype.name == "bfloat16"):
+    if dtype == np.float16 or _is_narrow_float(dtype):
         accumulator = np.dtype(np.float32)
-    elif dtype.kind not in "biufc":
-        raise UsageMistake(
-            f"{verb}: arrays of dtype {dtype} cannot be reduced - expected bool, integer, float or complex;"
-            f" convert first, e.g. x.astype('float32') or x.view('int64')"
-        )
+    elif dtype.kind not in "biufc" or _is_foreign(dtype):
+        raise UsageMistake(f"{verb}: arrays of dtype {dtype} cannot be reduced - {_instead(dtype)}")
     elif op == "avg" and dtype.kind in "biu":
         accumulator = result = np.dtype(np.float64)
     return Reduction(OPS[op], dtype, accumulator, result, op == "avg")
+
+
+def _is_foreign(dtype: np.dtype[Any]) -> bool:
+    # Known by its home: ml_dtypes is optional, and whoever has such an array has imported it. Of its floats
+    # one says that it is of kind f, the others that they are of kind V.
+    return dtype.type.__module__ == "ml_dtypes"
+
+
+def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    return _is_foreign(dtype) and dtype.name.startswith(("bfloat", "float"))
+
+
+def _instead(dtype: np.dtype[Any]) -> str:
+    """What to do with arrays that cannot be reduced."""
+    if _is_foreign(dtype):
+        return "convert them first, with x.astype('int32')"
+    if dtype.names:
+        return f"reduce their fields one by one: x[{dtype.names[0]!r}]"
+    if dtype.kind == "m":
+        return "reduce them as integers: x.view('int64')"
+    return "expected bool, integer, float or complex; allgather them, and work on the result"

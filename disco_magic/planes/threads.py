@@ -210,7 +210,10 @@ class ThreadPlane:
             return array
         wrong = check_out_fits("recv", seat.worker, target, Expected(array.shape, array.dtype), memory)
         if message.call.memory is not memory:
-            wrong = f"recv: out of worker {seat.worker} is on {memory.name} - pass an array that is there"
+            wrong = (
+                f"recv: out of worker {seat.worker} is on {memory.name}, what worker {sender} sent on"
+                f" {message.call.memory.name} - pass an array that is there, or no out"
+            )
         if wrong is not None:
             raise PlaneMismatch(f"{wrong}\n  received: {message.describe()}")
         memory.copy(target, array)

@@ -23,6 +23,7 @@ ON_GPUS: Final = ("device", "nccl")
 GPU_KINDS: Final = ("cuda", "rocm")
 # An array of each worker's to read and one to write: what a kernel takes at a time (`planes.kernels.MOST`).
 MOST_SHARING: Final = 64
+_NOT_ASKED: Final = "GPUs are for sessions that ask for them: devices='auto'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,12 @@ def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | No
         )
     numbers = _numbers(devices)
     if numbers is None and not _wants_gpus(ccl, devices):
-        return Choice(_given(num_workers), "threads")
+        left_to_us = devices is None and ccl == "auto" and find.has_driver_files()
+        return Choice(_given(num_workers), "threads", why=_NOT_ASKED if left_to_us else "")
     count = find.count_gpus()
     if not count:
         if devices == "auto" and ccl == "auto":
-            return Choice(_given(num_workers), "threads", why="no GPU was found")
+            return Choice(_given(num_workers, "no GPU was found; "), "threads", why="no GPU was found")
         find.load_cupy()  # says what exactly is missing
         raise PlaneUnavailable("no GPU is visible to this process; disco.support() says what is there")
     if numbers is None and ccl == "auto" and count > 1 and num_workers != 1 and not find.has_nccl():
@@ -124,9 +126,9 @@ def _wants_gpus(ccl: str, devices: Sequence[int] | str | None) -> bool:
     return ccl in ON_GPUS or (devices == "auto" and ccl == "auto")
 
 
-def _given(num_workers: int | None) -> int:
+def _given(num_workers: int | None, because: str = "") -> int:
     if num_workers is None:
-        raise UsageMistake("say how many workers there are to be: num_workers=4, or devices=[0, 1]")
+        raise UsageMistake(f"{because}say how many workers there are to be: num_workers=4, or devices=[0, 1]")
     return num_workers
 
 

@@ -34,7 +34,10 @@ def machine(monkeypatch):
     def make(gpus, cupy):
         monkeypatch.setattr(installed, "visible_gpus", lambda: gpus)
         monkeypatch.setattr(installed, "has_package", lambda name: cupy is not None)
+        monkeypatch.setattr(installed, "nvidia_driver", lambda: 580 if gpus else None)
         monkeypatch.setattr(find, "OTHER_DRIVERS", ())
+        monkeypatch.setattr(find, "has_driver_files", lambda: gpus > 0)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         monkeypatch.setitem(sys.modules, "cupy", cupy)
 
     return make
@@ -51,6 +54,22 @@ def test_cupy_without_a_driver_says_so_in_cuda_s_words(machine):
     with pytest.raises(PlaneUnavailable, match=r"cupy 14\.2\.0 finds no GPU .* driver is insufficient"):
         find.load_cupy()
     assert find.count_gpus() == 0
+
+
+def test_where_no_driver_is_at_all_it_is_not_called_too_old(machine):
+    machine(0, a_cupy(error=NoDriver("driver is insufficient")))
+    with pytest.raises(
+        PlaneUnavailable, match="no driver of a GPU is loaded on this machine; disco"
+    ) as caught:
+        find.load_cupy()
+    assert "insufficient" not in str(caught.value)
+
+
+def test_who_has_hidden_the_gpus_is_told_so(machine, monkeypatch):
+    machine(1, a_cupy(error=NoDriver("no device is detected")))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(PlaneUnavailable, match=r"no device is detected \(CUDA_VISIBLE_DEVICES is ''\)"):
+        find.load_cupy()
 
 
 def test_gpus_are_counted_by_cupy(machine):

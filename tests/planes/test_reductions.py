@@ -29,18 +29,23 @@ def test_a_float16_sum_may_overflow_on_the_way(make, run):
     assert [got[0] for got in allreduce(make, run, arrays, "sum")] == [60000] * 3
 
 
+NARROW = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz", "float8_e3m4", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("name", NARROW)
 @pytest.mark.parametrize("op", ["sum", "prod", "min", "max", "avg"])
-def test_bfloat16_is_accumulated_in_float32_and_rounded_once(make, run, op):
+def test_narrow_floats_are_accumulated_in_float32_and_rounded_once(make, run, op, name):
+    narrow = getattr(ml_dtypes, name)
     rng = np.random.default_rng(5)
-    arrays = [rng.standard_normal(1000).astype(ml_dtypes.bfloat16) for _ in range(4)]
+    arrays = [rng.standard_normal(1000).astype(narrow) for _ in range(4)]
     wide = np.stack([array.astype("f4") for array in arrays])
     ufunc = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum, "avg": np.add}[op]
     expected = ufunc(ufunc(ufunc(wide[0], wide[1]), wide[2]), wide[3])
     if op == "avg":
         expected /= np.float32(4)
     for got in allreduce(make, run, arrays, op):
-        assert got.dtype == ml_dtypes.bfloat16
-        np.testing.assert_array_equal(got.astype("f4"), expected.astype(ml_dtypes.bfloat16).astype("f4"))
+        assert got.dtype == narrow
+        np.testing.assert_array_equal(got.astype("f4"), expected.astype(narrow).astype("f4"))
 
 
 @pytest.mark.parametrize("op", ["min", "max"])
@@ -110,9 +115,15 @@ def test_an_operation_that_is_like_none_gets_no_guess():
         check_op("allreduce", ["xyzzy"])
 
 
-@pytest.mark.parametrize("dtype", ["M8[s]", "m8[s]", "U3", "S3", "i4,i4", "V8"])
-def test_what_cannot_be_reduced_is_refused_with_advice(dtype):
-    with pytest.raises(
-        UsageMistake, match=r"cannot be reduced - expected bool, integer, float or complex; convert"
-    ):
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        ("m8[s]", r"x\.view\('int64'\)$"),
+        ("i4,i4", r"one by one: x\['f0'\]$"),
+        (ml_dtypes.int4, r"x\.astype\('int32'\)$"),
+        *((plain, "allgather them, and work on the result$") for plain in ("M8[s]", "U3", "S3", "V8")),
+    ],
+)
+def test_what_cannot_be_reduced_is_refused_with_advice(dtype, advice):
+    with pytest.raises(UsageMistake, match=f"cannot be reduced - .*{advice}"):
         reduction("allreduce", "sum", np.dtype(dtype))

@@ -19,6 +19,7 @@ def sees(monkeypatch):
     def see(count, *, nccl=True, hip=False):
         monkeypatch.setattr(find, "count_gpus", lambda: count)
         monkeypatch.setattr(find, "has_nccl", lambda: nccl)
+        monkeypatch.setattr(find, "has_driver_files", lambda: count > 0)
         cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(is_hip=hip)))
         monkeypatch.setattr(find, "load_cupy", lambda: cupy)
 
@@ -33,6 +34,9 @@ def test_without_nccl_that_nobody_asked_for_all_share_the_first_gpu(workers, mad
     assert choose("nccl", "auto", 2) == Choice(2, "nccl", (0, 1))
 
 
+NOT_ASKED = "GPUs are for sessions that ask for them: devices='auto'"
+
+
 def no_cupy():
     raise MissingDependency("GPUs need cupy")
 
@@ -40,7 +44,8 @@ def no_cupy():
 @pytest.mark.parametrize(
     ("ccl", "devices", "workers", "count", "expected"),
     [
-        ("auto", None, 4, 8, Choice(4, "threads")),
+        ("auto", None, 4, 0, Choice(4, "threads")),
+        ("auto", None, 4, 8, Choice(4, "threads", why=NOT_ASKED)),
         ("threads", None, 4, 8, Choice(4, "threads")),
         ("threads", "cpu", 2, 8, Choice(2, "threads")),
         ("threads", "auto", 2, 8, Choice(2, "threads")),
@@ -69,7 +74,8 @@ def test_the_choice(ccl, devices, workers, count, expected, sees):  # noqa: PLR0
 @pytest.mark.parametrize(
     ("ccl", "devices", "workers", "count", "text"),
     [
-        ("auto", None, None, 0, "say how many workers"),
+        ("auto", None, None, 0, "^say how many workers"),
+        ("auto", "auto", None, 0, "^no GPU was found; say how many workers"),
         ("threads", "0,1", None, 2, "ccl='threads' carries arrays on the CPU, but devices are '0,1'"),
         ("nccl", "cpu", 2, 2, "ccl='nccl' carries arrays on GPUs, but devices are 'cpu'"),
         ("device", device("cpu"), 2, 2, "ccl='device' carries arrays on GPUs, but devices are 'cpu'"),

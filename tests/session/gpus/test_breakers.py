@@ -24,6 +24,16 @@ class Lent:
     def __dlpack_device__(self): return self.array.__dlpack_device__()
 theirs = xp.cuda.Stream.null
 """
+# As numba and PyCUDA lend theirs.
+LENT_OTHERWISE = """
+class Lent:
+    def __init__(self, array): self.array = array
+    @property
+    def __cuda_array_interface__(self):
+        with theirs:
+            return self.array.__cuda_array_interface__
+theirs = xp.cuda.Stream.null
+"""
 
 
 @pytest.fixture
@@ -94,11 +104,12 @@ def test_another_current_gpu_is_refused(machine, session):
     assert [each.tolist() for each in s.run("allreduce(x)").values] == [[2] * 4] * 2
 
 
+@pytest.mark.parametrize("lent", [LENT, LENT_OTHERWISE], ids=["DLPack", "CUDA array interface"])
 @pytest.mark.parametrize("call", ["y = allreduce(Lent(t))", "send(Lent(t), worker_id)"])
-def test_what_was_lent_can_be_changed_after_the_call(machine, session, background, call):
+def test_what_was_lent_can_be_changed_after_the_call(machine, session, background, call, lent):
     gpus = machine(1)
     s = session(2, devices="0,0")
-    s.run(LENT)
+    s.run(lent)
     known = set(s._launcher.workers[0].registers.names)
     holds = [gpus.hold(stream) for stream in streams(s)]
     pending = s.run_nowait(

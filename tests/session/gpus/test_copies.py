@@ -209,6 +209,25 @@ def test_a_pinned_array_is_copied_both_ways(shared, pinned):
     assert back.tolist() == list(range(1000))
 
 
+def test_an_array_that_only_begins_or_ends_in_pinned_memory_takes_the_detour(
+    shared, cupy, pinned, monkeypatch
+):
+    there, array, asked = shared.copy_to_worker_0(np.zeros(4)), pinned(np.arange(4.0)), []
+    runtime = type(cupy.cuda.runtime)
+    ask = runtime.pointerGetAttributes
+
+    def of_the_first_half(self, address):
+        asked.append(address - array.ctypes.data)
+        known = ask(self, address)
+        return known if asked[-1] < array.nbytes // 2 else known._replace(type=self.memoryTypeUnregistered)
+
+    monkeypatch.setattr(runtime, "pointerGetAttributes", of_the_first_half)
+    monkeypatch.setattr(staging.Staging, "_straight", lambda *_: pytest.fail("not all of it is pinned"))
+    shared.copy_to_worker_0(array, there)
+    assert there.get(0).tolist() == [0, 1, 2, 3]
+    assert {0, array.nbytes - 1} <= set(asked)
+
+
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "int4"])
 def test_what_cupy_has_no_arrays_of_stays_on_the_host(shared, dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")

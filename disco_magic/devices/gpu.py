@@ -132,9 +132,7 @@ class GpuPlace:
             return None
         try:
             if way == "__cuda_array_interface__":
-                return self.xp.asarray(
-                    value
-                )  # without a copy, and after what is queued on the stream it names
+                return self.xp.asarray(value)  # no copy; it waits for the stream that the other names
             code, _ = value.__dlpack_device__()
             if code != self.device.type_code:
                 return None

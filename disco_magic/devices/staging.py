@@ -115,7 +115,7 @@ class Staging:
             raise
 
     def _is_pinned(self, raw: Bytes) -> bool:
-        """Whether all of it is; of an array that only begins in pinned memory the rest could not be copied so."""
+        """Whether all of it is: one that only begins in pinned memory could not be copied straight."""
         first = raw.ctypes.data
         return self._is_byte_pinned(first) and self._is_byte_pinned(first + raw.nbytes - 1)
 

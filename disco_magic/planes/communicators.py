@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # What is aborted waits for what its GPU has to do before it, for ever perhaps.
 _PATIENCE_S: Final = 1.0
-# To abort a communicator while it is started is no call that NCCL allows. The first start connects its members
-# to each other: with eight GPUs that takes seconds.
+# To abort a communicator while it is started is no call that NCCL allows. The first start connects its
+# members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
 
 

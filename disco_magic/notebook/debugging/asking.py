@@ -11,22 +11,22 @@ workers get to a collective that each of them is to step over.
 
 from __future__ import annotations
 
-import builtins
 import threading
 from _thread import allocate_lock
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.notebook.debugging.questions import WorkerInput, answer_to
+from disco_magic.notebook.debugging.questions import GETPASS, INPUT, answer_to
 from disco_magic.notebook.output.footer import FOOTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from disco_magic.functions.context import WorkerContext
+    from disco_magic.notebook.debugging.questions import Way
     from disco_magic.notebook.output.footer import Question
 
 T = TypeVar("T")
@@ -69,8 +69,7 @@ class Turns:
 
     def take(self, worker: WorkerContext, act: Callable[[], T]) -> T:
         """``act()`` when it is this worker's turn; at once if it is already."""
-        first = self._first()
-        if first is not None and first.thread == threading.get_ident():
+        if self.has(threading.get_ident()):
             return act()
         turn = _Turn(worker)
         try:
@@ -83,6 +82,11 @@ class Turns:
             if turn in self._queue:  # else an interrupt was faster, or the thread was given up
                 self._queue.remove(turn)
             self._tell_next()
+
+    def has(self, thread: int) -> bool:
+        """Whether it is the turn of that thread."""
+        first = self._first()
+        return first is not None and first.thread == thread
 
     def _first(self) -> _Turn | None:
         try:
@@ -111,19 +115,24 @@ class Turns:
 TURNS: Final = Turns()
 
 
-def ask(worker: WorkerContext, prompt: str, what: str = "input()") -> str:
+def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None = None) -> str:
     """The user's answer to `prompt`, which begins with the worker's number.
 
     Args:
         worker: who asks; the worker's own thread calls this.
         prompt: shown before the answer.
-        what: the call that asks, for an error.
+        way: how it asks.
+        what: the call that asks, for an error; None: as `way` is called.
 
     Raises:
         UsageMistake: nobody can answer.
     """
+    what = what or way.what
     check_attended(what)
-    return TURNS.take(worker, lambda: answer_to(worker, f"[{worker.id}] {prompt}", what))
+    kernel = getattr(way.below, "__self__", None)
+    return TURNS.take(
+        worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), kernel)
+    )
 
 
 def check_attended(what: str) -> None:
@@ -149,12 +158,44 @@ def input_for(worker: WorkerContext) -> Callable[[object], str]:
 def answered(*, waited_for: bool) -> Iterator[None]:
     """Within this a cell is sent and, if that is `waited_for`, executed."""
     token = attended.set(waited_for)
-    before = builtins.input
-    if waited_for:
-        builtins.input = WorkerInput(before.below if isinstance(before, WorkerInput) else before, ask)
     try:
-        yield
+        with ExitStack() as stack:
+            if waited_for:
+                _guard(getattr(INPUT.below, "__self__", None))
+                for way in (INPUT, GETPASS):
+                    stack.enter_context(way.stood_in_for(ask))
+            yield
     finally:
         attended.reset(token)
-        if isinstance(builtins.input, WorkerInput):
-            builtins.input = before
+
+
+def _guard(kernel: Any) -> None:
+    """Let workers take turns at a kernel's own functions, too, for as long as it lives.
+
+    A module that was imported by a plain cell may have kept one of them (``from getpass import getpass``).
+    All of them come down to one method, and two threads in it end the process: they share a socket.
+    """
+    request = getattr(kernel, "_input_request", None)
+    if request is None or isinstance(request, _InTurns):
+        return
+    kernel._input_request = _InTurns(kernel, request)  # noqa: SLF001 - there is no other place that all pass
+
+
+class _InTurns:
+    """A kernel's way to pass a question on; of workers by one at a time."""
+
+    def __init__(self, kernel: Any, request: Callable[..., str]) -> None:
+        self._kernel, self._request = kernel, request
+
+    def __call__(self, prompt: str, *args: Any, **kwargs: Any) -> str:
+        from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
+
+        worker = calling_worker()
+        if worker is None or TURNS.has(threading.get_ident()):
+            return self._request(prompt, *args, **kwargs)
+        check_attended("a question")
+        said = f"[{worker.id}] {prompt}"
+        return TURNS.take(
+            worker,
+            lambda: answer_to(worker, "a cell", lambda: self._request(said, *args, **kwargs), self._kernel),
+        )

@@ -236,7 +236,7 @@ class WorkerDebugger(Pdb):
 
     def ask(self, prompt: str) -> str:
         """The user's answer."""
-        return ask(self._worker, prompt, self._what)
+        return ask(self._worker, prompt, what=self._what)
 
     def _error_exc(self) -> None:
         """See `pdb.Pdb`: what the user's line raised is shown; but an interrupt ends the cell."""

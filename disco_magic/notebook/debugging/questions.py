@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import getpass
 import sys
 import threading
 from contextlib import contextmanager
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import StdinNotImplementedError
 
@@ -16,47 +17,105 @@ from disco_magic.functions.streams import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from disco_magic.functions.context import WorkerContext
 
 
-class WorkerInput:
-    """Stands for `builtins.input` while cells run, for modules that a cell calls.
+class Way:
+    """One of Python's ways to ask the user.
 
     Args:
+        home: the module where everybody finds the function that asks.
+        name: of that function.
+        default: its prompt, if it is given none.
+        reads: the function of `terminal` that reads from the keyboard for a worker.
+    """
+
+    def __init__(self, home: ModuleType, name: str, default: str, reads: str) -> None:
+        self.home, self.name, self.default, self._reads = home, name, default, reads
+
+    @property
+    def what(self) -> str:
+        """The call that asks, for an error."""
+        return f"{self.name}()"
+
+    @property
+    def below(self) -> Any:
+        """What asks now for those who are no workers: Python's own function, or a kernel's."""
+        found = getattr(self.home, self.name)
+        return found.below if isinstance(found, StandIn) else found
+
+    @contextmanager
+    def stood_in_for(self, ask: Callable[[WorkerContext, str, Way], str]) -> Iterator[None]:
+        """Within this `ask` does it for workers, also in modules that a cell calls."""
+        before = getattr(self.home, self.name)
+        setattr(self.home, self.name, StandIn(self, self.below, ask))
+        try:
+            yield
+        finally:
+            if isinstance(getattr(self.home, self.name), StandIn):
+                setattr(self.home, self.name, before)
+
+    def read(self, prompt: str) -> str:
+        """What the user answers; no other thread asks meanwhile."""
+        below = self.below
+        own = isinstance(below, BuiltinFunctionType) or getattr(below, "__module__", "") == "getpass"
+        if not (own and _has_keyboard()):
+            return str(below(prompt))
+        from disco_magic.notebook.debugging import terminal
+
+        answer: str = getattr(terminal, self._reads)(prompt)
+        return answer
+
+
+class StandIn:
+    """Stands for a function that asks while cells run; a module may keep it for longer.
+
+    Args:
+        way: which function.
         below: what it was before; for everybody who is no worker it still is.
         ask: asks for a worker.
     """
 
-    def __init__(self, below: Callable[..., str], ask: Callable[[WorkerContext, str], str]) -> None:
+    def __init__(
+        self, way: Way, below: Callable[..., str], ask: Callable[[WorkerContext, str, Way], str]
+    ) -> None:
+        self.way = way
         self.below = below
         self._ask = ask
 
-    def __call__(self, prompt: object = "", /) -> str:
-        """See `input`."""
+    def __call__(self, *args: Any, **kwargs: Any) -> str:
+        """See `input` and `getpass.getpass`; of a worker's arguments the prompt is all that counts."""
         from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
 
         worker = calling_worker()
-        return self.below(prompt) if worker is None else self._ask(worker, str(prompt))
+        if worker is None:
+            return self.below(*args, **kwargs)
+        return self._ask(worker, str(args[0] if args else kwargs.get("prompt", self.way.default)), self.way)
 
 
-def answer_to(worker: WorkerContext, prompt: str, what: str) -> str:
-    """What the user answers to `prompt`; who calls this has the turn to ask.
+INPUT: Final = Way(builtins, "input", "", "read_line")
+GETPASS: Final = Way(getpass, "getpass", "Password: ", "read_secret")
+
+
+def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel: Any) -> str:
+    """What ``read()`` gets from the user; who calls this has the turn to ask.
+
+    Args:
+        worker: who asks.
+        what: the call that asks, for an error.
+        read: asks.
+        kernel: who passes the question on to a front end; anything else in a terminal.
 
     Raises:
-        UsageMistake: nobody can answer; `what` asks.
+        UsageMistake: nobody can answer.
     """
     _check_not_stopped(worker)
     _bring_up()
-    current: Any = builtins.input
-    below = current.below if isinstance(current, WorkerInput) else current
-    if isinstance(below, BuiltinFunctionType) and _has_keyboard():
-        from disco_magic.notebook.debugging.terminal import read_line
-
-        return read_line(prompt)
     try:
-        with _whole_messages(worker, getattr(getattr(below, "__self__", None), "session", None)):
-            return str(below(prompt))
+        with _whole_messages(worker, getattr(kernel, "session", None)):
+            return read()
     except StdinNotImplementedError:
         raise UsageMistake(
             f"{what} asks a question, but whoever runs this notebook takes no input, as nbconvert and "

@@ -43,6 +43,20 @@ def read_line(prompt: str) -> str:
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n")
 
 
+def read_secret(prompt: str) -> str:
+    """As `read_line`, without showing what is typed."""
+    import termios
+
+    keyboard = sys.stdin.fileno()
+    shown = termios.tcgetattr(keyboard)
+    hidden = [*shown[:3], (shown[3] & ~termios.ECHO) | termios.ECHONL, *shown[4:]]
+    try:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, hidden)
+        return read_line(prompt)
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, shown)
+
+
 def _write(text: str) -> None:
     screen = unwrapped(sys.stdout)
     screen.write(text)

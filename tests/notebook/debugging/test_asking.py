@@ -15,7 +15,7 @@ from IPython.core.error import StdinNotImplementedError
 from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
 from disco_magic.functions.context import calling_worker
 from disco_magic.notebook.debugging.asking import Turns, answered
-from disco_magic.notebook.debugging.questions import WorkerInput
+from disco_magic.notebook.debugging.questions import StandIn
 from disco_magic.notebook.output.footer import FOOTER
 
 
@@ -45,7 +45,7 @@ def test_a_module_that_asks_says_who_asks_too(crew, monkeypatch):
     monkeypatch.setattr(builtins, "input", lambda prompt: prompt)
     result = crew.run(f"%%disco\n{MODULE}m.ask()")
     assert result.values == [f"[{worker}] ? " for worker in range(crew.n)]
-    assert not isinstance(builtins.input, WorkerInput)
+    assert not isinstance(builtins.input, StandIn)
 
 
 def test_who_is_no_worker_asks_as_before(monkeypatch):
@@ -53,7 +53,7 @@ def test_who_is_no_worker_asks_as_before(monkeypatch):
     monkeypatch.setattr(builtins, "input", lambda prompt="": prompt + below())
     with answered(waited_for=True), answered(waited_for=True):
         assert builtins.input("? ") == "? an answer\n"
-        assert not isinstance(builtins.input.below, WorkerInput)
+        assert not isinstance(builtins.input.below, StandIn)
 
 
 def test_what_somebody_else_has_put_there_meanwhile_stays(monkeypatch):

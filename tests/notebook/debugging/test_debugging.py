@@ -107,6 +107,37 @@ def test_input_in_a_module_says_whose_it_is(fresh):
     assert (sorted(prompts), ran.value) == ([(1, "? "), (3, "? ")], "[1] 'a'\n[3] 'b'")
 
 
+ASKS_FOR_ONE = "from getpass import getpass\ngetpass('Token: ')"
+
+
+@pytest.mark.parametrize("code", [ASKS_FOR_ONE, "import getpass\ngetpass.getpass(prompt='Token: ')"])
+def test_a_password_is_asked_for_by_one_worker_at_a_time_and_every_one_gets_its_own(fresh, code):
+    # Two threads on the kernel's socket ended the process, or exchanged their answers.
+    ran, prompts = talk(fresh, f"%%disco\n{code}", {worker: [f"secret {worker}"] for worker in range(4)})
+    assert sorted(prompts) == [(worker, "Token: ") for worker in range(4)]
+    assert ran.value == "\n".join(f"[{worker}] 'secret {worker}'" for worker in range(4))
+    assert works(fresh)
+
+
+@pytest.mark.parametrize("kept", ["from getpass import getpass as ask", "ask = input"])
+def test_a_module_that_has_kept_the_kernel_s_own_function_asks_in_turns_too(fresh, kept):
+    # In a plain cell those are the kernel's.
+    fresh.ok(
+        f"%%local\nimport sys, types\nkeeper = sys.modules['keeper'] = types.ModuleType('keeper')\n"
+        f"exec({kept!r}, vars(keeper))\nkeeper.ask.__self__.__class__.__name__"
+    )
+    ran, prompts = talk(
+        fresh, "%%disco\nimport keeper\nkeeper.ask('? ')", {worker: [str(worker)] for worker in range(4)}
+    )
+    assert sorted(prompts) == [(worker, "? ") for worker in range(4)]
+    assert ran.value == "\n".join(f"[{worker}] '{worker}'" for worker in range(4))
+    assert talk(fresh, "%%disco -w 2\nkeeper.ask('? ')", {2: ["again"]})[0].value == "[2] 'again'"
+    cell = fresh.send("%%local\nkeeper.ask('? ')")
+    assert asked(fresh) == (None, "? ")
+    fresh.client.input("mine")
+    assert fresh.finish(cell).value == "'mine'"
+
+
 # --- where it stops --------------------------------------------------------------------------------------
 
 
@@ -335,7 +366,14 @@ def test_the_limit_of_a_cell_holds_at_the_prompt_too(fresh):
 # --- where nobody can answer -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("call", "name"), [("breakpoint()", "breakpoint()"), ("input()", "input()")])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("breakpoint()", "breakpoint()"),
+        ("input()", "input()"),
+        ("__import__('getpass').getpass()", "getpass()"),
+    ],
+)
 def test_a_front_end_without_input_fails_the_cell_in_its_line_and_says_why(fresh, call, name):
     ran = fresh.finish(fresh.client.execute(f"%%disco\nx = 1\n{call}", allow_stdin=False))
     assert (

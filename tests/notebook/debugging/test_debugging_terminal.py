@@ -134,6 +134,25 @@ def test_ctrl_d_ends_the_debugger_like_q_and_a_question_with_eoferror(terminal):
     assert "[1] DebuggerQuit: left with q at Cell In[" in shown
 
 
+def test_a_password_is_not_shown_and_what_is_typed_next_is(terminal):
+    terminal.cell("import getpass\nlen(getpass.getpass('Token: '))")
+    for _ in range(2):
+        terminal.until(r"\[\d\] Token: ")
+        terminal.type("hunter2")
+    shown = terminal.at_prompt()
+    assert "hunter2" not in shown
+    assert "[0-1] 7" in shown
+    assert "6 * 7" in terminal.run("6 * 7")
+
+
+def test_ctrl_c_at_a_password_leaves_a_terminal_that_shows_what_is_typed(terminal):
+    terminal.cell("import getpass\ngetpass.getpass('Token: ')")
+    terminal.until(r"\[\d\] Token: ")
+    terminal.press("c")
+    assert "was replaced" not in terminal.at_prompt()
+    assert "6 * 7" in terminal.run("6 * 7")
+
+
 def test_a_failure_is_looked_at_in_ipython_s_own_debugger(terminal):
     terminal.cell("mine = 40 + worker_id\n1 / (1 - worker_id)")
     terminal.at_prompt()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,9 @@ _LABEL: Final = (
     "line-height:var(--jp-code-line-height,1.3)"
 )
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
+HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
+"""The forms in which values of several workers can be shown together."""
+_SVG: Final = re.compile(r"<svg\b[^>]*")
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 # As JupyterLab paints them behind an image of transparent background.
 _BACKGROUNDS: Final = {"light": "#ffffff", "dark": "#000000"}
@@ -62,8 +66,17 @@ def _image(picture: Item) -> str:
     style = "max-width:100%;height:auto" + (f";background:{background}" if background else "")
     width = _told(picture).get(form, {}).get("width")
     size = f' width="{width}"' if width else ""
-    content = _base64(picture.data[form])
+    content = _base64(_standing_alone(picture.data[form]) if form == "image/svg+xml" else picture.data[form])
     return f'<img src="data:{form};base64,{content}" alt="{text}"{size} style="{style}"/>'
+
+
+def _standing_alone(svg: bytes | str) -> bytes | str:
+    """With its namespace: within HTML nobody needs it, as the content of an image it is broken without."""
+    text = svg if isinstance(svg, str) else svg.decode("utf-8", "replace")
+    opening = _SVG.search(text)
+    if opening is None or "xmlns=" in opening[0]:
+        return svg
+    return f'{text[: opening.start()]}<svg xmlns="http://www.w3.org/2000/svg"{text[opening.start() + 4 :]}'
 
 
 def _form(picture: Item) -> str | None:

@@ -11,6 +11,7 @@ from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
+from disco_magic.notebook.output.gallery import HELD
 from disco_magic.notebook.output.page import KeptPage, Page
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
@@ -87,13 +88,22 @@ class NotebookScope:
             self._values[sink.worker] = value
         if self._formatter.ipython_display_formatter(value):
             return {"text/plain": ""}
-        data: dict[str, Any] = {"text/plain": _plain(self._formatter.formatters["text/plain"], value)}
+        data: dict[str, Any] = {"text/plain": self._text(value)}
         rich, metadata = self._formatter.format(value, exclude=("text/plain",))
-        if _WIDGET in rich and getattr(self._shell, "kernel", None) is not None:
-            # One per worker, to be moved and clicked, as ``display(value)``; a table of them would be text.
+        # Values are shown together in HTML, or as Markdown: other forms, a widget, as ``display(value)``.
+        held = not rich or (_WIDGET not in rich and not HELD.isdisjoint(rich))
+        if not held and getattr(self._shell, "kernel", None) is not None:
             self._shell.display_pub.publish({**data, **rich}, metadata)
             return {"text/plain": ""}
         return {**data, **rich}
+
+    def _text(self, value: Any) -> str:
+        """What its own bundle of forms has as text, else its ``repr``."""
+        formatter = self._formatter
+        found = _unwrapped(formatter.mimebundle_formatter, value, include={"text/plain"})
+        bundle = found[0] if isinstance(found, tuple) else found
+        text = (bundle or {}).get("text/plain")
+        return _plain(formatter.formatters["text/plain"], value) if text is None else str(text)
 
     def ended(self, worker: int) -> None:
         """The cell has ended on `worker`; called on the worker, inside its context.
@@ -170,10 +180,15 @@ def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publi
     return Page(workers, () if mode == "none" else shown, publisher)
 
 
+def _unwrapped(formatter: Any, value: Any, **kwargs: Any) -> Any:
+    """What `formatter` gives; errors come through, which IPython would print and forget."""
+    call = type(formatter).__call__
+    return getattr(call, "__wrapped__", call)(formatter, value, **kwargs)
+
+
 def _plain(formatter: Any, value: Any) -> str:
     """Text of `value`; a NumPy number as NumPy prints it, not as it is constructed (``36.0``)."""
-    call = type(formatter).__call__
-    text: str = getattr(call, "__wrapped__", call)(formatter, value)  # unwrapped: errors come through
+    text: str = _unwrapped(formatter, value)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.number, numpy.bool_)) and text.startswith("np."):
         return str(value)

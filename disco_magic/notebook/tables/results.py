@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from disco_magic.errors import ranges
 from disco_magic.notebook.output.arrange import Item
-from disco_magic.notebook.output.gallery import gallery, is_picture
+from disco_magic.notebook.output.gallery import HELD, gallery, is_picture
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
 _TEXT = {"text/plain"}
+_MARKDOWN = "text/markdown"
+_RICHER = HELD - {_MARKDOWN}
 _BESIDE = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:4px 24px"
 _LABEL = "font-family:monospace;opacity:.7"
 
@@ -40,8 +42,12 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     """
     groups = _groups(result)
     bundle = {"text/plain": result.text(_filters.get(result))}
-    if any(set(data) - _TEXT for _, data in groups):
-        bundle["text/html"] = _html([(workers, data) for workers, data in groups if _has_content(data)])
+    full = [(workers, data) for workers, data in groups if _has_content(data)]
+    if full and all(_MARKDOWN in data and not _RICHER & set(data) for _, data in full):
+        texts = [f"`{ranges(workers)}`\n\n{data[_MARKDOWN]}" for workers, data in full]
+        bundle[_MARKDOWN] = "\n\n".join(texts)  # which the front end typesets
+    elif any(set(data) - _TEXT for _, data in groups):
+        bundle["text/html"] = _html(full)
     return bundle
 
 
@@ -81,7 +87,7 @@ def _body(data: Mapping[str, Any]) -> str:
             return f'<img src="data:{mime};base64,{_base64(data[mime])}" alt="{escape(_text(data))}">'
     if "text/latex" in data:
         return f"<div>{escape(str(data['text/latex']))}</div>"
-    return f"<pre>{escape(_text(data))}</pre>"
+    return f"<pre>{escape(str(data.get(_MARKDOWN) or _text(data)))}</pre>"
 
 
 def _text(data: Mapping[str, Any]) -> str:

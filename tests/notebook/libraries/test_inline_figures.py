@@ -177,7 +177,8 @@ def test_what_has_no_picture_is_its_text():
 
 
 def test_a_drawing_becomes_an_image_of_its_own():
-    assert base64.b64encode(b"<svg/>").decode() in html_of(picture({"image/svg+xml": "<svg/>"}))
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+    assert base64.b64encode(svg).decode() in html_of(picture({"image/svg+xml": svg.decode()}))
 
 
 def test_equal_pictures_are_one_under_all_their_workers():

@@ -86,6 +86,28 @@ def test_capture_takes_the_lines_with_their_prefix(fresh):
     assert fresh.ok("caught.stdout").value == repr("".join(f"[{w}] {c}\n" for w in range(4) for c in "ab"))
 
 
+OWN = """
+class Own:
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": f"own {worker_id}", **more}
+"""
+
+
+def test_a_value_in_a_form_that_no_table_holds_is_displayed_by_each_worker(fresh):
+    ran = fresh.ok(f"%%disco\nmore = {{'application/x-own+json': {{}}}}\n{OWN}\nOwn()")
+    texts = {tuple(d["metadata"]["disco"]["workers"]): d["data"]["text/plain"] for d in ran.displays}
+    assert texts == {(worker,): f"own {worker}" for worker in range(4)}
+    assert all("application/x-own+json" in shown["data"] for shown in ran.displays)
+    assert ran.value is None
+
+
+def test_the_text_of_a_value_s_own_bundle_is_its_text(fresh):
+    assert fresh.ok(f"%%disco -w 1\nmore = {{}}\n{OWN}\nOwn()").value == "[1] own 1"
+    failed = fresh.run(f"%%disco -w 1\nmore = 1\n{OWN}\nOwn()")
+    assert "TypeError: 'int' object is not a mapping" in failed.traceback
+    assert "in Own._repr_mimebundle_" in failed.traceback
+
+
 def test_capture_takes_displays_and_leaves_the_publisher_alone(fresh):
     fresh.ok(
         "%%capture caught\n%%disco -w 1\nfrom IPython.display import HTML, display\ndisplay(HTML('<i>1</i>'))"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -210,13 +212,41 @@ def test_richer_values_get_a_section_per_group(four):
         ({"text/plain": "t", "image/png": b"\x89PNG"}, "data:image/png;base64,iVBORw=="),
         ({"text/plain": "t", "image/jpeg": "YWJj\n"}, "data:image/jpeg;base64,YWJj"),
         ({"text/plain": "t", "text/latex": "$a<b$"}, "<div>$a&lt;b$</div>"),
-        ({"text/plain": "<t>", "text/markdown": "*t*"}, "<pre>&lt;t&gt;</pre>"),
+        ({"text/plain": "<t>", "application/json": "{}"}, "<pre>&lt;t&gt;</pre>"),
     ],
 )
 def test_every_form_of_a_value_fits_into_the_section(four, bundle, expected):
     result = four.run("%%disco -w 0\n1")
     result.shown[0] = bundle
     assert expected in result_bundle(result)["text/html"]
+
+
+def test_markdown_is_left_to_the_front_end_and_beside_something_richer_shown_as_it_was_written(four):
+    result = four.run("%%disco\nworker_id // 2")
+    markdown = {
+        worker: {"text/plain": "<Markdown>", "text/markdown": f"# <{worker // 2}>"} for worker in range(4)
+    }
+    result.shown.update(markdown)
+    bundle = result_bundle(result)
+    assert bundle["text/markdown"] == "`[0-1]`\n\n# <0>\n\n`[2-3]`\n\n# <1>"
+    assert set(bundle) == {"text/plain", "text/markdown"}
+    result.shown[0] = {"text/plain": "t", "text/html": "<b>t</b>"}
+    bundle = result_bundle(result)
+    assert "<pre># &lt;1&gt;</pre>" in bundle["text/html"]
+    assert "text/markdown" not in bundle
+
+
+def test_an_svg_without_a_namespace_gets_one_where_it_stands_alone(four):
+    result = four.run("%%disco\nworker_id")
+    given = ['<svg width="1"/>', '<?xml version="1.0"?>\n<svg><g/></svg>', '<svg xmlns="n"/>', b"<svg/>"]
+    result.shown.update({w: {"text/plain": "t", "image/svg+xml": svg} for w, svg in enumerate(given)})
+    found = re.findall(r"base64,([^\"]+)", result_bundle(result)["text/html"])
+    assert [base64.b64decode(each).decode() for each in found] == [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="1"/>',
+        '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>',
+        '<svg xmlns="n"/>',
+        '<svg xmlns="http://www.w3.org/2000/svg"/>',
+    ]
 
 
 def test_figures_of_several_workers_stand_side_by_side_and_so_do_other_values(four):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame
-from disco_magic.functions.inside import content_of, is_atom, is_plain
+from disco_magic.functions.inside import content_of, is_atom, is_plain, kinds_of
 from disco_magic.functions.kinds import is_gpu_array, type_name
 from disco_magic.functions.located import device_of
 
@@ -42,6 +43,8 @@ _DEPTH: Final = 8
 _PARTS: Final = 1000
 _SHORT: Final = 6
 _CPU: Final = Device("cpu")
+# Keys of one such type have an order that does not depend on who has them.
+_SORTED: Final[list[list[type]]] = [[int], [str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,8 @@ def _walk(name: str, value: Any) -> Iterator[tuple[str, Any, int]]:
 def _descend(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]]:
     yield path, value, depth
     content = content_of(value) if depth < _DEPTH else None
-    for label, item in (content and content.pairs) or ():
-        if not is_plain(type(item)):
+    if content is not None and not content.is_plain:
+        for label, item in content.parts(plain=False):
             yield from _descend(f"{path}{label}", item, depth + 1)
 
 
@@ -183,12 +186,11 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
 
 
 def _look_at_container(value: Any, content: Content, *, values: bool, deepest: bool) -> Held:
-    kinds = list(map(type, content.items))
-    kinds = list(dict(zip(map(id, kinds), kinds, strict=True)).values())  # a metaclass may have a __hash__
+    kinds = kinds_of(content.items)
     plain = [kind for kind in kinds if is_plain(kind)]
     all_plain = len(plain) == len(kinds)
     unseen = ""
-    if not all_plain and content.pairs is None:
+    if not all_plain and content.places is None:
         unseen = f"objects in a {type_name(type(value))}"
     elif not all_plain and deepest:
         unseen = f"parts in more than {_DEPTH} containers"
@@ -212,10 +214,17 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
         return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
     if all_plain and (kind is list or kind is tuple):
         return fingerprint(value), ""
-    if content.pairs is None:
+    if content.places is None:
         return b"", "its keys are objects"
-    plain = [pair for pair in content.pairs if is_plain(type(pair[1]))]
-    return fingerprint(plain if content.in_order else sorted(plain, key=lambda pair: pair[0])), ""
+    if all_plain and kind is dict and kinds_of(content.places) in _SORTED:
+        # All at once: one after the other a million of them would take seconds.
+        order = sorted(range(len(content.items)), key=content.places.__getitem__)
+        whole: list[Any] = [content.places[i] for i in order] + [content.items[i] for i in order]
+    else:
+        whole = list(content.parts(plain=True))
+        if not content.in_order:
+            whole.sort(key=itemgetter(0))
+    return fingerprint(whole), ""
 
 
 def _attribute(value: Any, name: str) -> Any:

@@ -11,13 +11,16 @@ import abc
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.functions.fingerprint import PLAIN
 from disco_magic.functions.frames import columns_of, is_frame
 from disco_magic.functions.kinds import home_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 _PLAIN: Final = frozenset(map(id, PLAIN))
@@ -51,16 +54,45 @@ class Content:
 
     Attributes:
         items: all of it.
-        pairs: how each is written behind the value's name, ``['a']``, ``[0]`` or ``.a``, and what it is; None
-            where there are no names for it: a set, a dict whose keys are objects.
+        places: of each a key, number or name; None where nothing could be written for it: a set, a dict whose
+            keys are objects.
+        written: how a place is written behind the value's name: ``['a']``, ``[0]`` or ``.a``.
         shape: the number of items; of a data frame, rows and columns; None for an object with fields.
         in_order: whether the order of the items is part of the value.
     """
 
     items: list[Any]
-    pairs: list[tuple[str, Any]] | None
+    places: Sequence[Any] | None
+    written: Callable[[Any], str]
     shape: tuple[int, ...] | None
     in_order: bool = True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all of it are numbers or text."""
+        return all(map(is_plain, kinds_of(self.items)))
+
+    def parts(self, *, plain: bool) -> Iterator[tuple[str, Any]]:
+        """How each of the `plain` ones is written, or of the others, and what it is."""
+        if self.places is not None:
+            for place, item in zip(self.places, self.items, strict=True):
+                if is_plain(type(item)) is plain:
+                    yield self.written(place), item
+
+
+def kinds_of(items: Iterable[Any]) -> list[type]:
+    """The types of `items`, each once."""
+    kinds = list(map(type, items))
+    # By identity: a metaclass may have a __hash__ of its own.
+    return [kinds[-1]] if len(set(map(id, kinds))) == 1 else list({id(kind): kind for kind in kinds}.values())
+
+
+def _subscript(place: object) -> str:
+    return f"[{place!r}]"
+
+
+def _attribute(place: object) -> str:
+    return f".{place}"
 
 
 def is_plain(kind: type) -> bool:
@@ -117,7 +149,7 @@ def _content(value: Any) -> Content | None:
     if id(kind) in _LISTS:
         return _of_list(list(value))  # a thread of the user's may be filling it; such a copy is one step
     if id(kind) in _SETS:
-        return Content(list(value), None, (len(value),), in_order=False)
+        return Content(list(value), None, _subscript, (len(value),), in_order=False)
     if is_frame(kind):
         return _of_frame(value)
     if id(type(kind)) not in _METACLASSES:
@@ -126,21 +158,26 @@ def _content(value: Any) -> Content | None:
 
 
 def _of_list(items: list[Any]) -> Content:
-    return Content(items, [(f"[{position}]", item) for position, item in enumerate(items)], (len(items),))
+    return Content(items, range(len(items)), _subscript, (len(items),))
 
 
 def _of_dict(value: Any) -> Content:
-    in_order = id(type(value)) == _ORDERED
-    # An OrderedDict would be copied by its own methods, which hash its keys.
-    held = dict.items(value) if in_order else dict(value).items()
-    pairs = list(held)
-    items = [item for _, item in pairs]
-    if not all(is_plain(type(key)) for key, _ in pairs):
-        return Content(items, None, (len(items),), in_order)
-    if in_order:
+    if id(type(value)) == _ORDERED:
+        return _of_ordered_dict(value)
+    held = dict(value)  # one step, as above
+    keys, items = list(held), list(held.values())
+    places = keys if all(map(is_plain, kinds_of(keys))) else None
+    return Content(items, places, _subscript, (len(items),), in_order=False)
+
+
+def _of_ordered_dict(value: Any) -> Content:
+    # It would be copied by its own methods, which hash its keys.
+    pairs = list(dict.items(value))
+    if all(map(is_plain, kinds_of(key for key, _ in pairs))):
         places = {key: place for place, key in enumerate(value)}
         pairs.sort(key=lambda pair: places.get(pair[0], 0))
-    return Content(items, [(f"[{key!r}]", item) for key, item in pairs], (len(items),), in_order)
+        return Content([item for _, item in pairs], [key for key, _ in pairs], _subscript, (len(pairs),))
+    return Content([item for _, item in pairs], None, _subscript, (len(pairs),))
 
 
 def _of_named_tuple(value: Any) -> Content | None:
@@ -148,7 +185,7 @@ def _of_named_tuple(value: Any) -> Content | None:
     items = list(tuple.__iter__(value))
     if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
         return None
-    return Content(items, [(f".{name}", item) for name, item in zip(fields, items, strict=True)], None)
+    return Content(items, fields, _attribute, None)
 
 
 def _of_dataclass(value: Any) -> Content | None:
@@ -162,8 +199,8 @@ def _of_dataclass(value: Any) -> Content | None:
     for name in fields:
         item = own[name] if name in own else _inherited(value, name)
         if item is not _NONE:
-            pairs.append((f".{name}", item))
-    return Content([item for _, item in pairs], pairs, None, in_order=False)
+            pairs.append((name, item))
+    return Content([item for _, item in pairs], [name for name, _ in pairs], _attribute, None, in_order=False)
 
 
 def _inherited(value: Any, name: str) -> Any:
@@ -187,5 +224,5 @@ def _of_frame(frame: Any) -> Content:
     columns = columns_of(frame)
     names = [label for label, _ in columns]
     plain = all(is_plain(type(name)) for name in names) and len(set(names)) == len(names)
-    pairs = [(f"[{(label if plain else place)!r}]", each) for place, (label, each) in enumerate(columns)]
-    return Content([each for _, each in columns], pairs, tuple(frame.shape))
+    places = names if plain else range(len(names))
+    return Content([each for _, each in columns], places, _subscript, tuple(frame.shape))

@@ -35,7 +35,7 @@ def seconds(timeout: object) -> float | None:
         return None
     try:
         number = float(timeout)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if isinstance(timeout, str | bytes) or not number >= 0:
         raise UsageMistake(f"timeout is {timeout!r}, expected a number of seconds >= 0, or None")
@@ -125,7 +125,12 @@ class Arguments:
         try:
             chosen = tuple(sorted({_number(worker) for worker in workers}))
         except TypeError:
-            what = f"workers are given as a list of whole numbers, not as {workers!r}"
+            single = type(workers) is tuple and len(workers) == 1
+            what = (
+                f"a worker is a whole number, not {workers[0]!r}"
+                if single
+                else f"workers are given as a list of whole numbers, not as {workers!r}"
+            )
         else:
             wrong = [worker for worker in chosen if not 0 <= worker < self.num_workers]
             if chosen and not wrong:

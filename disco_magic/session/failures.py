@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import WorkerError
+from disco_magic.errors import WorkerError, WorkerInterrupt, describe
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
     from disco_magic.session.pending import PendingCell  # noqa: F401 - in the name of the base class below
     from disco_magic.session.pump import Inbox
+
+
+_LOG: Final = logging.getLogger("disco_magic")
 
 
 class Unheard(weakref.ref["PendingCell"]):
@@ -78,6 +82,16 @@ class Failures(Resting):
                 failures.extend(failed)
         return failures
 
+    def log_failures(self) -> None:
+        """Log what failed and nothing will raise any more: the session has ended. Not what that stopped."""
+        failures, others = self.take_failures(self.failures_of_handles())
+        told = {worker: each for worker, each in failures.items() if not _is_stopped(each)}
+        further = [each for each in others if not _is_stopped(each)]
+        if further and not told:
+            told[further[0].worker] = further.pop(0)
+        if told:
+            _LOG.warning("a session has ended, and nothing had raised: %s", describe(told, further))
+
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""
         # Outside of a turn: whoever answered has told its failures before.
@@ -86,3 +100,7 @@ class Failures(Resting):
         failures, others = self.take_failures(further)
         if failures:
             raise WorkerError(failures, others)
+
+
+def _is_stopped(failure: Failure) -> bool:
+    return isinstance(failure.exception, WorkerInterrupt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections.abc import ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ class NamedRegisters(Calls):
     def __bool__(self) -> bool:
         """A session without registers is a session."""
         return True
+
+    __reversed__ = None  # names are in no order, and Python would ask for session[3]
 
     def __contains__(self, name: object) -> bool:
         return name in self._there()
@@ -145,6 +148,9 @@ class NamedRegisters(Calls):
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise UsageMistake(f"{name!r} is not a variable name")
+    spelled = unicodedata.normalize("NFKC", name)
+    if spelled != name:  # no code could name it
+        raise UsageMistake(f"{name!r} is {spelled!r} wherever code names it, as Python has it; use that")
     if name.startswith("_"):
         raise UsageMistake(
             f"{name!r} begins with an underscore: such names are private to a worker, no registers"

@@ -133,11 +133,17 @@ class Session(
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.
 
+        What failed, and was raised by nothing, is logged as a warning, which Python writes to stderr.
+
         Args:
             timeout: seconds that what was sent may still take; then the rest of it is interrupted, and
                 half a second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as
                 long as it takes.
         """
+        self._end(timeout)
+        self.log_failures()
+
+    def _end(self, timeout: float | None) -> None:
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
         with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
@@ -185,7 +191,7 @@ class Session(
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""
 
         def act() -> None:
-            self.shutdown(timeout=0.0)
+            self._end(0.0)
             self._begin()
 
         refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart
@@ -206,7 +212,7 @@ class Session(
         Also what failed in cells whose handles nobody has waited for: nobody will.
         """
         if kind is not None or self.closed:
-            self.shutdown(timeout=0.0)
+            self._end(0.0)
             return
         try:
             self.sync_all()

@@ -83,6 +83,13 @@ def test_every_method_that_names_workers_refuses_a_wrong_one(session, verb):
     s.sync_all()
 
 
+@pytest.mark.parametrize("worker", ["0", True, 1.0])
+def test_what_is_no_worker_s_number_is_named(session, worker):
+    s = session(2)
+    with pytest.raises(UsageMistake, match=f"a worker is a whole number, not {worker!r}; this session has"):
+        s.call_packed(who).get(worker)
+
+
 def test_arguments_of_all_kinds_arrive(session):
     s = session(2)
     ref = s.call_packed(who)

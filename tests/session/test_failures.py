@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -163,3 +165,57 @@ def late(door):
     number = disco.worker().id
     assert number == 0 or door.wait(60)
     raise KeyError(f"nothing for {number}")
+
+
+# --- when nothing can raise it any more ------------------------------------------------------------------
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "disco_magic"]
+
+
+def test_what_nobody_has_raised_is_logged_when_the_session_ends(caplog):
+    s = disco.ThreadedSession(2, devices="cpu")
+    s.call_packed(fail_on, 1)
+    handle = s.run_nowait("1 / (1 - worker_id)\n{}['key']", workers=[0])
+    s.shutdown(timeout=None)
+    (said,) = warnings_of(caplog)
+    assert said.startswith("a session has ended, and nothing had raised: ")
+    assert "[1] call fail_on: ValueError: boom" in said
+    assert "[0] KeyError: 'key'" in said
+    with pytest.raises(WorkerError, match="KeyError"):  # who has its handle is told all the same
+        handle.wait()
+    s.shutdown()
+    assert len(warnings_of(caplog)) == 1
+
+
+@pytest.mark.parametrize("end", ["told", "stopped", "restarted", "left by an error"])
+def test_nothing_is_logged_of_what_was_raised_or_stopped(caplog, end):
+    s = disco.ThreadedSession(2, devices="cpu")
+    if end == "stopped":
+        s.run_nowait("while True: pass")
+    else:
+        s.call_packed(fail_on, 1)
+    if end == "told":
+        with pytest.raises(WorkerError):
+            s.sync_all()
+    if end == "restarted":
+        s.restart()
+    if end == "left by an error":
+        with pytest.raises(KeyError), s:
+            raise KeyError
+    s.shutdown(timeout=0.0)
+    assert warnings_of(caplog) == []
+
+
+def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import disco_magic as disco\n"
+        "s = disco.ThreadedSession(2, devices='cpu')\n"
+        "done = s.run_nowait('1 / worker_id')\n"
+        "while not done.done(): pass\n"
+    )
+    command = [sys.executable, script]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert "nothing had raised: Cell 1 failed on worker 0\n[0] ZeroDivisionError: " in ran.stderr

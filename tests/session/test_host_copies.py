@@ -41,6 +41,8 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
         ),
         (lambda s: s.scatter(5.0), "expected a first axis of length 2"),
         (lambda s: s.broadcast([object()]), "broadcast: got list, which NumPy can only hold as objects"),
+        (lambda s: s.broadcast(s.empty((2,))), r"session\.broadcast_from_worker0\(ref\) takes it from there"),
+        (lambda s: s.scatter(s.empty((2,))), r"session\.scatter_from_worker0\(ref\) takes it from there"),
         (lambda s: s.copy_to_worker_0({"a": 1}), "copy_to_worker_0: got dict"),
         (lambda s: s.copy_from_worker_0([1], s.empty((1,))), "must be a writeable array on the CPU"),
         (
@@ -48,7 +50,7 @@ def test_empty_on_the_first_worker_only_leaves_none_on_the_others(session, in_gr
             "must be a writeable array on the CPU",
         ),
     ],
-    ids=range(13),
+    ids=range(15),
 )
 def test_an_impossible_request_is_refused_at_once(session, call, text):
     s = session(2)

@@ -173,6 +173,17 @@ def test_what_is_no_variable_name_is_refused(session, name):
         s.put(name, 1)
 
 
+def test_a_name_that_code_spells_otherwise_is_refused_with_that_spelling(session):
+    s = session(1)
+    with pytest.raises(UsageMistake, match="'\ufb01t' is 'fit' wherever code names it"):
+        s.put("\ufb01t", 1)
+
+
+def test_names_have_no_order_to_be_reversed(session):
+    with pytest.raises(TypeError, match="not reversible"):
+        reversed(session(1))
+
+
 def test_private_names_are_refused(session):
     s = session(1)
     with pytest.raises(UsageMistake, match="begins with an underscore"):

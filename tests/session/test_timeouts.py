@@ -73,6 +73,11 @@ def test_a_wait_without_a_timeout_has_the_sessions(held, gate, way):
     wait(s, ref)
 
 
+def test_a_number_without_end_that_is_no_float_is_an_impossible_time(session):
+    with pytest.raises(UsageMistake, match="expected a number of seconds"):
+        session(1).sync_all(timeout=10**400)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_an_impossible_time_is_refused_before_anything_is_sent(session, way):
     s = session(2)

@@ -41,7 +41,20 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
         isinstance(error, DiscoError) or not hasattr(error, "_render_traceback_")
     ):
         error._render_traceback_ = plain_lines(shell, error).copy  # type: ignore[attr-defined]  # IPython's protocol
-    return error.with_traceback(None)  # its frames hold the handle of the cell, and that the error
+    # Not its own frames: they hold the handle of the cell, and that the error. Of a cell that was stopped
+    # ``%debug`` is to show the line where it was.
+    stopped = (user_frames(shell, each.exception) for each in failures_of(error).values())
+    return error.with_traceback(next(filter(None, stopped), None))
+
+
+def failures_of(error: BaseException) -> Mapping[int, Failure]:
+    """Worker -> what failed there, the origin first; also of a cell that was stopped."""
+    if isinstance(error, WorkerError):
+        return error.failures
+    from disco_magic.core.blame import is_consequence  # here: the magics, and so %load_ext, import this file
+
+    errors: Mapping[int, Failure] = getattr(getattr(error, "result", None), "errors", None) or {}
+    return dict(sorted(errors.items(), key=lambda item: is_consequence(item[1])))
 
 
 class CellSyntaxError(UsageMistake):

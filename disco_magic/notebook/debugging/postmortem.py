@@ -11,9 +11,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import DiscoError, UsageMistake, WorkerError, WorkerLost, people
+from disco_magic.errors import DiscoError, UsageMistake, WorkerLost, people
 from disco_magic.functions.tracebacks import frames_of
-from disco_magic.notebook.tracebacks import user_frames
+from disco_magic.notebook.tracebacks import failures_of, user_frames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,16 +106,6 @@ class LastFailure:
                 "name one of those with -w"
             )
         return found
-
-
-def failures_of(error: BaseException) -> Mapping[int, Failure]:
-    """Worker -> what failed there, the origin first; also of a cell that was stopped."""
-    if isinstance(error, WorkerError):
-        return error.failures
-    from disco_magic.core.blame import is_consequence  # here: the magics, and so %load_ext, import this file
-
-    errors: Mapping[int, Failure] = getattr(getattr(error, "result", None), "errors", None) or {}
-    return dict(sorted(errors.items(), key=lambda item: is_consequence(item[1])))
 
 
 def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> None:

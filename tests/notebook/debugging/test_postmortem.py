@@ -125,6 +125,21 @@ def test_debug_of_ipython_lands_in_the_first_failed_worker_s_frame(fresh):
     assert "(1, array([2., 2., 2.]))" in text
 
 
+@pytest.mark.parametrize("how", ["--timeout 0.3", "stop button"])
+def test_debug_of_ipython_lands_where_a_cell_was_that_was_stopped(fresh, how):
+    option = how if how.startswith("-") else ""
+    cell = fresh.send(
+        f"%%disco {option}\ndef f():\n    told = 'here'\n    print('in')\n    while True: pass\nf()"
+    )
+    before = fresh.until_text(cell, "in\n", times=4)
+    if not option:
+        fresh.interrupt()
+    assert fresh.finish(cell, before).status == "error"
+    text = look(fresh, "%debug", ["p told", "q"], "ipdb> ")
+    assert "----> 5     while True: pass" in text
+    assert "'here'" in text
+
+
 def test_pdb_on_opens_it_by_itself(fresh):
     fresh.ok("%pdb on")
     try:

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.words import human_seconds
+from disco_magic.core.words import human_seconds, plural
+from disco_magic.errors import people
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,24 +41,55 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """Collectives that the same workers did not come to.
+
+    Attributes:
+        workers: who.
+        count: how many collectives.
+        waited_s: how long the others were in them, all together.
+        is_over: whether nobody waits in them any more.
+    """
+
+    workers: tuple[int, ...]
+    count: int
+    waited_s: float
+    is_over: bool
+
+    def __str__(self) -> str:
+        never = (
+            "never came" if self.is_over else f"{'has' if len(self.workers) == 1 else 'have'} not come yet"
+        )
+        return (
+            f"{people(self.workers)} {never} to {plural(self.count, 'collective')}, in which the others "
+            f"waited {human_seconds(self.waited_s)}, all together"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What a timeline's window adds up to.
 
     Attributes:
         workers: one per worker that is shown.
         collectives: how many collectives of several workers all members came to.
+        missed: by whom others were missed, those first for whom they waited longest.
     """
 
     workers: tuple[Spent, ...]
     collectives: int
+    missed: tuple[Missed, ...] = ()
 
     @property
     def sentence(self) -> str:
-        """Who keeps the others waiting; empty if nobody had to wait.
+        """Who keeps the others waiting; empty if nobody had to wait."""
+        missed = str(self.missed[0]) if self.missed else ""
+        return "; ".join(filter(None, [missed, self._of_the_last]))
 
-        Somebody always came last most often. A worker stands out if the others waited for it twice as long as
-        for one of them on average; of two, twice as long as for the other one.
-        """
+    @property
+    def _of_the_last(self) -> str:
+        # Somebody always came last most often. A worker stands out if the others waited for it twice as long
+        # as for one of them on average; of two, twice as long as for the other one.
         worst = max(self.workers, key=lambda each: each.others_waited_s)
         if not worst.others_waited_s:
             return ""
@@ -102,21 +134,41 @@ def summarize(timeline: Timeline) -> Summary:
     return Summary(
         tuple(_spent(timeline, worker, came_last[worker], waited[worker]) for worker in timeline.workers),
         len(meetings),
+        _missed(timeline),
     )
 
 
-def _meetings(timeline: Timeline) -> list[list[Span]]:
-    """The collectives that all members have come to, the last one within the window."""
+def _groups(timeline: Timeline) -> Iterable[tuple[tuple[int, ...], list[Span]]]:
+    """The collectives of several workers: members, and who of them has come."""
     groups: defaultdict[Meeting, list[Span]] = defaultdict(list)
     for span in timeline.spans:
         if span.kind == "collective" and span.meeting is not None:
             groups[span.meeting].append(span)
+    return ((members, spans) for (members, _, _), spans in groups.items())
+
+
+def _meetings(timeline: Timeline) -> list[list[Span]]:
+    """The collectives that all members have come to, the last one within the window."""
     return [
         spans
-        for (members, _, _), spans in groups.items()
+        for members, spans in _groups(timeline)
         if len(spans) == len(members)
         and timeline.start_s <= max(span.start_s for span in spans) <= timeline.end_s
     ]
+
+
+def _missed(timeline: Timeline) -> tuple[Missed, ...]:
+    """Who did not come to collectives in which others waited, as far as all of that is known."""
+    found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
+    for members, spans in _groups(timeline):
+        absent = tuple(sorted({*members} - {span.worker for span in spans}))
+        begun_s = min(span.start_s for span in spans)
+        known = all(each in timeline.workers and timeline.known_from_s(each) <= begun_s for each in absent)
+        if absent and known and timeline.start_s <= begun_s:
+            is_over = not any(span.unfinished for span in spans)
+            found[absent, is_over].append(sum(span.seconds for span in spans))
+    missed = (Missed(who, len(waits), sum(waits), over) for (who, over), waits in found.items())
+    return tuple(sorted(missed, key=lambda each: -each.waited_s))
 
 
 def _spent(timeline: Timeline, worker: int, came_last: int, others_waited_s: float) -> Spent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -156,14 +157,31 @@ def test_who_came_last_is_charged_with_what_the_others_waited():
 @pytest.mark.parametrize(
     "spans",
     [
-        (met(0, 1.0, 5.0),),  # worker 1 never came
-        (met(0, 1.0, 5.0), met(1, 2.0, 5.0, number=2)),
+        (met(0, 1.0, 5.0), met(1, 1.0, 5.0, number=2, members=(1, 2))),  # of worker 2 nothing is shown
         (Span(0, "collective", "send(to=1)", 1.0, 2.0), Span(1, "collective", "recv(source=0)", 0.0, 2.0)),
     ],
 )
 def test_what_not_all_came_to_has_no_last_one(spans):
-    summary = timeline(*spans).summary()
+    summary = timeline(*spans, whole_from_s=(0.0, 2.0)).summary()
     assert (summary.collectives, summary.sentence) == (0, "")
+
+
+def test_who_never_came_is_named_with_what_the_others_waited():
+    begun = [(0, 1.0, 1), (1, 2.0, 1), (0, 3.0, 2), (1, 3.0, 2)]
+    spans = [met(worker, start, 5.0, number, members=(0, 1, 2)) for worker, start, number in begun]
+    spans += [met(0, 6.0, 7.0, 3), cell(2, 0.0, 9.0)]
+    assert timeline(*spans, workers=3).summary().sentence == (
+        "worker 2 never came to 2 collectives, in which the others waited 11.00 s, all together"
+    )
+
+
+def test_who_has_not_come_yet_is_told_before_who_came_last():
+    waits = [replace(met(w, 6.0, 10.0, 2, members=(0, 1, 2)), unfinished=True) for w in (0, 1)]
+    spans = [met(w, 1.0 + w, 5.0, members=(0, 1, 2)) for w in range(3)]
+    assert timeline(*spans, *waits, workers=3).summary().sentence == (
+        "worker 2 has not come yet to 1 collective, in which the others waited 8.00 s, all together; "
+        "worker 2 came last to 1 of 1 collective; the others waited 3.00 s for it, all together"
+    )
 
 
 def test_one_collective_is_not_called_many():

@@ -27,6 +27,14 @@ _OF_IPYTHON: Final = {
 }
 
 
+# What other frameworks call what is there.
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("rank", "local_rank", "RANK", "WORLD_RANK"), "a worker's number is worker_id here"),
+    **dict.fromkeys(("world_size", "WORLD_SIZE", "nranks"), "the number of workers is num_workers here"),
+    **dict.fromkeys(("comm", "dist"), "collectives are functions here: allreduce(x), barrier(), ..."),
+}
+
+
 def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
     """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
     missing = _missing(shell, error)
@@ -49,7 +57,7 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     if holders:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
-        return ""
+        return _ELSEWHERE.get(name, "")
     if issubclass(type(shell.user_ns[name]), types.ModuleType):
         return f"{name} is imported in the notebook; import it in a %%disco cell, too"
     ways = f"%disco broadcast {name} or %%disco --push {name}"
@@ -80,6 +88,8 @@ def advice_in_notebook(
 
     if name in VERBS or (name in BEHIND and name != "np"):  # that is forgotten in plain cells, too
         return [f"{name} is there on the workers; begin the cell with %%disco"]
+    if name == "session":
+        return ["the session of %disco start is disco_magic.session(): import disco_magic"]
     return []
 
 

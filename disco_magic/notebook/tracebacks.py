@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from functools import partial
+from traceback import TracebackException
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
@@ -103,7 +104,16 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
     if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
         return error_text(error).splitlines()
-    return as_ipython_shows(shell, error, trace)
+    *above, last = as_ipython_shows(shell, error, trace)
+    return [*above, *_faulty_line(error), last]
+
+
+def _faulty_line(error: BaseException) -> list[str]:
+    """What a SyntaxError of running code is about, a file or text: IPython shows its own cells' only."""
+    if not isinstance(error, SyntaxError):
+        return []
+    *about, _ = TracebackException(type(error), error, None).format_exception_only()
+    return [line.rstrip("\n") for line in about]
 
 
 def as_ipython_shows(shell: Shell, error: BaseException, trace: types.TracebackType | None) -> list[str]:

@@ -39,6 +39,17 @@ def test_a_failing_cell_aborts_the_cells_sent_after_it(fresh):
     assert fresh.finish(second).status == "aborted"
 
 
+def test_a_syntax_error_of_running_code_shows_the_line_that_it_is_about(fresh):
+    ran = fresh.run("%%disco\nx = 1\neval('x +* 2')")
+    assert "----> 3 eval('x +* 2')" in ran.traceback
+    shown = ran.traceback.partition('File "<string>", line 1\n')[2].splitlines()
+    assert [line.strip() for line in shown[:3]] == [
+        "x +* 2",
+        "^",
+        "SyntaxError: invalid syntax (<string>, line 1)",
+    ]
+
+
 def test_a_syntax_error_shows_its_line_and_sends_nothing(fresh):
     ran = fresh.run("%%disco\nsent = 1\nx = (1\n")
     assert (ran.status, ran.error["ename"]) == ("error", "SyntaxError")

@@ -41,6 +41,9 @@ def test_a_module_is_imported_on_the_workers_too(four):
         ("Out", "Out is the notebook's; on the workers _ is the value that the cell before left there"),
         ("__", "__ is the notebook's; on the workers _ is the value that the cell before left there"),
         ("exit", "exit is the notebook's; %disco stop ends the workers"),
+        ("rank", "a worker's number is worker_id here"),
+        ("world_size", "the number of workers is num_workers here"),
+        ("comm", "collectives are functions here: allreduce(x), barrier(), ..."),
         ("losess", "did you mean 'losses'?"),
         ("allredcue", "did you mean 'allreduce' or 'reduce'?"),
         ("prnt", "did you mean 'print'?"),
@@ -133,6 +136,11 @@ def test_both_ways_in_every_mode(four, mode):
     )
     four.run("%disco get losses")
     assert four.run("losses") == [1]
+
+
+def test_a_plain_cell_is_told_how_it_comes_to_the_session(four):
+    four.fail("session.names()", NameError)
+    assert last_lines(four)[-1] == "the session of %disco start is disco_magic.session(): import disco_magic"
 
 
 def test_a_plain_cell_is_told_of_registers_only(four):

@@ -224,6 +224,8 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
         whole = list(content.parts(plain=True))
         if not content.in_order:
             whole.sort(key=itemgetter(0))
+        elif not all_plain:  # where the others stand between these
+            whole.append(list(content.places))
     return fingerprint(whole), ""
 
 

@@ -195,6 +195,7 @@ class CellHandle:
         if self.asked or self._told or not self.done():
             return
         self._told = True
+        self.pending.heard()
         error, workers, note = self.error, self.pending.workers, self._scope.page.note
         if error is None:
             return

@@ -104,15 +104,18 @@ def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
     if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
         return error_text(error).splitlines()
-    *above, last = as_ipython_shows(shell, error, trace)
-    return [*above, *_faulty_line(error), last]
+    lines = as_ipython_shows(shell, error, trace)
+    last = len(lines) - 1 - len(getattr(error, "__notes__", ()))  # notes come below
+    return [*lines[:last], *_faulty_line(error), *lines[last:]]
 
 
 def _faulty_line(error: BaseException) -> list[str]:
     """What a SyntaxError of running code is about, a file or text: IPython shows its own cells' only."""
     if not isinstance(error, SyntaxError):
         return []
-    *about, _ = TracebackException(type(error), error, None).format_exception_only()
+    shown = TracebackException(type(error), error, None)
+    shown.__notes__ = []
+    *about, _ = shown.format_exception_only()
     return [line.rstrip("\n") for line in about]
 
 

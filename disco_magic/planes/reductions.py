@@ -160,7 +160,8 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 def _instead(dtype: np.dtype[Any]) -> str:
     """What to do with arrays that cannot be reduced."""
     if _is_foreign(dtype):
-        return "convert them first, with x.astype('int32')"
+        wider = "complex64" if "complex" in dtype.name else "int32"
+        return f"convert them first, with x.astype({wider!r})"
     if dtype.names:
         return f"reduce their fields one by one: x[{dtype.names[0]!r}]"
     if dtype.kind == "m":

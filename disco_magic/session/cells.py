@@ -15,6 +15,7 @@ from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
 from disco_magic.session.pump import attentive, take_sigint
+from disco_magic.session.sigint import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,4 +139,4 @@ class Cells(Failures):
             pass
         for pending in sent:  # nobody gets a handle of it
             pending.cancel()
-        raise KeyboardInterrupt(f"{cell.label} was interrupted as it was sent")
+        raise interrupt(f"{cell.label} was interrupted as it was sent")

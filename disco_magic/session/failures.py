@@ -83,7 +83,12 @@ class Failures(Resting):
         return failures
 
     def log_failures(self) -> None:
-        """Log what failed and nothing will raise any more: the session has ended. Not what that stopped."""
+        """Log what failed and nothing has raised, now that the session ends; not what that has stopped.
+
+        Nobody may ask the handles any more, though they would raise it again.
+        """
+        if self.forsaken:  # the parent of the fork tells it
+            return
         failures, others = self.take_failures(self.failures_of_handles())
         told = {worker: each for worker, each in failures.items() if not _is_stopped(each)}
         further = [each for each in others if not _is_stopped(each)]

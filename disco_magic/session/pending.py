@@ -14,7 +14,7 @@ from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult
-from disco_magic.session.sigint import sigint_to
+from disco_magic.session.sigint import interrupt, sigint_to
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:
@@ -134,7 +134,11 @@ class PendingCell(Stopping):
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
                 self._fail((KeyboardInterrupt if self._struck else SyncTimeout)(self._stopped_sentence()))
         if pressed:
-            raise KeyboardInterrupt(self._stopped_sentence())
+            raise interrupt(self._stopped_sentence())
+
+    def heard(self) -> None:
+        """It was told how it ended: nothing else has to raise that, or log it."""
+        self._unraised.pop(self.seq, None)
 
     def wait(
         self,
@@ -227,7 +231,7 @@ class PendingCell(Stopping):
         if (self._struck or self._take_sigint()) and isinstance(
             self._outcome, CellResult | WorkerError | SyncTimeout
         ):
-            self._fail(KeyboardInterrupt(self._as_it_ended()))
+            self._fail(interrupt(self._as_it_ended()))
 
     def _take(self) -> bool:
         with self._settling:

@@ -25,7 +25,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import CellDone
-from disco_magic.session.sigint import sigint_to
+from disco_magic.session.sigint import sigint_deferred_to, sigint_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -194,7 +194,7 @@ def sigint_held_back() -> Iterator[None]:
     """Let a step end that a Ctrl-C half-way would lose something of; after it whoever listens hears it."""
     inbox: Inbox = SimpleQueue()
     try:
-        with sigint_into(inbox):
+        with sigint_deferred_to(lambda: inbox.put(INTERRUPT)):
             yield
     finally:
         if not inbox.empty():

@@ -12,27 +12,51 @@ from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import FrameType
 
 # Their handlers of SIGINT are there to end what runs, as ours: we do it for them.
 _OF_FRONT_ENDS: Final = frozenset({"asyncio", "pdb", "IPython", "ipykernel"})
 
 
-@contextmanager
-def sigint_to(hear: Callable[[], object]) -> Iterator[None]:
+# What a program's own handler has raised since somebody waits; the interrupt that it leads to tells it.
+_raised: Final[list[BaseException]] = []
+
+
+def sigint_to(hear: Callable[[], object]) -> AbstractContextManager[None]:
     """Call `hear` instead of raising KeyboardInterrupt, at any bytecode of the main thread.
 
-    A program's own handler is called as ever, and `hear` only if that raises; where SIGINT is ignored it
-    stays so. Of several in one thread the one that began last hears it. They may end in any order, as tasks
-    of an event loop do. In other threads this does nothing: Python delivers signals to the main thread only.
+    A program's own handler, if it is set by `signal.signal`, is called as ever, and `hear` only if that
+    raises; where SIGINT is ignored it stays so. Of several in one thread the one that began last hears it.
+    They may end in any order, as tasks of an event loop do. In other threads this does nothing: Python
+    delivers signals to the main thread only.
     """
+    return _standing(_Handler, hear)
+
+
+def sigint_deferred_to(hear: Callable[[], object]) -> AbstractContextManager[None]:
+    """As `sigint_to` for who raises the signal again soon: a program's own handler is not called before."""
+    return _standing(_Deferring, hear)
+
+
+def interrupt(text: str) -> KeyboardInterrupt:
+    """The error of who was interrupted; what a program's own handler has raised is its cause."""
+    error = KeyboardInterrupt(text)
+    error.__cause__ = _raised[-1] if _raised else None
+    return error
+
+
+@contextmanager
+def _standing(kind: type[_Handler], hear: Callable[[], object]) -> Iterator[None]:
     previous = signal.getsignal(signal.SIGINT)
     # None: a handler that C code installed, which could not be put back.
     is_to_be_left = previous is None or (previous is signal.SIG_IGN and not _is_kernel())
     if threading.current_thread() is not threading.main_thread() or is_to_be_left:
         yield
         return
-    handler = _Handler(hear, previous)
+    if not isinstance(previous, _Handler):
+        _raised.clear()
+    handler = kind(hear, previous)
     signal.signal(signal.SIGINT, handler)
     try:
         yield
@@ -49,7 +73,7 @@ class _Handler:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self._hear is not None:
-            if not _is_enough(self.bottom(), number, frame):
+            if not self._is_enough(number, frame):
                 self._hear()
             return
         # It is closed, and somebody has put it back, or `close` has not put back another one yet: after what
@@ -80,6 +104,10 @@ class _Handler:
             found = found.below()
         return found
 
+    def _is_enough(self, number: int, frame: FrameType | None) -> bool:
+        """Whether the program goes on: it has a handler of its own, which is called now."""
+        return _lets_go_on(self.bottom(), number, frame)
+
     def close(self) -> None:
         """Hear it no more."""
         self._hear = None
@@ -91,13 +119,18 @@ class _Handler:
             signal.signal(signal.SIGINT, below)
 
 
+class _Deferring(_Handler):
+    def _is_enough(self, number: int, frame: FrameType | None) -> bool:  # noqa: ARG002 - as above
+        return False
+
+
 def _is_kernel() -> bool:
     """Whether this is a notebook's kernel, which ignores SIGINT between cells: there its tasks go on."""
     app = sys.modules.get("ipykernel.kernelapp")
     return app is not None and bool(app.IPKernelApp.initialized())
 
 
-def _is_enough(handler: Any, number: int, frame: FrameType | None) -> bool:
+def _lets_go_on(handler: Any, number: int, frame: FrameType | None) -> bool:
     """Whether a program has a handler of its own, which is called then, and that lets the program go on."""
     if not callable(handler) or handler is signal.default_int_handler:
         return False
@@ -108,6 +141,7 @@ def _is_enough(handler: Any, number: int, frame: FrameType | None) -> bool:
         return False
     try:
         handler(number, frame)
-    except BaseException:  # noqa: BLE001 - half-way nothing may be raised: it is a KeyboardInterrupt soon
+    except BaseException as error:  # noqa: BLE001 - half-way nothing may be raised: see `interrupt`
+        _raised.append(error)
         return False
     return True

@@ -21,6 +21,7 @@ from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.judging import Judging
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
+from disco_magic.session.sigint import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,8 +100,8 @@ class Stopping(Judging):
         if self._ended is not None and not self._was_stopped:
             replies = [cast("CellDone", reply) for reply in self._ended.replies.values()]
             if all(reply.failure is None for reply in replies):  # nor by what stopped others
-                return KeyboardInterrupt(self._as_it_ended())
-        return KeyboardInterrupt(self._stopped_sentence())
+                return interrupt(self._as_it_ended())
+        return interrupt(self._stopped_sentence())
 
     def _as_it_ended(self) -> str:
         return f"{self.label} was interrupted as it ended"

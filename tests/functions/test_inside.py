@@ -93,6 +93,7 @@ def test_parts_of_what_python_brings_along_are_looked_at(value, expected):
     ("one", "other"),
     [
         (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+        (OrderedDict(a=1, b=W), OrderedDict(b=W, a=1)),
         (defaultdict(int, a=1), defaultdict(int, a=2)),
         (deque([1, 2]), deque([2, 1])),
         (Point(1, 2), Point(2, 1)),

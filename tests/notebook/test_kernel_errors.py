@@ -50,6 +50,13 @@ def test_a_syntax_error_of_running_code_shows_the_line_that_it_is_about(fresh):
     ]
 
 
+def test_a_note_stays_below_the_syntax_error(fresh):
+    code = "error = SyntaxError('bad', ('f.py', 3, 1, 'a b'))\nerror.add_note('a note')\nraise error"
+    ran = fresh.run(f"%%disco\n{code}")
+    shown = ran.traceback.partition('File "f.py", line 3\n')[2].splitlines()
+    assert [line.strip() for line in shown[:4]] == ["a b", "^", "SyntaxError: bad (f.py, line 3)", "a note"]
+
+
 def test_a_syntax_error_shows_its_line_and_sends_nothing(fresh):
     ran = fresh.run("%%disco\nsent = 1\nx = (1\n")
     assert (ran.status, ran.error["ename"]) == ("error", "SyntaxError")

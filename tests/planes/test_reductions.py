@@ -120,6 +120,7 @@ def test_an_operation_that_is_like_none_gets_no_guess():
     [
         ("m8[s]", r"x\.view\('int64'\)$"),
         ("i4,i4", r"one by one: x\['f0'\]$"),
+        *([(ml_dtypes.complex32, r"x\.astype\('complex64'\)$")] if hasattr(ml_dtypes, "complex32") else []),
         (ml_dtypes.int4, r"x\.astype\('int32'\)$"),
         *((plain, "allgather them, and work on the result$") for plain in ("M8[s]", "U3", "S3", "V8")),
     ],

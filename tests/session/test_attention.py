@@ -135,6 +135,42 @@ def test_a_handler_of_the_program_that_raises_is_what_stops(handler, error):
         strike()
     signal.signal(signal.SIGINT, handler)
     assert inbox.get_nowait() is INTERRUPT
+    assert sigint.interrupt("stopped").__cause__ is not None
+    with attentive():
+        assert sigint.interrupt("stopped").__cause__ is None  # another one
+
+
+def test_a_handler_of_the_program_is_called_when_a_step_is_done_that_must_not_be_cut_in_two(handler):
+    order = []
+
+    def raises(*_):
+        order.append("handler")
+        raise SystemExit(3)
+
+    signal.signal(signal.SIGINT, raises)
+
+    def step():
+        with sigint_held_back():
+            strike()
+            order.append("step")
+
+    with pytest.raises(SystemExit):
+        step()
+    signal.signal(signal.SIGINT, handler)
+    assert order == ["step", "handler"]
+
+
+def test_a_cell_that_a_program_s_handler_ends_is_stopped_and_says_by_what(handler):
+    def leave(*_):
+        sys.exit(3)
+
+    with disco.ThreadedSession(2, devices="cpu") as s:
+        signal.signal(signal.SIGINT, leave)
+        with pytest.raises(KeyboardInterrupt, match="was stopped") as caught:
+            s.run("import os\nif worker_id == 1: os.kill(os.getpid(), 2)\nwhile True: pass")
+        signal.signal(signal.SIGINT, handler)
+        assert type(caught.value.__cause__) is SystemExit
+        assert s.call_packed(int).get_all() == [0, 0]
 
 
 def test_a_program_with_a_handler_of_its_own_has_its_cell_go_on(handler):

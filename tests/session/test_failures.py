@@ -11,6 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import WorkerError
+from tests.conftest import until
 from tests.session.conftest import fail_on, give, who
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -189,7 +190,7 @@ def test_what_nobody_has_raised_is_logged_when_the_session_ends(caplog):
     assert len(warnings_of(caplog)) == 1
 
 
-@pytest.mark.parametrize("end", ["told", "stopped", "restarted", "left by an error"])
+@pytest.mark.parametrize("end", ["told", "stopped", "left by an error"])
 def test_nothing_is_logged_of_what_was_raised_or_stopped(caplog, end):
     s = disco.ThreadedSession(2, devices="cpu")
     if end == "stopped":
@@ -199,13 +200,19 @@ def test_nothing_is_logged_of_what_was_raised_or_stopped(caplog, end):
     if end == "told":
         with pytest.raises(WorkerError):
             s.sync_all()
-    if end == "restarted":
-        s.restart()
     if end == "left by an error":
         with pytest.raises(KeyError), s:
             raise KeyError
     s.shutdown(timeout=0.0)
     assert warnings_of(caplog) == []
+
+
+def test_a_restart_ends_a_life_too(caplog):
+    with disco.ThreadedSession(2, devices="cpu") as s:
+        s.call_packed(fail_on, 1)
+        until(lambda: s.ledger.has_failures)
+        s.restart()
+    assert "ValueError: boom" in warnings_of(caplog)[0]
 
 
 def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_path):

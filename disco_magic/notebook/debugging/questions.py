@@ -26,14 +26,13 @@ class Way:
     """One of Python's ways to ask the user.
 
     Args:
-        home: the module where everybody finds the function that asks.
-        name: of that function.
-        default: its prompt, if it is given none.
+        home: the module where everybody finds the function that asks, under the name of `takes`.
+        takes: a function that takes what that one takes, and gives its prompt.
         reads: the function of `terminal` that reads from the keyboard for a worker.
     """
 
-    def __init__(self, home: ModuleType, name: str, default: str, reads: str) -> None:
-        self.home, self.name, self.default, self._reads = home, name, default, reads
+    def __init__(self, home: ModuleType, takes: Callable[..., object], reads: str) -> None:
+        self.home, self.name, self.prompt_of, self._reads = home, takes.__name__, takes, reads
 
     @property
     def what(self) -> str:
@@ -92,11 +91,20 @@ class StandIn:
         worker = calling_worker()
         if worker is None:
             return self.below(*args, **kwargs)
-        return self._ask(worker, str(args[0] if args else kwargs.get("prompt", self.way.default)), self.way)
+        return self._ask(worker, str(self.way.prompt_of(*args, **kwargs)), self.way)
 
 
-INPUT: Final = Way(builtins, "input", "", "read_line")
-GETPASS: Final = Way(getpass, "getpass", "Password: ", "read_secret")
+def _input(prompt: object = "", /) -> object:
+    return prompt
+
+
+def _getpass(prompt: object = "Password: ", stream: object = None, *, echo_char: object = None) -> object:  # noqa: ARG001 - as Python's
+    return prompt
+
+
+_input.__name__, _getpass.__name__ = "input", "getpass"  # as a TypeError calls them
+INPUT: Final = Way(builtins, _input, "read_line")
+GETPASS: Final = Way(getpass, _getpass, "read_secret")
 
 
 def answer_to(worker: WorkerContext, what: str, read: Callable[[], str], kernel: Any) -> str:

@@ -28,7 +28,9 @@ _LABEL: Final = (
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
 HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
 """The forms in which values of several workers can be shown together."""
-_SVG: Final = re.compile(r"<svg\b[^>]*")
+# Comments are found to be passed over; what is quoted may hold the end of the tag.
+_SVG: Final = re.compile(rb"""<!--.*?-->|<svg(?=[\s/>])(?:[^>"']|"[^"]*"|'[^']*')*""", re.DOTALL)
+_NAMESPACE: Final = re.compile(rb"""(?<![\w:.-])xmlns\s*=""")
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 # As JupyterLab paints them behind an image of transparent background.
 _BACKGROUNDS: Final = {"light": "#ffffff", "dark": "#000000"}
@@ -70,13 +72,14 @@ def _image(picture: Item) -> str:
     return f'<img src="data:{form};base64,{content}" alt="{text}"{size} style="{style}"/>'
 
 
-def _standing_alone(svg: bytes | str) -> bytes | str:
+def _standing_alone(svg: bytes | str) -> bytes:
     """With its namespace: within HTML nobody needs it, as the content of an image it is broken without."""
-    text = svg if isinstance(svg, str) else svg.decode("utf-8", "replace")
-    opening = _SVG.search(text)
-    if opening is None or "xmlns=" in opening[0]:
-        return svg
-    return f'{text[: opening.start()]}<svg xmlns="http://www.w3.org/2000/svg"{text[opening.start() + 4 :]}'
+    content = svg.encode() if isinstance(svg, str) else svg
+    opening = next((tag for tag in _SVG.finditer(content) if tag[0].startswith(b"<svg")), None)
+    if opening is None or _NAMESPACE.search(opening[0]):
+        return content
+    after = opening.start() + len(b"<svg")
+    return content[:after] + b' xmlns="http://www.w3.org/2000/svg"' + content[after:]
 
 
 def _form(picture: Item) -> str | None:

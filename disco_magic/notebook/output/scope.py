@@ -79,31 +79,41 @@ class NotebookScope:
     def render(self, value: Any) -> dict[str, Any]:
         """MIME bundle of the last value, made on the worker.
 
-        Raises whatever the value's own ``__repr__`` raises, so that the cell fails on that worker with a
-        traceback: IPython's formatter would print it from here, to whichever cell runs now. A value that
-        displays itself (``_ipython_display_``) does so and gives an empty text.
+        Raises whatever the value's own ``__repr__`` or ``_repr_mimebundle_`` raises, so that the cell fails
+        on that worker with a traceback: IPython's formatter would print it from here, to whichever cell runs
+        now. A value that displays itself (``_ipython_display_``) does so and gives an empty text.
         """
         sink = current_sink.get()
         if sink is not None:
             self._values[sink.worker] = value
         if self._formatter.ipython_display_formatter(value):
             return {"text/plain": ""}
-        data: dict[str, Any] = {"text/plain": self._text(value)}
-        rich, metadata = self._formatter.format(value, exclude=("text/plain",))
+        data, metadata = self._forms(value)
+        rich = set(data) - {"text/plain"}
         # Values are shown together in HTML, or as Markdown: other forms, a widget, as ``display(value)``.
         held = not rich or (_WIDGET not in rich and not HELD.isdisjoint(rich))
         if not held and getattr(self._shell, "kernel", None) is not None:
-            self._shell.display_pub.publish({**data, **rich}, metadata)
+            self._shell.display_pub.publish(data, metadata)
             return {"text/plain": ""}
-        return {**data, **rich}
+        return data
 
-    def _text(self, value: Any) -> str:
-        """What its own bundle of forms has as text, else its ``repr``."""
-        formatter = self._formatter
-        found = _unwrapped(formatter.mimebundle_formatter, value, include={"text/plain"})
-        bundle = found[0] if isinstance(found, tuple) else found
-        text = (bundle or {}).get("text/plain")
-        return _plain(formatter.formatters["text/plain"], value) if text is None else str(text)
+    def _forms(self, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """All forms of `value`, and what is said of them, as IPython's `format`; errors come through."""
+        formatters = self._formatter.formatters
+        bundle, metadata = _own_bundle(self._formatter.mimebundle_formatter, value)
+        if not bundle:
+            text = _plain(formatters["text/plain"], value)
+            rich, metadata = self._formatter.format(value, exclude=("text/plain",))
+            return {"text/plain": text, **rich}, metadata
+        data = dict(bundle)  # which asked once more may be another one
+        for form, formatter in formatters.items():
+            if form in data and not _is_registered(formatter, value):
+                continue
+            found = _plain(formatter, value) if form == "text/plain" else formatter(value)
+            found, said = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+            data.update({} if found is None else {form: found})
+            metadata.update({} if said is None else {form: said})
+        return data, metadata
 
     def ended(self, worker: int) -> None:
         """The cell has ended on `worker`; called on the worker, inside its context.
@@ -178,6 +188,25 @@ def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publi
     if mode in ARRANGEMENTS:
         return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher)
     return Page(workers, () if mode == "none" else shown, publisher)
+
+
+def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `value` itself has for its forms, and says of them; nothing if it has none, or no such thing."""
+    try:
+        found = _unwrapped(formatter, value)
+    except NotImplementedError:  # it says so
+        found = None
+    found, said = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+    return (found, dict(said or {})) if isinstance(found, dict) else ({}, {})
+
+
+def _is_registered(formatter: Any, value: Any) -> bool:
+    """Whether the user has told `formatter` how to show values of that class."""
+    try:
+        formatter.lookup(value)
+    except KeyError:
+        return False
+    return True
 
 
 def _unwrapped(formatter: Any, value: Any, **kwargs: Any) -> Any:

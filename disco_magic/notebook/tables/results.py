@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _filters: WeakKeyDictionary[CellResult, tuple[int, ...]] = WeakKeyDictionary()
 _TEXT = {"text/plain"}
 _MARKDOWN = "text/markdown"
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _RICHER = HELD - {_MARKDOWN}
 _BESIDE = "display:flex;flex-wrap:wrap;align-items:flex-start;gap:4px 24px"
 _LABEL = "font-family:monospace;opacity:.7"
@@ -43,12 +45,18 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     groups = _groups(result)
     bundle = {"text/plain": result.text(_filters.get(result))}
     full = [(workers, data) for workers, data in groups if _has_content(data)]
-    if full and all(_MARKDOWN in data and not _RICHER & set(data) for _, data in full):
+    if full and all(_is_markdown(data) for _, data in full):
         texts = [f"`{ranges(workers)}`\n\n{data[_MARKDOWN]}" for workers, data in full]
         bundle[_MARKDOWN] = "\n\n".join(texts)  # which the front end typesets
     elif any(set(data) - _TEXT for _, data in groups):
         bundle["text/html"] = _html(full)
     return bundle
+
+
+def _is_markdown(data: Mapping[str, Any]) -> bool:
+    """Whether that is its richest form, and can stand before others: no block of code swallows them."""
+    text = data.get(_MARKDOWN)
+    return text is not None and not _RICHER & set(data) and len(_FENCE.findall(text)) % 2 == 0
 
 
 def _html(groups: Sequence[tuple[tuple[int, ...], Mapping[str, Any]]]) -> str:

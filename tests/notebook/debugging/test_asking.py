@@ -48,6 +48,12 @@ def test_a_module_that_asks_says_who_asks_too(crew, monkeypatch):
     assert not isinstance(builtins.input, StandIn)
 
 
+@pytest.mark.parametrize("call", ["getpass.getpass(bogus=1)", "getpass.getpass('a', None, 'b')"])
+def test_what_the_function_does_not_take_is_refused_as_ever(crew, call):
+    error = crew.fail(f"%%disco -w 0\nimport getpass\n{call}", CellError)
+    assert error.origin.summary.startswith("TypeError: getpass() ") or "_getpass() " in error.origin.summary
+
+
 def test_who_is_no_worker_asks_as_before(monkeypatch):
     below = io.StringIO("an answer\n").readline
     monkeypatch.setattr(builtins, "input", lambda prompt="": prompt + below())

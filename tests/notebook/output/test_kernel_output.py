@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 GATE = "import builtins, threading\nbuiltins.gate = threading.Event()"
 WAITING = "%%disco --nowait -o handle\nimport builtins, sys\nbuiltins.gate.wait(20)\n"
 
@@ -106,6 +108,18 @@ def test_the_text_of_a_value_s_own_bundle_is_its_text(fresh):
     failed = fresh.run(f"%%disco -w 1\nmore = 1\n{OWN}\nOwn()")
     assert "TypeError: 'int' object is not a mapping" in failed.traceback
     assert "in Own._repr_mimebundle_" in failed.traceback
+
+
+@pytest.mark.parametrize("given", ["raise NotImplementedError", "return 'text'", "return None"])
+def test_an_object_that_has_no_bundle_after_all_is_shown_as_ever(fresh, given):
+    code = f"class Own:\n    def _repr_mimebundle_(self, **_): {given}\n    def __repr__(self): return 'own'"
+    assert fresh.ok(f"%%disco -w 1\n{code}\nOwn()").value == "[1] own"
+
+
+def test_an_object_is_asked_for_its_bundle_once(fresh):
+    code = "class Own:\n    def _repr_mimebundle_(self, **_): return print('asked') or {'text/html': 'h'}"
+    ran = fresh.ok(f"%%disco -w 1\n{code}\nOwn()")
+    assert ran.lines == ["[1] asked"]
 
 
 def test_capture_takes_displays_and_leaves_the_publisher_alone(fresh):

@@ -230,23 +230,33 @@ def test_markdown_is_left_to_the_front_end_and_beside_something_richer_shown_as_
     bundle = result_bundle(result)
     assert bundle["text/markdown"] == "`[0-1]`\n\n# <0>\n\n`[2-3]`\n\n# <1>"
     assert set(bundle) == {"text/plain", "text/markdown"}
+    result.shown[0] = {"text/plain": "t", "text/markdown": "```\nis not closed"}
+    assert "<pre>```\nis not closed</pre>" in result_bundle(result)["text/html"]
     result.shown[0] = {"text/plain": "t", "text/html": "<b>t</b>"}
     bundle = result_bundle(result)
     assert "<pre># &lt;1&gt;</pre>" in bundle["text/html"]
     assert "text/markdown" not in bundle
 
 
-def test_an_svg_without_a_namespace_gets_one_where_it_stands_alone(four):
+NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ('<svg width="1"/>', f'<svg{NAMESPACE} width="1"/>'),
+        ('<?xml version="1.0"?>\n<svg><g/></svg>', f'<?xml version="1.0"?>\n<svg{NAMESPACE}><g/></svg>'),
+        ('<!-- <svg> --><svg data-xmlns="a"/>', f'<!-- <svg> --><svg{NAMESPACE} data-xmlns="a"/>'),
+        *((whole, whole) for whole in ('<svg xmlns="n"/>', '<svg label="a>b" xmlns = "n"/>')),
+        *((whole, whole) for whole in ('<svg:svg xmlns:svg="n"/>', "no drawing")),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_an_svg_gets_the_namespace_that_it_lacks_where_it_stands_alone(four, given, shown, kind):
     result = four.run("%%disco\nworker_id")
-    given = ['<svg width="1"/>', '<?xml version="1.0"?>\n<svg><g/></svg>', '<svg xmlns="n"/>', b"<svg/>"]
-    result.shown.update({w: {"text/plain": "t", "image/svg+xml": svg} for w, svg in enumerate(given)})
+    result.shown.update({w: {"text/plain": "t", "image/svg+xml": kind(given)} for w in range(4)})
     found = re.findall(r"base64,([^\"]+)", result_bundle(result)["text/html"])
-    assert [base64.b64decode(each).decode() for each in found] == [
-        '<svg xmlns="http://www.w3.org/2000/svg" width="1"/>',
-        '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><g/></svg>',
-        '<svg xmlns="n"/>',
-        '<svg xmlns="http://www.w3.org/2000/svg"/>',
-    ]
+    assert [base64.b64decode(each).decode() for each in found] == [shown] * 4
 
 
 def test_figures_of_several_workers_stand_side_by_side_and_so_do_other_values(four):

@@ -122,10 +122,10 @@ class Dispatch(Queues):
         """Who is where now; of a closed session, too."""
         return Diagnosis(self.id, tuple(self._launcher.positions()), self._launcher.given_up())
 
-    def too_late(self, sentence: str, diagnosis: Diagnosis | None = None) -> SyncTimeout:
-        """The error of a wait that ran out of time: `sentence`, and who is where now, or was then."""
+    def too_late(self, sentence: str, diagnosis: Diagnosis | None = None, further: str = "") -> SyncTimeout:
+        """The error of a wait that ran out of time: `sentence`, who is where now, or was then; `further`."""
         diagnosis = diagnosis or self.diagnosis()
-        error = SyncTimeout(f"{sentence}; {diagnosis}")
+        error = SyncTimeout("\n".join(filter(None, (f"{sentence}; {diagnosis}", further))))
         error.diagnosis = diagnosis
         return error
 

@@ -115,21 +115,23 @@ class Stopping(Judging):
         if self._unbegun.issuperset(self.workers):
             late = f"{self.label} did not begin within {limit} and was withdrawn"
         else:
-            late = f"{self.label} took longer than {limit} and was stopped{self._given_up()}"
-        return self.session.too_late(late, then)
+            late = f"{self.label} took longer than {limit} and was stopped"
+        return self.session.too_late(late, then, self._given_up())
 
     def _stopped_sentence(self) -> str:
         if not self._ended:
             return f"{self.label} was stopped and does not end; {self.session.doctor()}"
-        text = f"{self.label} was stopped on workers {ranges(self.workers)}; "
-        return f"{text}registers may differ between them{self._given_up()}"
+        text = (
+            f"{self.label} was stopped on workers {ranges(self.workers)}; registers may differ between them"
+        )
+        return ". ".join(filter(None, (text, self._given_up())))
 
     def _given_up(self) -> str:
         """What to say of threads that did not end; nothing if all did."""
         if not self._replaced:
             return ""
         return (
-            f". The thread of {ranges(sorted(self._replaced))} did not end and was replaced by a new one: it "
+            f"The thread of {ranges(sorted(self._replaced))} did not end and was replaced by a new one: it "
             "is in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
             "it takes time from the others and may change registers until the kernel is restarted"
         )

@@ -140,10 +140,8 @@ class Session(
                 half a second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as
                 long as it takes.
         """
-        try:
-            self._end(timeout)
-        finally:
-            self.log_failures()
+        self._end(timeout)
+        self.log_failures()
 
     def _end(self, timeout: float | None) -> None:
         refuse_in_worker(self.id, "shutdown")
@@ -194,7 +192,6 @@ class Session(
 
         def act() -> None:
             self._end(0.0)
-            self.log_failures()
             self._begin()
 
         refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart

@@ -11,7 +11,6 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import WorkerError
-from tests.conftest import until
 from tests.session.conftest import fail_on, give, who
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -205,14 +204,6 @@ def test_nothing_is_logged_of_what_was_raised_or_stopped(caplog, end):
             raise KeyError
     s.shutdown(timeout=0.0)
     assert warnings_of(caplog) == []
-
-
-def test_a_restart_ends_a_life_too(caplog):
-    with disco.ThreadedSession(2, devices="cpu") as s:
-        s.call_packed(fail_on, 1)
-        until(lambda: s.ledger.has_failures)
-        s.restart()
-    assert "ValueError: boom" in warnings_of(caplog)[0]
 
 
 def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_path):

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.timeline import Meeting, Span, Timeline
 
+    Group = tuple[tuple[int, ...], list[Span]]
+
 HEADER: Final = ("worker", "running", "waiting", "idle", "errors", "came last", "others waited")
 
 
@@ -57,9 +59,8 @@ class Missed:
     is_over: bool
 
     def __str__(self) -> str:
-        never = (
-            "never came" if self.is_over else f"{'has' if len(self.workers) == 1 else 'have'} not come yet"
-        )
+        have = "has" if len(self.workers) == 1 else "have"
+        never = "never came" if self.is_over else f"{have} not come yet"
         return (
             f"{people(self.workers)} {never} to {plural(self.count, 'collective')}, in which the others "
             f"waited {human_seconds(self.waited_s)}, all together"
@@ -124,7 +125,8 @@ class Summary:
 
 def summarize(timeline: Timeline) -> Summary:
     """Add up a timeline's window."""
-    meetings = _meetings(timeline)
+    groups = _groups(timeline)
+    meetings = _meetings(timeline, groups)
     came_last: Counter[int] = Counter()
     waited: defaultdict[int, float] = defaultdict(float)
     for members in meetings:
@@ -134,33 +136,33 @@ def summarize(timeline: Timeline) -> Summary:
     return Summary(
         tuple(_spent(timeline, worker, came_last[worker], waited[worker]) for worker in timeline.workers),
         len(meetings),
-        _missed(timeline),
+        _missed(timeline, groups),
     )
 
 
-def _groups(timeline: Timeline) -> Iterable[tuple[tuple[int, ...], list[Span]]]:
+def _groups(timeline: Timeline) -> list[Group]:
     """The collectives of several workers: members, and who of them has come."""
     groups: defaultdict[Meeting, list[Span]] = defaultdict(list)
     for span in timeline.spans:
         if span.kind == "collective" and span.meeting is not None:
             groups[span.meeting].append(span)
-    return ((members, spans) for (members, _, _), spans in groups.items())
+    return [(members, spans) for (members, _, _), spans in groups.items()]
 
 
-def _meetings(timeline: Timeline) -> list[list[Span]]:
+def _meetings(timeline: Timeline, groups: Sequence[Group]) -> list[list[Span]]:
     """The collectives that all members have come to, the last one within the window."""
     return [
         spans
-        for members, spans in _groups(timeline)
+        for members, spans in groups
         if len(spans) == len(members)
         and timeline.start_s <= max(span.start_s for span in spans) <= timeline.end_s
     ]
 
 
-def _missed(timeline: Timeline) -> tuple[Missed, ...]:
+def _missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
     """Who did not come to collectives in which others waited, as far as all of that is known."""
     found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
-    for members, spans in _groups(timeline):
+    for members, spans in groups:
         absent = tuple(sorted({*members} - {span.worker for span in spans}))
         begun_s = min(span.start_s for span in spans)
         known = all(each in timeline.workers and timeline.known_from_s(each) <= begun_s for each in absent)

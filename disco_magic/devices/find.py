@@ -11,7 +11,7 @@ from typing import Any, Final
 from disco_magic.errors import MissingDependency, PlaneUnavailable
 
 # Of AMD's GPUs, and of NVIDIA's under WSL, which have no device files of their own.
-OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
+_OTHER_DRIVERS: Final = ("/dev/kfd", "/dev/dxg")
 
 
 def load_cupy() -> Any:
@@ -49,7 +49,12 @@ def _why_none(reason: Exception) -> str:
 
 def has_driver_files() -> bool:
     """Whether there are files of a GPU's driver; it may still find none. Costs some microseconds."""
-    return any(map(os.path.exists, ("/dev/nvidia0", "/dev/nvidiactl", *OTHER_DRIVERS)))
+    return has_other_driver() or any(map(os.path.exists, ("/dev/nvidia0", "/dev/nvidiactl")))
+
+
+def has_other_driver() -> bool:
+    """Whether a driver is there whose GPUs have no device files of their own."""
+    return any(map(os.path.exists, _OTHER_DRIVERS))
 
 
 def _advice() -> str:
@@ -86,7 +91,7 @@ def count_gpus() -> int:
     # Not for sessions on the CPU: importlib.metadata takes 40 ms.
     from disco_magic.functions.installed import has_package, visible_gpus
 
-    if not has_package("cupy") or not (visible_gpus() or any(map(os.path.exists, OTHER_DRIVERS))):
+    if not has_package("cupy") or not (visible_gpus() or has_other_driver()):
         return 0
     try:
         return int(load_cupy().cuda.runtime.getDeviceCount())

@@ -173,11 +173,12 @@ def _of_dict(value: Any) -> Content:
 def _of_ordered_dict(value: Any) -> Content:
     # It would be copied by its own methods, which hash its keys.
     pairs = list(dict.items(value))
-    if all(map(is_plain, kinds_of(key for key, _ in pairs))):
-        places = {key: place for place, key in enumerate(value)}
-        pairs.sort(key=lambda pair: places.get(pair[0], 0))
-        return Content([item for _, item in pairs], [key for key, _ in pairs], _subscript, (len(pairs),))
-    return Content([item for _, item in pairs], None, _subscript, (len(pairs),))
+    written = all(map(is_plain, kinds_of(key for key, _ in pairs)))
+    if written:
+        order = {key: place for place, key in enumerate(value)}
+        pairs.sort(key=lambda pair: order.get(pair[0], 0))
+    keys, items = [key for key, _ in pairs], [item for _, item in pairs]
+    return Content(items, keys if written else None, _subscript, (len(items),))
 
 
 def _of_named_tuple(value: Any) -> Content | None:

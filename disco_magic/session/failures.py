@@ -108,4 +108,5 @@ class Failures(Resting):
 
 
 def _is_stopped(failure: Failure) -> bool:
-    return isinstance(failure.exception, WorkerInterrupt)
+    # By type: isinstance would ask an exception of the user's for its class.
+    return issubclass(type(failure.exception), WorkerInterrupt)

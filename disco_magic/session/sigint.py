@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 # Their handlers of SIGINT are there to end what runs, as ours: we do it for them.
 _OF_FRONT_ENDS: Final = frozenset({"asyncio", "pdb", "IPython", "ipykernel"})
-
-
 # What a program's own handler has raised since somebody waits; the interrupt that it leads to tells it.
 _raised: Final[list[BaseException]] = []
 

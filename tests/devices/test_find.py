@@ -35,7 +35,7 @@ def machine(monkeypatch):
         monkeypatch.setattr(installed, "visible_gpus", lambda: gpus)
         monkeypatch.setattr(installed, "has_package", lambda name: cupy is not None)
         monkeypatch.setattr(installed, "nvidia_driver", lambda: 580 if gpus else None)
-        monkeypatch.setattr(find, "OTHER_DRIVERS", ())
+        monkeypatch.setattr(find, "_OTHER_DRIVERS", ())
         monkeypatch.setattr(find, "has_driver_files", lambda: gpus > 0)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         monkeypatch.setitem(sys.modules, "cupy", cupy)
@@ -87,7 +87,7 @@ def test_where_a_driver_or_cupy_is_missing_nothing_is_imported(machine, monkeypa
 def test_drivers_of_other_makers_are_looked_for_too(machine, monkeypatch, tmp_path):
     machine(0, a_cupy(1))
     (tmp_path / "kfd").touch()
-    monkeypatch.setattr(find, "OTHER_DRIVERS", (str(tmp_path / "kfd"),))
+    monkeypatch.setattr(find, "_OTHER_DRIVERS", (str(tmp_path / "kfd"),))
     assert find.count_gpus() == 1
 
 

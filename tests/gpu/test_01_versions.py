@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 from disco_magic.devices import find
-from disco_magic.devices.find import OTHER_DRIVERS
 from disco_magic.functions.installed import visible_gpus
 from tests.gpu.machine import SIMULATED
 from tests.gpu.nccl import needs_nccl
@@ -26,7 +23,7 @@ def test_we_count_the_gpus_that_cupy_counts(cupy, record_property):
 
 
 @pytest.mark.skipif(SIMULATED, reason="a simulated GPU has no device file")
-@pytest.mark.skipif(any(map(os.path.exists, OTHER_DRIVERS)), reason="GPUs without device files of their own")
+@pytest.mark.skipif(find.has_other_driver(), reason="GPUs without device files of their own")
 def test_we_find_them_without_asking_cuda(cupy):
     if b"MIG" in cupy.cuda.runtime.getDeviceProperties(0)["name"]:
         pytest.skip("a part of a GPU, which has no device file of its own")

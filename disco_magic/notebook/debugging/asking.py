@@ -129,9 +129,8 @@ def ask(worker: WorkerContext, prompt: str, way: Way = INPUT, what: str | None =
     """
     what = what or way.what
     check_attended(what)
-    kernel = getattr(way.below, "__self__", None)
     return TURNS.take(
-        worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), kernel)
+        worker, lambda: answer_to(worker, what, lambda: way.read(f"[{worker.id}] {prompt}"), way.kernel)
     )
 
 
@@ -161,7 +160,7 @@ def answered(*, waited_for: bool) -> Iterator[None]:
     try:
         with ExitStack() as stack:
             if waited_for:
-                _guard(getattr(INPUT.below, "__self__", None))
+                _guard(INPUT.kernel)
                 for way in (INPUT, GETPASS):
                     stack.enter_context(way.stood_in_for(ask))
             yield

@@ -45,6 +45,11 @@ class Way:
         found = getattr(self.home, self.name)
         return found.below if isinstance(found, StandIn) else found
 
+    @property
+    def kernel(self) -> Any:
+        """Whose function that is, if it is a kernel's."""
+        return getattr(self.below, "__self__", None)
+
     @contextmanager
     def stood_in_for(self, ask: Callable[[WorkerContext, str, Way], str]) -> Iterator[None]:
         """Within this `ask` does it for workers, also in modules that a cell calls."""

@@ -105,12 +105,14 @@ class NotebookScope:
             text = _plain(formatters["text/plain"], value)
             rich, metadata = self._formatter.format(value, exclude=("text/plain",))
             return {"text/plain": text, **rich}, metadata
-        data = dict(bundle)  # which asked once more may be another one
+        # Not by `format`, which would ask for the bundle once more: it may cost much, or be another one.
+        data = dict(bundle)
         for form, formatter in formatters.items():
             if form in data and not _is_registered(formatter, value):
                 continue
-            found = _plain(formatter, value) if form == "text/plain" else formatter(value)
-            found, said = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+            found, said = _with_metadata(
+                _plain(formatter, value) if form == "text/plain" else formatter(value)
+            )
             data.update({} if found is None else {form: found})
             metadata.update({} if said is None else {form: said})
         return data, metadata
@@ -193,11 +195,15 @@ def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publi
 def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `value` itself has for its forms, and says of them; nothing if it has none, or no such thing."""
     try:
-        found = _unwrapped(formatter, value)
+        found, said = _with_metadata(_unwrapped(formatter, value))
     except NotImplementedError:  # it says so
-        found = None
-    found, said = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+        return {}, {}
     return (found, dict(said or {})) if isinstance(found, dict) else ({}, {})
+
+
+def _with_metadata(found: Any) -> tuple[Any, Any]:
+    """What a formatter gave, and what it says of that; None where it says nothing."""
+    return found if isinstance(found, tuple) and len(found) == 2 else (found, None)
 
 
 def _is_registered(formatter: Any, value: Any) -> bool:
@@ -209,10 +215,10 @@ def _is_registered(formatter: Any, value: Any) -> bool:
     return True
 
 
-def _unwrapped(formatter: Any, value: Any, **kwargs: Any) -> Any:
+def _unwrapped(formatter: Any, value: Any) -> Any:
     """What `formatter` gives; errors come through, which IPython would print and forget."""
     call = type(formatter).__call__
-    return getattr(call, "__wrapped__", call)(formatter, value, **kwargs)
+    return getattr(call, "__wrapped__", call)(formatter, value)
 
 
 def _plain(formatter: Any, value: Any) -> str:

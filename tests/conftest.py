@@ -33,6 +33,8 @@ def pytest_configure(config):
         "leaves_threads(reason): worker threads of this test end after it, in a C call that nobody can end",
     )
     config.addinivalue_line("markers", "gpu: needs a GPU that cupy can use")
+    # pytest-cov's, which machines with a GPU need not have.
+    config.addinivalue_line("markers", "no_cover: costs much to measure, and covers what other tests do")
     # What a shell starts behind "&" ignores Ctrl-C, and so does Python there: no test could stop anything.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from disco_magic.testing.gpu import SimulatedGpus
 from tests.planes.on_gpus import OnGpus, places
 
 
-@pytest.fixture(scope="module", params=[None, 7], ids=["prompt", "lagging"])
+@pytest.fixture(scope="module", params=[None, pytest.param(7, marks=pytest.mark.no_cover)], ids=["prompt", "lagging"])
 def gpus(request):
     with SimulatedGpus(count=1, lag=request.param) as made:
         yield made

@@ -18,59 +18,10 @@ from disco_magic.errors import (
 )
 from disco_magic.planes import flights
 from disco_magic.planes.nccl import NcclPlane
-from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.stage import group, values
 from tests.doubles import nccl as doubles
-from tests.gpus import with_nccl
-from tests.planes.on_gpus import OnGpus, lacks_in_nccl, places
-
-reason = doubles.available()
-if reason:
-    pytest.skip(reason, allow_module_level=True)
-
-
-@pytest.fixture(scope="module")
-def double():
-    return doubles.load()
-
-
-@pytest.fixture(scope="module", params=[None, 7], ids=["prompt", "lagging"])
-def gpus(request, double):
-    with SimulatedGpus(count=8, lag=request.param) as made:
-        with_nccl(made)
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def nothing_in_flight(double):
-    double.reset()
-    yield
-    double.until_idle()
-    assert double.alive == 0, "communicators were left"
-    assert double.mistakes == []
-
-
-def keeps_the_contract(check, size, gpus, run):
-    def make(count):
-        there = places(gpus.cupy, range(count))
-        return OnGpus(NcclPlane(there), there, lacks_in_nccl)
-
-    check_plane(make, run, sizes=[size], checks=[check])
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
-def test_the_nccl_plane_keeps_the_contract(check, size, gpus, run):
-    keeps_the_contract(check, size, gpus, run)
-
-
-@pytest.mark.parametrize("gpus", [None], ids=["prompt"], indirect=True)
-@pytest.mark.parametrize("size", [5, 6, 7, 8])
-@pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
-def test_the_nccl_plane_keeps_the_contract_on_as_many_gpus_as_machines_have(check, size, gpus, run):
-    keeps_the_contract(check, size, gpus, run)
-
+from tests.planes.on_gpus import places
 
 # --- values that are not NumPy's bit for bit --------------------------------------------------------
 

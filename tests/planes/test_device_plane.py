@@ -9,8 +9,10 @@ from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.planes.on_gpus import OnGpus, places
 
+LAGS = [pytest.param(None, id="prompt"), pytest.param(7, id="lagging", marks=pytest.mark.no_cover)]
 
-@pytest.fixture(scope="module", params=[None, pytest.param(7, marks=pytest.mark.no_cover)], ids=["prompt", "lagging"])
+
+@pytest.fixture(scope="module", params=LAGS)
 def gpus(request):
     with SimulatedGpus(count=1, lag=request.param) as made:
         yield made

@@ -24,7 +24,10 @@ def double():
     return nccl.load()
 
 
-@pytest.fixture(scope="module", params=[None, pytest.param(7, marks=pytest.mark.no_cover)], ids=["prompt", "lagging"])
+LAGS = [pytest.param(None, id="prompt"), pytest.param(7, id="lagging", marks=pytest.mark.no_cover)]
+
+
+@pytest.fixture(scope="module", params=LAGS)
 def gpus(request, double):
     """Eight of them, with streams that are late at random or not."""
     with SimulatedGpus(count=8, lag=request.param) as made:

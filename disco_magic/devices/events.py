@@ -1,10 +1,17 @@
-"""Whether a GPU has come to an event: what cupy's own ``Event.done`` does not tell of one that has failed."""
+"""Whether a GPU has come to an event, or never will: cupy's own ``Event.done`` does not tell these apart."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
+# cudaError_t: errors after which the GPU refuses everything else that this process asks for.
+_LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether `error`, of CUDA's runtime, says that nothing more can be done on the GPU by this process."""
+    return getattr(error, "status", 0) in _LOST
 
 
 def has_passed(cupy: Any, event: Any) -> bool:

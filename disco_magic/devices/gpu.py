@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.devices.events import has_passed
+from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
@@ -25,8 +25,6 @@ from disco_magic.patience import pause_precisely, wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# cudaError_t: errors after which the GPU refuses everything else that this process asks for.
-_LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
 # How another library's arrays are lent; the first that a class has.
@@ -85,7 +83,7 @@ class GpuPlace:
             self._done.record(self.stream)
             self.wait(lambda: has_passed(self.xp, self._done))
         except self.xp.cuda.runtime.CUDARuntimeError as error:
-            if getattr(error, "status", 0) in _LOST:
+            if is_lost(error):
                 error.add_note(
                     f"{self.device} can no longer be used by this process, in this or any other session:"
                     " restart the kernel. A GPU does not recover from a kernel that reads or writes out of"

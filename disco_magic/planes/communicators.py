@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from contextlib import suppress
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # What is aborted waits for what its GPU has to do before it, for ever perhaps.
-_PATIENCE_S: Final = 1.0
+_PATIENCE_S: Final = 2.0
 # To abort a communicator while it is started is no call that NCCL allows. The first start connects its
 # members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
@@ -142,7 +142,7 @@ class Communicators:
                 self._whole.pop(members, None)
                 self._held[worker][members] = held
         if former is not None:
-            former.communicator.abort()
+            self.in_thread(former.communicator.abort)
         if not wanted:
             raise PlaneAborted(f"worker {worker} has left the command in which it was connecting")
 
@@ -181,15 +181,21 @@ class Communicators:
         if self.launching.acquire(timeout=_LAUNCH_PATIENCE_S):
             self.launching.release()
 
-    def in_thread(self, work: Callable[[], object]) -> None:
-        """``work()`` in a thread of its own; as long as one is alive, communicators are `ending`."""
+    def in_thread(self, work: Callable[[], object]) -> bool:
+        """``work()`` in a thread of its own; as long as one is alive, communicators are `ending`.
+
+        False: there can be none, for there are too many threads, or the interpreter is ending. What is to be
+        aborted then goes with the process.
+        """
         thread = threading.Thread(target=work, name="nccl-abort", daemon=True)
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
-            # Too many threads, or the interpreter is ending: then they go with the process.
-            with suppress(RuntimeError):
+            try:
                 thread.start()
-                self._ending.append(thread)
+            except RuntimeError:
+                return False
+            self._ending.append(thread)
+            return True
 
     @property
     def are_ending(self) -> bool:
@@ -205,9 +211,14 @@ class Communicators:
         self._await_launch()
         for worker, held in enumerate(self._held):
             for members, each in list(held.items()):
-                self.abort(worker, members, each.communicator)
+                # The last of a process's to be aborted frees their memory, which waits for what the GPUs do:
+                # behind a kernel that never ends for ever, and whoever restarts then has just that.
+                work = partial(self.abort, worker, members, each.communicator)
+                if not self.in_thread(work):
+                    work()
+        until = time.monotonic() + _PATIENCE_S
         for thread in list(self._ending):
-            thread.join(_PATIENCE_S)
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def async_error(communicator: Any, nccl: Any) -> Exception | None:

@@ -197,7 +197,8 @@ class DeviceMemory:
         )
         copied = self.cupy.cuda.Event(disable_timing=True)
         copied.record(stream)
-        sent.stream.wait_event(copied)  # before that memory is anybody else's
+        with self.cupy.cuda.Device(source.device.id):  # a null stream has no number but 0, on every GPU
+            sent.stream.wait_event(copied)  # before that memory is anybody else's
         return array
 
 

@@ -14,9 +14,10 @@ leave GPUs waiting for ever. A member whose part is done already (a root that ha
 from __future__ import annotations
 
 from collections import deque
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.devices.events import has_passed
+from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted
 from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import async_error
@@ -25,7 +26,7 @@ from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from disco_magic.errors import Failure
     from disco_magic.planes.board import Board
@@ -57,6 +58,7 @@ class Flights:
         # Only the thread that serves the worker adds to these and takes out of them; anybody looks.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
         self._incomplete: list[deque[Flight]] = [deque() for _ in memory.places]
+        self._starting: Flight | None = None
         self._condemned: set[int] = set()
         self._interrupts: dict[int, Failure] = {}  # worker -> its last one
 
@@ -92,6 +94,19 @@ class Flights:
             oldest = flights[0].done
             self.wait(worker, lambda: has_passed(self._cupy, oldest) or left[worker] >= flight.scope)
         return flight
+
+    @contextmanager
+    def starting(self, call: Call, fate: Fate) -> Iterator[None]:
+        """While NCCL is given all parts of one collective, of which `call` is one; one at a time.
+
+        That may not end by itself: a first start connects its members, and CUDA can be told to wait for what
+        is started. Who interrupts a member then has no flight to give up, but this.
+        """
+        self._starting = Flight(call, fate, None)
+        try:
+            yield
+        finally:
+            self._starting = None
 
     def wait(self, worker: int, is_done: Callable[[], bool]) -> None:
         """Return when ``is_done()``, as `wait_until`; raise what could not be done.
@@ -203,6 +218,7 @@ class Flights:
             self._give_up(worker, range(through + 1), why)
 
     def _give_up(self, worker: int, scopes: range, why: str, failure: Failure | None = None) -> None:
+        self._give_up_start(worker, scopes, why, failure)
         given_up: list[Any] = []
         for flight in list(self._of[worker]):
             fate = flight.fate
@@ -212,11 +228,20 @@ class Flights:
                 given_up.append(fate.communicators[0])
                 self._condemn_soon(fate, _given_up(flight.describe(), why, failure))
 
+    def _give_up_start(self, worker: int, scopes: range, why: str, failure: Failure | None) -> None:
+        start = self._starting
+        if start is None or start.scope not in scopes or worker not in start.fate.members:
+            return
+        if start.fate.verdict is None:
+            # Those who add their flights after it, if it ends all the same, find it here.
+            start.fate.verdict = _given_up(start.describe(), why, failure)
+            self._condemn_soon(start.fate, start.fate.verdict)
+
     def _is_done(self, flight: Flight) -> bool:
         try:
             return has_passed(self._cupy, flight.done)
-        except self._cupy.cuda.runtime.CUDARuntimeError:  # the GPU is lost: who waits for it will see
-            return True
+        except self._cupy.cuda.runtime.CUDARuntimeError as error:
+            return is_lost(error)  # who waits for that GPU will see
 
     def _condemn_soon(self, fate: Fate, verdict: Verdict) -> None:
         # What strikes before it is started changes nothing: who looks next does it.

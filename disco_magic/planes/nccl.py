@@ -109,17 +109,21 @@ class NcclPlan:
         with communicators.launching:
             held = communicators.of(members)
             if held is not None and not communicators.are_ending:
-                self._start(held)
-                self.fate = Fate(members, held)
+                fate = Fate(members, held)
+                with self._flights.starting(self.calls[0], fate):
+                    self._start(held)
+                self.fate = fate
 
     def _start(self, held: Sequence[Any]) -> None:
-        call, streams = self.calls[0], self._memory.streams
+        call, streams, runtime = self.calls[0], self._memory.streams, self._memory.cupy.cuda.runtime
+        here = runtime.getDevice()
         try:
             with Together(self._nccl) if len(held) > 1 else nullcontext():
                 for part, communicator in zip(self.parts, held, strict=True):
                     call = part.call  # where the group itself fails NCCL does not say whose part it was
                     part.start(communicator, self._nccl, streams[call.worker].ptr)
         except Exception as error:  # noqa: BLE001 - as NCCL, CUDA or cupy have it
+            runtime.setDevice(here)  # a group that fails leaves the thread at another member's GPU
             # Some may have started, and wait for the others; and what came before may not be done either.
             error = known(error)
             self._flights.condemn(Fate(call.seat.members, held), broken(call, error))

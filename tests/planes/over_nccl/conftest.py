@@ -57,3 +57,30 @@ def keeps_the_contract(gpus, run):
         check_plane(make, run, sizes=[size], checks=[check])
 
     return look
+
+
+@pytest.fixture
+def crew(gpus, run):
+    """Runs ``program(plane, seat, xp)`` on a plane of `count` workers, each at its place."""
+    planes = []
+
+    def start(program, count=4, scope=1, plane=None, groups=()):
+        if plane is None:
+            plane = NcclPlane(places(gpus.cupy, range(count)), groups)
+            planes.append(plane)
+
+        def entered(plane, seat):
+            plane._places[seat.worker].enter()
+            return program(plane, seat, gpus.cupy)
+
+        return plane, run(plane, entered, scope)
+
+    yield start
+    for plane in planes:
+        plane.close()
+
+
+def good(plane, seat, xp):
+    """A program for `crew` that works on any plane that is whole."""
+    result = plane.allreduce(seat, xp.ones(2), "sum", None)
+    return plane._places[seat.worker].take(result).tolist()

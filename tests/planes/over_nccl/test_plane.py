@@ -22,29 +22,9 @@ from disco_magic.testing.gpu import SimulatedGpus
 from disco_magic.testing.stage import group, values
 from tests.doubles import nccl as doubles
 from tests.planes.on_gpus import places
+from tests.planes.over_nccl.conftest import good
 
 # --- values that are not NumPy's bit for bit --------------------------------------------------------
-
-
-@pytest.fixture
-def crew(gpus, run):
-    """Runs ``program(plane, seat, xp)`` on a plane of `count` workers, each at its place."""
-    planes = []
-
-    def start(program, count=4, scope=1, plane=None, groups=()):
-        if plane is None:
-            plane = NcclPlane(places(gpus.cupy, range(count)), groups)
-            planes.append(plane)
-
-        def entered(plane, seat):
-            plane._places[seat.worker].enter()
-            return program(plane, seat, gpus.cupy)
-
-        return plane, run(plane, entered, scope)
-
-    yield start
-    for plane in planes:
-        plane.close()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
@@ -127,11 +107,6 @@ def test_without_nccl_the_extra_is_named():
 
 
 # --- what goes wrong --------------------------------------------------------------------------------
-
-
-def good(plane, seat, xp):
-    result = plane.allreduce(seat, xp.ones(2), "sum", None)
-    return plane._places[seat.worker].take(result).tolist()
 
 
 @pytest.fixture

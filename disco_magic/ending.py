@@ -115,12 +115,12 @@ class Ending:
     def fail(self, command: Command, error: BaseException, failure: Failure | None = None) -> None:
         """End `command` with `error`: poison its register, tell the plane and the controller."""
         failure = failure or self.failure(command, error)
-        self._drop_incomplete(command)
         elapsed_s, self.cells.failed_after_s = self.cells.failed_after_s, 0.0
         event = self.interpreter.fail(command, failure, elapsed_s)
         self.scopes.pop(command.seq, None)
         self.recorder.fails(command, failure.summary, self.interpreter.describe)
         self.plane.leave(self.id, command.seq, failure)
+        self._drop_incomplete(command)  # also what the plane has given up now, because of an interrupt
         if isinstance(command, Sync) and self.context.place is not HOST:
             # Its wait was ended, so that not all is done; or what was waited for has failed.
             self.deliver(Failed(self.id, command.seq, failure))

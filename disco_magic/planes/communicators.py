@@ -61,6 +61,8 @@ class Communicators:
         # Held while somebody uses communicators that others may want to abort.
         self.launching = threading.Lock()
         self._ending: list[threading.Thread] = []
+        # Of those who have left while they connected; they may still be in NCCL with them.
+        self._unwanted: list[Any] = []
 
     def prepare(self, members: Members) -> bool:
         """Whether `members` are connected; if not, they are invited. By one of them, before they connect."""
@@ -117,34 +119,48 @@ class Communicators:
         if held is not None and held.number == invitation.number:
             return held.communicator
         made = self._nccl.NcclCommunicator(len(members), invitation.unique_id, members.index(worker))
-        self._keep(worker, members, _Held(invitation.number, made), is_over)
-        if members == self._everybody:
-            try:
+        wanted = self._keep(worker, members, _Held(invitation.number, made), is_over)
+        try:
+            # Even by who is not wanted any more: the others wait for it there, and nobody can call them back.
+            if members == self._everybody:
                 self._split(worker, made, invitation.number, is_over)
-            except BaseException:
-                self.abort(worker, members, made)
-                raise
+        except BaseException:
+            self.abort(worker, members, made)
+            raise
+        finally:
+            if not wanted:
+                self._drop(made)
+        if not wanted:
+            raise PlaneAborted(f"worker {worker} has left the command in which it was connecting")
         return made
+
+    def _drop(self, unwanted: Any) -> None:
+        self._unwanted.remove(unwanted)
+        self.in_thread(unwanted.abort)
 
     def _split(self, worker: int, world: Any, number: int, is_over: Callable[[], bool]) -> None:
         """The communicator of the worker's group; cheaper than one from scratch, and all members are here."""
         for color, group in enumerate(self._groups):
             if worker in group and self._invitations[group].number == number:
                 split = world.commSplit(color, group.index(worker))
-                self._keep(worker, group, _Held(number, split), is_over)
+                if not self._keep(worker, group, _Held(number, split), is_over):
+                    self._drop(split)
 
-    def _keep(self, worker: int, members: Members, held: _Held, is_over: Callable[[], bool]) -> None:
+    def _keep(self, worker: int, members: Members, held: _Held, is_over: Callable[[], bool]) -> bool:
+        """Whether it is wanted still; otherwise it is the caller's to abort, as long as we do not `close`."""
         with self._lock:
             invitation = self._invitations.get(members)
             wanted = invitation is not None and invitation.number == held.number and not is_over()
-            former = self._held[worker].get(members) if wanted else held
+            former = None
             if wanted:
+                former = self._held[worker].get(members)
                 self._whole.pop(members, None)
                 self._held[worker][members] = held
+            else:
+                self._unwanted.append(held.communicator)
         if former is not None:
             self.in_thread(former.communicator.abort)
-        if not wanted:
-            raise PlaneAborted(f"worker {worker} has left the command in which it was connecting")
+        return wanted
 
     def abort(self, worker: int, members: Members, communicator: Any) -> None:
         """End what a communicator of the worker's does on the GPU; it cannot be used any more. Any thread."""
@@ -216,6 +232,8 @@ class Communicators:
                 work = partial(self.abort, worker, members, each.communicator)
                 if not self.in_thread(work):
                     work()
+        for communicator in self._unwanted:
+            self.in_thread(communicator.abort)
         until = time.monotonic() + _PATIENCE_S
         for thread in list(self._ending):
             thread.join(max(0.0, until - time.monotonic()))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.errors import PlaneAborted
 from disco_magic.functions.sites import site_of
 from disco_magic.planes.calls import described
-from disco_magic.planes.meeting import WaitForNobody
+from disco_magic.planes.meeting import Verdict, WaitForNobody
+from disco_magic.planes.rendezvous import INCOMPLETE
 
 if TYPE_CHECKING:
     from _thread import LockType
     from collections.abc import Callable, Sequence
 
+    from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Verdict
 
 
 def _nothing() -> None:
@@ -82,3 +84,15 @@ class Flight(WaitForNobody):
     def describe(self) -> str:
         """As `seen_by`."""
         return self.seen_by(0)
+
+
+def given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:
+    """What members raise of `what`, which will not be done."""
+    text = f"{what} was given up while it was being carried out: {why} - {INCOMPLETE}"
+    return Verdict(PlaneAborted, text, failure)
+
+
+def with_it(flight: Flight, verdict: Verdict) -> Verdict:
+    """The same of a flight that goes with another one, whose verdict it is."""
+    text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
+    return verdict._replace(kind=PlaneAborted, text=text)

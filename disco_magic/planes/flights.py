@@ -21,12 +21,12 @@ from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.errors import PlaneAborted
 from disco_magic.patience import wait_until
 from disco_magic.planes.communicators import async_error
-from disco_magic.planes.flight import Flight
+from disco_magic.planes.flight import Flight, given_up, with_it
 from disco_magic.planes.meeting import Verdict
 from disco_magic.planes.rendezvous import INCOMPLETE, broken_on
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from disco_magic.errors import Failure
     from disco_magic.planes.board import Board
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # So long nobody looks whether the work can end at all: that takes several times as long as to see its end.
 _AT_ONCE_S: Final = 300e-6
+# A thread of a busy machine needs no longer to say what is condemned.
+_ORDER_S: Final = 5.0
 # A GPU's queue is finite, and who finds it full waits in C code.
 MOST: Final = 256
 
@@ -59,7 +61,9 @@ class Flights:
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
         self._incomplete: list[deque[Flight]] = [deque() for _ in memory.places]
         self._starting: Flight | None = None
+        self._ordered: set[Fate] = set()  # to be condemned by threads that may only have been started
         self._condemned: set[int] = set()
+        self._untold: dict[int, Verdict] = {}  # worker -> what `settle` has to raise
         self._interrupts: dict[int, Failure] = {}  # worker -> its last one
 
     # --- by the worker's own thread --------------------------------------------------------------
@@ -69,7 +73,7 @@ class Flights:
         worker, left = call.worker, self._board.left
         flights = self._of[worker]
         if left[worker] >= call.seat.scope:  # interrupted; if this thread was given up, these are not its own
-            why = _given_up(
+            why = given_up(
                 f"{call.describe()} at {call.site}", _interrupted(worker), self._interrupts.get(worker)
             )
             self._condemn_soon(fate, why)
@@ -126,18 +130,30 @@ class Flights:
         """Raise what could not be done of the worker's collectives; once."""
         if worker not in self._condemned:
             return
-        self._condemned.discard(worker)
-        flights, verdict = self._of[worker], None
-        for flight in [flight for flight in flights if flight.fate.verdict is not None]:
-            flights.remove(flight)
-            if not flight.forgiven:
-                verdict = verdict or flight.fate.verdict
-            self._incomplete[worker].append(flight)
+        self._take_condemned(worker)
+        verdict = self._untold.pop(worker, None)
         if verdict is not None:
             raise verdict.error()
 
+    def _take_condemned(self, worker: int) -> None:
+        self._condemned.discard(worker)
+        flights = self._of[worker]
+        for flight in [flight for flight in flights if flight.fate.verdict is not None]:
+            flights.remove(flight)
+            if not flight.forgiven and flight.fate.verdict is not None:
+                self._untold.setdefault(worker, flight.fate.verdict)
+            self._incomplete[worker].append(flight)
+
     def incomplete(self, worker: int) -> list[tuple[Any, bool, BaseException]]:
-        """See `Place.incomplete`: what `settle` has taken out since this was last asked."""
+        """See `Place.incomplete`: what was condemned since this was last asked.
+
+        Who was interrupted did not come to `settle`, and its next command must not read what was given up.
+        """
+        # Their threads do not wait for a GPU before they have said what is condemned.
+        wait_until(lambda: not any(worker in fate.members for fate in list(self._ordered)), _ORDER_S)
+        self._take_condemned(worker)
+        if worker in self._untold:  # of an earlier command: still to be told
+            self._condemned.add(worker)
         told: list[tuple[Any, bool, BaseException]] = []
         flights = self._incomplete[worker]
         while flights:
@@ -157,26 +173,38 @@ class Flights:
     def _look(self, worker: int) -> bool:
         """Look for errors of what the worker waits for, and show what that is; never an end of the wait."""
         self._prune(worker)
-        flights, launching = self._of[worker], self._communicators.launching
+        flights = self._of[worker]
         self._show(worker, flights[0] if flights else None)
         oldest: dict[int, Flight] = {}  # by communicator: the one that it is at
         for flight in list(flights):
             oldest.setdefault(id(flight.fate.communicators[0]), flight)
         for flight in oldest.values():
-            fate = flight.fate
-            # Who has it may take long; the next look is soon.
-            if fate.verdict is not None or not launching.acquire(blocking=False):
-                continue
-            try:  # meanwhile nobody aborts them
-                held = self._communicators.are_held(fate.members, fate.communicators)
-                errors = [async_error(each, self._nccl) for each in fate.communicators if held]
-            finally:
-                launching.release()
-            for member, error in zip(fate.members, errors, strict=False):  # none, if they are gone
-                if error is not None:
-                    self._condemn_soon(fate, broken_on(member, flight.describe(), error))
-                    break
+            self._look_at(flight)
         return False
+
+    def _look_at(self, flight: Flight) -> None:
+        fate, launching = flight.fate, self._communicators.launching
+        # Who has it may take long; the next look is soon.
+        if fate.verdict is not None or not launching.acquire(blocking=False):
+            return
+        try:  # meanwhile nobody aborts them
+            held = self._communicators.are_held(fate.members, fate.communicators)
+            errors = [async_error(each, self._nccl) for each in fate.communicators if held]
+        finally:
+            launching.release()
+        for member, error in zip(fate.members, errors, strict=False):  # none, if they are gone
+            if error is not None:
+                self._condemn_soon(fate, broken_on(member, flight.describe(), error))
+                break
+
+    def survey(self, before: Sequence[Flight | None]) -> list[Flight | None]:
+        """What is the oldest of each worker; those that were it `before` are looked at. By any thread."""
+        # Copies: the workers add to these and take out of them meanwhile.
+        oldest = [next(iter(list(flights)), None) for flights in self._of]
+        for flight, former in zip(oldest, before, strict=False):
+            if flight is not None and flight is former and not self._is_done(flight):
+                self._look_at(flight)
+        return oldest
 
     def _show(self, worker: int, flight: Flight | None) -> None:
         """Let who asks where the worker is see what it waits for, None: nothing of NCCL's."""
@@ -219,14 +247,14 @@ class Flights:
 
     def _give_up(self, worker: int, scopes: range, why: str, failure: Failure | None = None) -> None:
         self._give_up_start(worker, scopes, why, failure)
-        given_up: list[Any] = []
+        taken: list[Any] = []
         for flight in list(self._of[worker]):
             fate = flight.fate
             if flight.scope not in scopes or fate.verdict is not None or self._is_done(flight):
                 continue
-            if fate.communicators[0] not in given_up:  # else that one takes it along
-                given_up.append(fate.communicators[0])
-                self._condemn_soon(fate, _given_up(flight.describe(), why, failure))
+            if fate.communicators[0] not in taken:  # else that one takes it along
+                taken.append(fate.communicators[0])
+                self._condemn_soon(fate, given_up(flight.describe(), why, failure))
 
     def _give_up_start(self, worker: int, scopes: range, why: str, failure: Failure | None) -> None:
         start = self._starting
@@ -234,7 +262,7 @@ class Flights:
             return
         if start.fate.verdict is None:
             # Those who add their flights after it, if it ends all the same, find it here.
-            start.fate.verdict = _given_up(start.describe(), why, failure)
+            start.fate.verdict = given_up(start.describe(), why, failure)
             self._condemn_soon(start.fate, start.fate.verdict)
 
     def _is_done(self, flight: Flight) -> bool:
@@ -245,7 +273,9 @@ class Flights:
 
     def _condemn_soon(self, fate: Fate, verdict: Verdict) -> None:
         # What strikes before it is started changes nothing: who looks next does it.
-        self._communicators.in_thread(lambda: self.condemn(fate, verdict))
+        self._ordered.add(fate)
+        if not self._communicators.in_thread(lambda: self.condemn(fate, verdict)):
+            self._ordered.discard(fate)
 
     def condemn(self, fate: Fate, verdict: Verdict) -> None:
         """Nothing that the communicators of `fate` still have to do will be done.
@@ -257,21 +287,12 @@ class Flights:
             for flight in list(self._of[member]):
                 same = flight.fate.communicators[0] is fate.communicators[0]
                 if same and flight.fate.verdict is None and not self._is_done(flight):
-                    flight.fate.verdict = verdict if flight.fate is fate else _with_it(flight, verdict)
+                    flight.fate.verdict = verdict if flight.fate is fate else with_it(flight, verdict)
         self._condemned.update(fate.members)
+        self._ordered.discard(fate)
         # Now that what is aborted is known by its verdict: its events will pass.
         self._communicators.abort_soon(taken)
 
 
 def _interrupted(worker: int) -> str:
     return f"worker {worker} was interrupted"
-
-
-def _given_up(what: str, why: str, failure: Failure | None = None) -> Verdict:
-    text = f"{what} was given up while it was being carried out: {why} - {INCOMPLETE}"
-    return Verdict(PlaneAborted, text, failure)
-
-
-def _with_it(flight: Flight, verdict: Verdict) -> Verdict:
-    text = f"{flight.describe()} was given up with another call, of the same communicator: {verdict.text}"
-    return verdict._replace(kind=PlaneAborted, text=text)

@@ -36,6 +36,7 @@ from disco_magic.planes.nccl_calls import Part, Together, ready
 from disco_magic.planes.plans import targets_of
 from disco_magic.planes.rendezvous import Broken, broken
 from disco_magic.planes.small import plan_of
+from disco_magic.planes.watching import Watching
 from disco_magic.planes.wire import wire
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class NcclPlane(GpuPlane):
             self.name = "rccl"
         self._communicators = Communicators(self._nccl, len(places), groups)
         self._flights = Flights(self._board, memory, self._communicators, self._nccl)
+        self._watching = Watching(self._flights)
         for worker, place in enumerate(places):
             place.wait = partial(self._flights.wait, worker)
             place.incomplete = partial(self._flights.incomplete, worker)
@@ -262,6 +264,7 @@ class NcclPlane(GpuPlane):
     def close(self) -> None:
         """Release everybody, and refuse further calls. Idempotent."""
         super().close()
+        self._watching.end()
         self._flights.abort(self._board.ended, CLOSED)
         try:
             self._communicators.close()

@@ -9,6 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
+from disco_magic.planes import watching
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
 from tests.session.gpus.nccl.conftest import aborted, connecting, stalled, works
@@ -168,3 +169,66 @@ def test_an_interrupt_while_others_connect_is_told_as_that(gpus, session):
     assert "failed on worker 1: PlaneAborted" not in str(caught.value)
     assert caught.value.origin.worker == 1 or "worker 1" in str(caught.value)
     assert works(s)
+
+
+def test_the_cell_after_an_interrupt_reads_nothing_that_was_given_up(gpus, crew):
+    assert works(crew)
+    pending = stalled(gpus, crew, "y = allreduce(xp.full(3, worker_id + 1.0))")
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    gpus.double.release(1)
+    # Not only from the second cell on: what is computed from it would stay.
+    assert crew.run("'y' in globals()").values == [False] * 4
+    assert works(crew)
+
+
+def test_a_failure_of_an_earlier_command_is_told_although_a_later_one_failed_as_well(gpus, crew):
+    assert works(crew)
+    a = crew.scatter(np.arange(4.0))
+    crew.sync_all()
+    gpus.double.stall(2)
+    queued = gpus.double.calls("AllReduce") + 4
+    left = crew.allreduce(a)
+    until(lambda: gpus.double.calls("AllReduce") == queued)
+    crew._launcher.plane._flights.abort(10_000, "the machine is needed")
+    gpus.double.release(2)
+    with pytest.raises(WorkerError, match="ZeroDivisionError"):
+        crew.run("1 / 0")
+    with pytest.raises(WorkerError, match="the machine is needed"):
+        left.get(0)
+    with suppress(WorkerError):
+        crew.sync_all()
+    assert works(crew)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    monkeypatch.setattr(watching, "PERIOD_S", 0.01)
+
+
+@pytest.mark.usefixtures("watched")
+def test_an_error_of_nccl_ends_what_waits_for_the_gpu_in_cupys_own_way(gpus, crew):
+    assert works(crew)
+    pending = stalled(gpus, crew, "y = allreduce(xp.ones(3))\nloss = float(y[0])")
+    gpus.double.async_error(0, doubles.SYSTEM_ERROR)
+    with pytest.raises(CellError, match="could not be carried out on worker 0: NcclError"):
+        pending.wait(DEADLINE_S)
+    gpus.double.release(1)
+    assert crew.run("'y' in globals()").values == [False] * 4
+    assert works(crew)
+
+
+def test_a_worker_that_leaves_while_it_connects_splits_off_its_group_for_the_others(gpus, session):
+    gpus.double.stall(1)
+    s = session(4, 2, devices="auto")
+    until(lambda: "connecting" in str(s.doctor()))
+    s.interrupt([0])
+    gpus.double.release(1)
+    with suppress(WorkerError, CellError):
+        s.run("allreduce(xp.ones(1), in_group=False)", timeout=DEADLINE_S)
+    with suppress(WorkerError):
+        s.sync_all(DEADLINE_S)
+    total = s.run("allreduce(xp.ones(1), in_group=False).get().tolist()", timeout=DEADLINE_S)
+    assert total.values == [[4]] * 4
+    assert s.run("allreduce(xp.ones(1)).get().tolist()", timeout=DEADLINE_S).values == [[2]] * 4

@@ -50,7 +50,8 @@ PARTS = (
     Part("memory", "test_09_memory.py", 120, phase=2),
     Part("NCCL, two processes", "test_11_two_processes.py", 200, phase=3),
     Part("NCCL, two ranks", "test_12_two_ranks.py", 300, phase=4),
-    Part("faults", "test_10_faults.py", 100, phase=5),
+    Part("NCCL, several GPUs", "test_13_several_gpus.py", 600, phase=5),
+    Part("faults", "test_10_faults.py", 100, phase=6),
 )
 
 

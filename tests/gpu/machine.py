@@ -1,7 +1,8 @@
 """The GPU that the tests of this folder and `benchmarks.gpu` run on.
 
 It is the machine's own. With ``DISCO_SIMULATED_GPU=1`` it is a simulated one with the double of NCCL, which
-proves that every line runs and nothing about GPUs; ``DISCO_GPU_QUICK=1`` leaves out what takes long then.
+proves that every line runs and nothing about GPUs, with ``DISCO_SIMULATED_GPU=4`` there are four of them;
+``DISCO_GPU_QUICK=1`` leaves out what takes long then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from disco_magic.devices import find
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SIMULATED = os.environ.get("DISCO_SIMULATED_GPU") == "1"
+COUNT = int(os.environ.get("DISCO_SIMULATED_GPU") or 0)
+SIMULATED = COUNT > 0
 QUICK = os.environ.get("DISCO_GPU_QUICK") == "1"
 SIMULATED_NBYTES = 1 << 29
 
@@ -51,12 +53,12 @@ def machine() -> Iterator[Any]:
     from tests.doubles import nccl as doubles
 
     with ExitStack() as stack:
-        gpus = stack.enter_context(SimulatedGpus(count=1, memory_nbytes=SIMULATED_NBYTES))
+        gpus = stack.enter_context(SimulatedGpus(count=COUNT, memory_nbytes=SIMULATED_NBYTES))
         if doubles.available() is None:
             doubles.load()
             from cupy.cuda import nccl
 
             gpus.cupy.cuda.nccl = nccl
         stack.enter_context(patch.object(find, "load_cupy", lambda: gpus.cupy))
-        stack.enter_context(patch.object(find, "count_gpus", lambda: 1))
+        stack.enter_context(patch.object(find, "count_gpus", lambda: COUNT))
         yield gpus.cupy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from disco_magic.patience import wait_until
@@ -18,6 +18,9 @@ from tests.gpu.apart import say, until_deadline
 from tests.gpu.machine import SIMULATED, machine
 from tests.planes import conftest as crew
 from tests.planes.on_gpus import OnGpus, lacks_in_nccl, places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 CHECK_S = 30.0
 PATIENCE_S = 10.0
@@ -74,9 +77,14 @@ def _raiser(error: BaseException) -> Any:
 
 def contract(cupy: Any, *done: str) -> None:
     """The plane's contract with two workers, but for the checks `done`; a note for each."""
+    keep_contract(cupy, [0, 0], done)
+
+
+def keep_contract(cupy: Any, devices: Sequence[int], done: Sequence[str]) -> None:
+    """The same with a worker on each of `devices`."""
 
     def make(count: int) -> Any:
-        there = places(cupy, [0] * count)
+        there = places(cupy, devices[:count])
         return OnGpus(NcclPlane(there), there, lacks_in_nccl)
 
     with patch.object(crew, "DEADLINE_S", CHECK_S / 2):
@@ -85,7 +93,7 @@ def contract(cupy: Any, *done: str) -> None:
                 continue
             until_deadline(CHECK_S)
             try:
-                check_plane(make, crew.run, sizes=[2], checks=[check])
+                check_plane(make, crew.run, sizes=[len(devices)], checks=[check])
             except BaseException as error:  # noqa: BLE001 - of pytest too; all of it is the finding
                 say(check=check.__name__, wrong=f"{type(error).__name__}: {error}"[:2000])
             else:
@@ -190,12 +198,12 @@ SCENES = {
 }
 
 
-def main() -> None:
-    """Run one scene; a finding is a note, never an exit status."""
+def main(scenes: Mapping[str, Any] = SCENES) -> None:
+    """Run one of `scenes`; a finding is a note, never an exit status."""
     name, deadline_s, *arguments = sys.argv[1:]
     until_deadline(float(deadline_s))
     with machine() as cupy:
-        SCENES[name](cupy, *arguments)
+        scenes[name](cupy, *arguments)
         say(ended=name)
         # What is left of a broken device could keep the process from ending.
         os._exit(0)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.testing import PLANE_CHECKS
 from tests.gpu.apart import run_apart
-from tests.gpu.machine import QUICK, SIMULATED
+from tests.gpu.contract import NAMES, kept
+from tests.gpu.machine import SIMULATED
 from tests.gpu.nccl import FIRST_TO_SHARE, TWO_RANKS, needs_nccl
 
 pytestmark = needs_nccl
-NAMES = [check.__name__ for check in PLANE_CHECKS if not (QUICK and "agree_with" in check.__name__)]
-MOST_HANGS = 3
 
 
 @pytest.fixture(autouse=True)
@@ -26,19 +24,7 @@ def new_enough(nccl):
 
 @pytest.fixture(scope="module")
 def findings():
-    """What is wrong, by check; None if nothing is."""
-    found = {check.__name__: None for check in PLANE_CHECKS if check.__name__ not in NAMES}
-    for _ in range(MOST_HANGS):
-        outcome = run_apart("contract", *found, deadline_s=300, environment=TWO_RANKS)
-        found |= {note["check"]: note["wrong"] for note in outcome.notes if "check" in note}
-        if any("ended" in note for note in outcome.notes):
-            break
-        missing = [name for name in NAMES if name not in found]
-        if missing:
-            found[missing[0]] = (
-                f"hangs, or ends its process (status {outcome.status}):\n{outcome.text[-4000:]}"
-            )
-    return found
+    return kept(lambda *done: run_apart("contract", *done, deadline_s=300, environment=TWO_RANKS))
 
 
 @pytest.mark.parametrize("name", NAMES)

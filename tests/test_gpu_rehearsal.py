@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles import nccl as doubles
 from tests.gpu.apart import run_apart, run_pair
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +82,15 @@ def test_whatever_a_gpu_s_tests_ask_for_is_there():
     assert done.returncode == 0, done.stdout
     assert "test_05_sessions.py" in done.stdout
     assert "error" not in done.stdout.splitlines()[-1]
+
+
+def test_what_several_gpus_are_asked_for_runs():
+    # The contract itself runs in `tests/planes/over_nccl`.
+    chosen = ("tests/gpu/test_13_several_gpus.py", "-k", "not contract")
+    done = run("pytest", "-q", "-m", "gpu", *chosen, DISCO_SIMULATED_GPU="2", DISCO_GPU_QUICK="1")
+    assert done.returncode == 0, done.stdout
+    if doubles.available() is None:
+        assert "5 passed" in done.stdout
 
 
 def test_a_rehearsal_is_no_result():

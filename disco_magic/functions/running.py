@@ -24,6 +24,7 @@ from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.lasting import LastingVariables
+from disco_magic.functions.printing import whole_print
 from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     sys.modules[name] = module
     behind = dict(vars(builtins))
     behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context)
+    behind.update(np=np, xp=context.xp, worker=context, print=whole_print)
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     module.__dict__["__builtins__"] = behind

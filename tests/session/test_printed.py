@@ -68,13 +68,13 @@ def test_of_several_workers_lines_come_whole(session, capsys, code, written, lin
 @pytest.mark.parametrize(
     ("code", "shown"),
     [
-        ("print('a', end=''); print('b')", ["[0] a", "b", "\n"]),
+        ("print('a', end=''); print('b')", ["[0] a", "b\n"]),
         ("print('no newline', end='')", ["[0] no newline", "\n"]),
         ("print('two\\nlines\\n', end='')", ["[0] two\n[0] lines\n"]),
         ("print('\\r 10%', end=''); print('\\r100%', end='')", ["\r[0]  10%", "\r[0] 100%", "\n"]),
-        ("print(' 10%', end='\\r'); print('done')", ["[0]  10%", "\r", "[0] done", "\n"]),
-        ("print(' 10%', end='\\r')", ["[0]  10%", "\r", "\n"]),
-        ("print('dos', end='\\r\\n'); print('x', end='')", ["[0] dos", "\r\n", "[0] x", "\n"]),
+        ("print(' 10%', end='\\r'); print('done')", ["[0]  10%\r", "[0] done\n"]),
+        ("print(' 10%', end='\\r')", ["[0]  10%\r", "\n"]),
+        ("print('dos', end='\\r\\n'); print('x', end='')", ["[0] dos\r\n", "[0] x", "\n"]),
     ],
 )
 def test_of_a_worker_that_is_alone_everything_is_seen_at_once(session, capsys, monkeypatch, code, shown):
@@ -82,6 +82,23 @@ def test_of_a_worker_that_is_alone_everything_is_seen_at_once(session, capsys, m
     monkeypatch.setattr(sys.stdout, "write", pieces.append)
     session(3).run(code, workers=[0])
     assert pieces == shown
+
+
+def test_what_one_print_writes_stays_together(session, capsys, monkeypatch):
+    pieces = []
+    monkeypatch.setattr(sys.stdout, "write", pieces.append)
+    result = session(2).run("print('two', 1, 'lines\\nof', worker_id, sep='-')")
+    assert sorted(pieces) == [f"[{worker}] two-1-lines\n[{worker}] of-{worker}\n" for worker in range(2)]
+    assert result.stdout == {worker: f"two-1-lines\nof-{worker}\n" for worker in range(2)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [("sep=1", "sep must be None or a string, not int"), ("other=1", r"print\(\) got an unexpected")],
+)
+def test_print_refuses_what_python_s_refuses(session, wrong, words):
+    with pytest.raises(CellError, match=words):
+        session(1).run(f"print(1, {wrong})")
 
 
 def test_a_value_is_the_same_text_as_without_a_scope(session):

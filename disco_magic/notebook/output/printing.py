@@ -6,6 +6,7 @@ import sys
 from functools import wraps
 from typing import Any
 
+from disco_magic.functions.printing import whole_print
 from disco_magic.functions.streams import WorkerStream
 
 
@@ -19,8 +20,8 @@ def over_the_prompt(stream: object) -> bool:
 
 @wraps(print)
 def worker_print(*values: Any, file: Any = None, **options: Any) -> None:
-    """As `print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
+    """As `whole_print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
     stream = sys.stdout if file is None else file
     if over_the_prompt(stream):
         stream = WorkerStream(stream, "stdout")
-    print(*values, file=stream, **options)
+    whole_print(*values, file=stream, **options)

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from disco_magic.functions.streams import WorkerStream
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers
@@ -301,6 +302,24 @@ def test_lines_come_above_the_prompt_while_the_user_types(terminal, monkeypatch,
         worker_print("elsewhere", file=terminal)
     assert prompt.getvalue() == "\x1b[36m[0]\x1b[0m late 1\n"
     assert terminal.getvalue() == "elsewhere\n"
+
+
+def test_what_one_print_writes_is_one_piece(texts, live, onto, monkeypatch):
+    _, (first, _) = live(texts)
+    pieces = []
+    monkeypatch.setattr(first, "_write_stdout", pieces.append)
+    with using_sink(first), onto(WorkerStream(texts[0], "stdout"), texts[1]):
+        worker_print("two\nlines", 1, end="!\n")
+    assert pieces == ["two\nlines 1!\n"]
+
+
+def test_an_unfinished_line_that_is_flushed_is_seen_at_once(terminal, live, onto):
+    clock = Clock()
+    _, (first, _) = live(terminal, clock=clock)
+    clock.now = 1.0
+    with using_sink(first), onto(WorkerStream(terminal, "stdout"), terminal):
+        worker_print("loading", end="", flush=True)
+    assert terminal.screen == ["[0] loading"]
 
 
 # --- lines that do not end -------------------------------------------------------------------------

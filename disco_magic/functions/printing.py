@@ -1,0 +1,29 @@
+"""`print` on workers: what one call writes comes in one piece."""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from typing import Any
+
+from disco_magic.functions.streams import WorkerStream
+
+
+@wraps(print)
+def whole_print(
+    *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: bool = False
+) -> None:
+    """As `print`; a worker's text and its end are one write.
+
+    Python's own writes value by value, and the end apart: between a line that is complete by a value and the
+    rest of the same call come lines of other workers.
+    """
+    stream = sys.stdout if file is None else file
+    between, last = " " if sep is None else sep, "\n" if end is None else end
+    is_text = isinstance(between, str) and isinstance(last, str)  # else the error is Python's own
+    if not (is_text and isinstance(stream, WorkerStream) and stream.names_worker):
+        print(*values, sep=sep, end=end, file=stream, flush=flush)
+        return
+    stream.write(between.join(map(str, values)) + last)
+    if flush:
+        stream.flush()

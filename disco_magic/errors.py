@@ -267,6 +267,11 @@ def only(workers: Sequence[int], what: str) -> str:
     return f"only {people(workers)} {'has' if len(workers) == 1 else 'have'} {what}"
 
 
+def padded(workers: Sequence[int], among: int) -> str:
+    """`ranges`, as wide as the widest of `among` workers: what follows stands in one column."""
+    return ranges(workers).ljust(len(ranges((among - 1,))))
+
+
 def ranges(workers: Sequence[int]) -> str:
     """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
     ids = sorted(workers)

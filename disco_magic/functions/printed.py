@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.errors import padded
 from disco_magic.functions.running import text_of
 from disco_magic.functions.streams import current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
@@ -44,8 +45,8 @@ class _Text(ABC):
     Nothing is written to the caller's stream with the lock held: that may wait for ever.
     """
 
-    def __init__(self, worker: int) -> None:
-        self._label = f"[{worker}] "
+    def __init__(self, worker: int, among: int) -> None:
+        self._label = f"{padded((worker,), among)} "
         # A finalizer that prints may run while the same thread holds it; threads may share a context.
         self._lock = threading.RLock()
         self._transcript = Transcript()
@@ -94,8 +95,8 @@ class _Text(ABC):
 class _Alone(_Text):
     """Of a worker that runs the cell alone: all of it, labelled where a line begins or is drawn anew."""
 
-    def __init__(self, worker: int) -> None:
-        super().__init__(worker)
+    def __init__(self, worker: int, among: int) -> None:
+        super().__init__(worker, among)
         self._labelled: dict[str, bool] = {}  # channels in a line; False: it is about to be drawn anew
 
     def _shown(self, channel: str, text: str) -> str:
@@ -116,8 +117,8 @@ class _Alone(_Text):
 class _Lines(_Text):
     """Of one worker of several: its lines, when they are complete."""
 
-    def __init__(self, worker: int) -> None:
-        super().__init__(worker)
+    def __init__(self, worker: int, among: int) -> None:
+        super().__init__(worker, among)
         self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
 
     def _shown(self, channel: str, text: str) -> str:
@@ -168,14 +169,15 @@ class Printed:
 
     Args:
         workers: those that run the cell.
+        among: workers of the session, whose labels are equally wide.
 
     Attributes:
         texts: what each of them prints.
     """
 
-    def __init__(self, workers: Sequence[int]) -> None:
+    def __init__(self, workers: Sequence[int], among: int = 1) -> None:
         kind = _Alone if len(workers) == 1 else _Lines
-        self.texts: dict[int, _Text] = {worker: kind(worker) for worker in workers}
+        self.texts: dict[int, _Text] = {worker: kind(worker, among) for worker in workers}
         self._running = set(workers)
 
     def open(self) -> None:

@@ -151,7 +151,7 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
     session.keep_pace(limit, "the cell")  # here, where the stop button still ends the wait
     # Last: only within `cell` somebody closes it.
-    scope = NotebookScope(front.shell, running, mode, show)
+    scope = NotebookScope(front.shell, running, mode, show, session.num_workers)
     return _Sending(front, options, cell, session, workers, show, limit, scope)
 
 

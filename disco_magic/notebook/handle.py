@@ -160,7 +160,7 @@ class CellHandle:
         texts: dict[str, list[int]] = {}
         for worker, text in self.stdout.items():
             texts.setdefault(text, []).append(worker)
-        outlet = Outlet(sys.stdout)
+        outlet = Outlet(sys.stdout, self.pending.session.num_workers)
         for text, workers in texts.items():
             if text:
                 outlet.lines(workers, text.removesuffix("\n").split("\n"))

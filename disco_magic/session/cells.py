@@ -97,7 +97,7 @@ class Cells(Failures):
             warn_of_shared_seeds(cell)
         if scope is not None:
             return self._run_nowait(cell, chosen, present, scope, inbox)
-        printed = Printed(chosen)
+        printed = Printed(chosen, len(self._everybody))
         try:
             printed.open()
             return self._run_nowait(cell, chosen, present, printed, inbox)

@@ -98,7 +98,7 @@ class Judging:
     def _result(self) -> CellResult:
         ended = cast("Expectation", self._ended)
         replies = {worker: cast("CellDone", reply) for worker, reply in ended.replies.items()}
-        result = CellResult(self.label, replies, self._values)
+        result = CellResult(self.label, replies, self._values, self.session.num_workers)
         if self._scope is not None:
             result.stdout.update(self._scope.stdout)
         return result

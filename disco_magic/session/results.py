@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake, ranges
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, padded, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,9 @@ class CellResult:
         elapsed: worker -> seconds.
     """
 
-    def __init__(self, label: str, replies: Mapping[int, CellDone], values: DRef | None) -> None:
+    def __init__(
+        self, label: str, replies: Mapping[int, CellDone], values: DRef | None, among: int = 1
+    ) -> None:
         self.label = label
         self.workers = tuple(sorted(replies))
         self.shown: dict[int, Mapping[str, Any] | None] = {w: replies[w].shown for w in self.workers}
@@ -42,6 +44,7 @@ class CellResult:
                 self.errors[worker] = failure
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
+        self._among = among  # workers of the session, whose labels are equally wide
 
     def __getitem__(self, worker: int) -> Any:
         """A copy of the last expression's value on `worker`.
@@ -112,11 +115,11 @@ class CellResult:
         lines = []
         for ids, bundle in self.groups(workers):
             if any(bundle.values()):
-                prefix = f"{ranges(ids)} "
+                prefix = f"{padded(ids, self._among)} "
                 text = str(bundle.get("text/plain", ""))
                 # An array's rows stay under each other: continuation lines are indented by the prefix.
                 lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
-        lines += [f"{ranges((w,))} {failure.summary}" for w, failure in self.errors.items()]
+        lines += [f"{padded((w,), self._among)} {failure.summary}" for w, failure in self.errors.items()]
         return "\n".join(lines) or f"<{self.label} on workers {ranges(self.workers)}: no value>"
 
     def __repr__(self) -> str:

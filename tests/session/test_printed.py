@@ -84,6 +84,15 @@ def test_of_a_worker_that_is_alone_everything_is_seen_at_once(session, capsys, m
     assert pieces == shown
 
 
+def test_what_ten_workers_and_more_print_and_give_stands_in_one_column(session, capsys):
+    s = session(11)
+    result = s.run("print('x')\nworker_id", workers=[9, 10])
+    assert sorted(capsys.readouterr().out.splitlines()) == ["[10] x", "[9]  x"]
+    assert repr(result) == "[9]  9\n[10] 10"
+    s.run("print('y', end='')", workers=[3])
+    assert capsys.readouterr().out == "[3]  y\n"
+
+
 def test_what_one_print_writes_stays_together(session, capsys, monkeypatch):
     pieces = []
     monkeypatch.setattr(sys.stdout, "write", pieces.append)

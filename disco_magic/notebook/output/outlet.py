@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import ranges
+from disco_magic.errors import padded, ranges
 from disco_magic.functions.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
@@ -41,6 +41,10 @@ def collected(outlets: Iterable[Outlet]) -> Iterator[None]:
 class Outlet:
     """One channel of one cell.
 
+    Args:
+        stream: where its lines go.
+        among: workers of the session; their prefixes are equally wide.
+
     Holds the stream's `write` as it was at submit: IPython replaces it for the time of a cell to record the
     output in its history, so a late line of an asynchronous cell is recorded with that cell, too. Which cell
     shows it is decided by the context that the worker runs in, see `NotebookScope.context`.
@@ -51,8 +55,9 @@ class Outlet:
         rich: whether it shows colours, and the user wants them.
     """
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, among: int = 1) -> None:
         base = unwrapped(stream)
+        self._among = among
         self._write = stream.write
         self._base = base
         self._collected: list[str] | None = None
@@ -117,9 +122,13 @@ class Outlet:
         """ANSI number of the colour of their prefix."""
         return _COLOURS[workers[0] % len(_COLOURS)]
 
+    def label(self, workers: Sequence[int]) -> str:
+        """``[0]``, and blanks up to the width of ``[10]`` in a session of as many."""
+        return padded(workers, self._among)
+
     def prefix(self, workers: Sequence[int]) -> str:
         """``[0] ``, coloured where colours are shown and NO_COLOR is not set."""
-        label = ranges(tuple(workers))
+        padded_label, label = self.label(workers), ranges(workers)
         if not self.rich:
-            return f"{label} "
-        return f"\x1b[{self._colour(workers)}m{label}\x1b[0m "
+            return f"{padded_label} "
+        return f"\x1b[{self._colour(workers)}m{label}\x1b[0m{padded_label.removeprefix(label)} "

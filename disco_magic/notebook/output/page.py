@@ -41,6 +41,7 @@ class Page:
         shown: those whose output is shown; the others' is only recorded.
         publisher: the shell's display publisher, which a live area in a notebook needs, and figures.
         arrange: in which order workers' figures are shown, side by side.
+        among: workers of the session, whose prefixes are equally wide.
 
     Attributes:
         area: what changes in place; None where nothing can, or if nobody is shown.
@@ -56,11 +57,13 @@ class Page:
         publisher: Any = None,
         clock: Callable[[], float] = time.monotonic,
         arrange: Callable[[Kept], Shown] = by_order,
+        *,
+        among: int = 1,
     ) -> None:
         self.lock = threading.RLock()
         self._shown = frozenset(shown)
         self._clock = clock
-        self._outlets = {"stdout": Outlet(sys.stdout), "stderr": Outlet(sys.stderr)}
+        self._outlets = {"stdout": Outlet(sys.stdout, among), "stderr": Outlet(sys.stderr, among)}
         self._workers = frozenset(workers)
         self._running = set(workers)
         self._beside = Beside(self._publish, publisher, arrange, self._outlets["stdout"].label_html)
@@ -221,8 +224,10 @@ class KeptPage(Page):
         shown: Iterable[int],
         arrange: Callable[[Kept], Shown],
         publisher: Any = None,
+        *,
+        among: int = 1,
     ) -> None:
-        super().__init__(workers, shown, publisher, arrange=arrange)
+        super().__init__(workers, shown, publisher, arrange=arrange, among=among)
         self._arrange = arrange
         self.area = None  # nothing is shown before the end
         self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}

@@ -35,6 +35,7 @@ class NotebookScope:
         workers: those that run the cell.
         mode: one of `option_types.MODES`, or an arrangement of `arrange.ARRANGEMENTS`.
         show: display filter; None shows all of `workers`.
+        among: workers of the session.
 
     Attributes:
         handle: the cell on its way, from when it was sent until `close`.
@@ -46,11 +47,12 @@ class NotebookScope:
         workers: Sequence[int],
         mode: str = "live",
         show: Iterable[int] | None = None,
+        among: int = 1,
     ) -> None:
         self._shell = shell
         self._formatter = shell.display_formatter
         self.workers = tuple(workers)
-        self.page = _page(self.workers, mode, show, shell.display_pub)
+        self.page = _page(self.workers, mode, show, shell.display_pub, among)
         self.handle: CellHandle | None = None
         self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
         self._values: dict[int, Any] = {}
@@ -183,13 +185,15 @@ def shown_workers(
     return (min(workers),) if mode == "worker0" else None
 
 
-def _page(workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any) -> Page:
+def _page(
+    workers: tuple[int, ...], mode: str, show: Iterable[int] | None, publisher: Any, among: int
+) -> Page:
     shown = shown_workers(mode, workers, show)
     if shown is None:
         shown = () if mode == "none" else workers
     if mode in ARRANGEMENTS:
-        return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher)
-    return Page(workers, () if mode == "none" else shown, publisher)
+        return KeptPage(workers, shown, ARRANGEMENTS[mode], publisher, among=among)
+    return Page(workers, () if mode == "none" else shown, publisher, among=among)
 
 
 def _own_bundle(formatter: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -79,7 +79,7 @@ class NotebookScreen:
             self._places -= 1
         self._empty = not rows
         self._publisher.publish(
-            {"text/plain": "\n".join(_plain_lines(rows)), "text/html": self._html(rows)},
+            {"text/plain": "\n".join(self._plain_lines(rows)), "text/html": self._html(rows)},
             metadata={},
             transient={"display_id": self._display_id},
             update=not first,
@@ -95,10 +95,14 @@ class NotebookScreen:
         """Never: it has its own place."""
         return False
 
+    def _plain_lines(self, rows: Sequence[Row]) -> list[str]:
+        width = _label_width(self._outlet, rows)
+        return [f"{ranges(row.workers):<{width}} {_clean(row.text)[:_LONGEST]}" for row in rows]
+
     def _html(self, rows: Sequence[Row]) -> str:
         if not rows:
             return ""
-        width = _label_width(rows)
+        width = _label_width(self._outlet, rows)
         lines = []
         for row in rows:
             gap = " " * (width - len(ranges(row.workers)) + 1)
@@ -124,10 +128,10 @@ class TerminalScreen:
             rows = ()
         columns, height = shutil.get_terminal_size()
         kept = rows[: max(1, height - 2)]
-        width = _label_width(kept)
+        width = _label_width(self._outlet, kept)
         lines = []
         for row in kept:
-            gap = " " * (width - len(ranges(row.workers)))
+            gap = " " * (width - len(self._outlet.label(row.workers)))
             text = _cut(_clean(row.text), columns - width - _SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
@@ -140,13 +144,8 @@ class TerminalScreen:
         return self._footer.covered
 
 
-def _plain_lines(rows: Sequence[Row]) -> list[str]:
-    width = _label_width(rows)
-    return [f"{ranges(row.workers):<{width}} {_clean(row.text)[:_LONGEST]}" for row in rows]
-
-
-def _label_width(rows: Sequence[Row]) -> int:
-    return max((len(ranges(row.workers)) for row in rows), default=0)
+def _label_width(outlet: Outlet, rows: Sequence[Row]) -> int:
+    return max((len(outlet.label(row.workers)) for row in rows), default=0)
 
 
 def _clean(text: str) -> str:

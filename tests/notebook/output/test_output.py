@@ -29,6 +29,15 @@ def test_pieces_become_whole_lines_under_the_worker_s_prefix(texts, live):
     assert texts[0].getvalue() == "[1] x\n[0] ab\n[0] c\n[1] y\n"
 
 
+@pytest.mark.parametrize("mode", ["live", "ordered", "grouped"])
+def test_lines_of_ten_workers_and_more_stand_in_one_column(shell, mode):
+    shell.run("%disco start -n 11")
+    shell.run(f"%%disco -w 9,10 --output {mode}\nprint('x', 'y' * (worker_id % 2))")
+    assert sorted(shell.lines) == ["[10] x ", "[9]  x y"]
+    shell.run(f"%%disco -w 1,3 --output {mode}\nprint('x')")
+    assert sorted(shell.lines) == (["[1,3] x"] if mode == "grouped" else ["[1]  x", "[3]  x"])
+
+
 def test_both_channels_keep_their_own_unfinished_line(texts, live):
     _, (first, _) = live(texts)
     first.writer("stdout")("out")

@@ -177,6 +177,13 @@ def test_many_rows_leave_room_on_the_terminal(terminal):
     assert len(terminal.screen) == 22
 
 
+def test_rows_stand_in_the_column_of_the_lines(terminal):
+    outlet = Outlet(terminal, among=11)
+    outlet.lines((0,), ["a line"])
+    screen_for(outlet, None).show([Row((0,), "a bar"), Row((3,), "x")])
+    assert terminal.screen == ["[0]  a line", "[0]  a bar", "[3]  x"]
+
+
 def test_nothing_is_drawn_over_the_line_that_the_user_types(terminal, onto):
     prompt = type("StdoutProxy", (type(terminal),), {"__module__": "prompt_toolkit.patch_stdout"})()
     with onto(prompt, prompt):

@@ -9,6 +9,7 @@ session's own end (`SessionClosed`, `SessionBroken`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -153,14 +154,18 @@ class WorkerError(DiscoError):
         failures: worker id -> `Failure`, the origin first; a worker that was only released because
             another one failed comes after it.
         others: what other commands had failed with by then: the first of each kind.
+        cancelled: whether `cancel` of the cell's handle ended it, and nothing else went wrong in it.
     """
 
-    def __init__(self, failures: Mapping[int, Failure], others: Sequence[Failure] = ()) -> None:
+    def __init__(
+        self, failures: Mapping[int, Failure], others: Sequence[Failure] = (), *, cancelled: bool = False
+    ) -> None:
         if not failures:
             raise UsageMistake("WorkerError needs at least one failure")
         self.failures: dict[int, Failure] = dict(failures)
         self.others = tuple(others)
-        super().__init__(describe(self.failures, self.others))
+        self.cancelled = cancelled
+        super().__init__(describe(self.failures, self.others, cancelled=cancelled))
 
     @property
     def told(self) -> tuple[Failure, ...]:
@@ -172,8 +177,8 @@ class WorkerError(DiscoError):
         """The failure that came first; the others may be its consequences."""
         return next(iter(self.failures.values()))
 
-    def __reduce__(self) -> tuple[type[WorkerError], tuple[dict[int, Failure], tuple[Failure, ...]]]:
-        return type(self), (self.failures, self.others)
+    def __reduce__(self) -> tuple[Any, tuple[dict[int, Failure], tuple[Failure, ...]]]:
+        return partial(type(self), cancelled=self.cancelled), (self.failures, self.others)
 
 
 class CellError(WorkerError):
@@ -195,14 +200,18 @@ class Divergence(DiscoError):
         self.report = report
 
 
-def describe(failures: Mapping[int, Failure], others: Iterable[Failure] = ()) -> str:
+def describe(
+    failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, cancelled: bool = False
+) -> str:
     """One line per distinct failure with the workers it happened on, then the origin's traceback, if any."""
     lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
     lines += other_lines(others)
     origin = next(iter(failures.values()))
     head = f"{origin.command} failed on worker {origin.worker}"
     more = len(failures) - 1
-    if more:
+    if cancelled:
+        head = f"{origin.command} was cancelled on {people(tuple(failures))}"
+    elif more:
         head += f" (and {more} other{'s' if more > 1 else ''})"
     text = origin.traceback_text.rstrip()
     if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: that is said above

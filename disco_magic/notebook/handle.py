@@ -141,7 +141,8 @@ class CellHandle:
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; of one that has ended, nothing.
 
-        Who has not begun it leaves it out, and what was sent before it goes on. `wait` then raises CellError.
+        Who has not begun it leaves it out, and what was sent before it goes on. `wait` then raises a
+        CellError that says that it was cancelled.
         """
         self.asked = True
         self.pending.cancel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerLost
+from disco_magic.errors import CellError, PlaneAborted, UsageMistake, WorkerError, WorkerInterrupt, WorkerLost
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from disco_magic.errors import Failure
     from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Life
     from disco_magic.session.dref import DRef
@@ -45,6 +46,7 @@ class Judging:
         self._outcome: CellResult | BaseException | None = None
         self._is_of_stop = False  # the outcome
         self._is_handed = False
+        self._cancelled = False
         # Of a wait that stops it, or will. Not bound to this: a cycle would keep it.
         self._why: Callable[[Any], BaseException] | None = None
         # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
@@ -86,7 +88,8 @@ class Judging:
         failures, others = self.session.take_failures(result.errors.values())
         outcome: CellResult | BaseException = result
         if failures:
-            outcome = (CellError if result.errors else WorkerError)(failures, others)
+            cancelled = self._cancelled and all(map(_is_of_interrupt, failures.values()))
+            outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             outcome.result = result  # type: ignore[attr-defined]
         why = self._why
         if why is None:
@@ -147,6 +150,14 @@ class Judging:
         """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""
         with self._settling:
             return take_sigint(self._inbox)
+
+
+def _is_of_interrupt(failure: Failure) -> bool:
+    """Whether an interrupt is what ended it, there or on a worker that it waited for."""
+    first = failure
+    while isinstance(first.exception, PlaneAborted) and first.exception.failure:
+        first = first.exception.failure
+    return isinstance(first.exception, WorkerInterrupt)
 
 
 def _with_result_of(previous: CellResult | BaseException | None, error: BaseException) -> BaseException:

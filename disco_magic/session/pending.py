@@ -69,6 +69,8 @@ class PendingCell(Stopping):
 
     def __repr__(self) -> str:
         state = "done" if self.done() else "running"
+        if getattr(self._outcome, "cancelled", False):
+            state = "cancelled"
         return f"<{self.label} on workers {ranges(self.workers)}: {state}>"
 
     def done(self) -> bool:
@@ -110,7 +112,7 @@ class PendingCell(Stopping):
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
 
-        Who has not begun it leaves it out, and what was sent before it goes on.
+        That says that it was cancelled. Who has not begun it leaves it out, and what was sent before goes on.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. A third one gives up
@@ -127,6 +129,7 @@ class PendingCell(Stopping):
             pressed.append(True)
             self._inbox.put(INTERRUPT)
 
+        self._cancelled = True
         with sigint_to(hear):
             self._stop(self._withdraw)
             self._struck |= self._take_sigint()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import random
 
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
+from disco_magic.errors import CellError, Failure, WorkerError, WorkerInterrupt
 from tests.session.conftest import cancelled, stopped
 
 LOOP = "here()\nn = 0\nwhile True:\n    n += 1\n"
@@ -121,6 +122,18 @@ def test_an_interrupt_of_idle_workers_does_nothing(busy):
     s.sync_all()
     s.interrupt()
     assert s.run("worker_id").values == [0, 1]
+
+
+def test_a_cell_that_was_cancelled_says_so_also_in_a_copy(busy, gate):
+    pending = busy(2).run_nowait("gate()")
+    gate.arrived(2)
+    pending.cancel()
+    with pytest.raises(CellError, match=r"was cancelled on workers \[0-1\]") as caught:
+        pending.wait()
+    assert repr(pending).endswith("cancelled>")
+    failures = {0: Failure(0, 1, "Cell 1", WorkerInterrupt(), "")}
+    again = copy.copy(CellError(failures, cancelled=caught.value.cancelled))  # as pickle does
+    assert str(again).startswith("Cell 1 was cancelled on worker 0\n")
 
 
 def test_a_cell_that_has_ended_is_not_changed_by_cancel(busy):

@@ -36,7 +36,8 @@ class Standing:
     Attributes:
         label: ``Cell In[7]``.
         workers: those that run it.
-        state: ``"queued"``: no worker has begun it; ``"running"``, ``"done"``, ``"failed"``.
+        state: ``"queued"``: no worker has begun it; ``"running"``, ``"done"``, ``"failed"``,
+            ``"cancelled"``.
         groups: workers in the same state, and that state in words.
         seconds: since it was sent; of one that has ended how long the slowest worker took, None if nobody
             knows.
@@ -53,7 +54,7 @@ class Standing:
     @property
     def has_ended(self) -> bool:
         """Whether no worker is in it any more."""
-        return self.state in ("done", "failed")
+        return self.state in ("done", "failed", "cancelled")
 
     @property
     def sentence(self) -> str:
@@ -168,13 +169,18 @@ def _ended(handle: CellHandle) -> Standing:
     result = getattr(outcome, "result", None) if isinstance(outcome, BaseException) else outcome
     took = max(result.elapsed.values(), default=None) if result is not None else None
     groups: tuple[tuple[tuple[int, ...], str], ...] = ((pending.workers, "done"),)
+    cancelled = isinstance(error, WorkerError) and error.cancelled
     if isinstance(error, WorkerError):
-        told = {worker: f"failed: {text}" for text, ids in grouped(error.failures).items() for worker in ids}
+        texts = grouped(error.failures).items()
+        told = {worker: f"failed: {text}" for text, ids in texts for worker in ids}
+        if cancelled:
+            told = dict.fromkeys(told, "cancelled")
         groups = _alike((worker, told.get(worker, "done")) for worker in pending.workers)
     elif error is not None:
         line = words(error).partition("\n")[0]
         groups = ((pending.workers, f"{class_name(error)}: {line}"),)
-    return Standing(pending.label, pending.workers, "done" if error is None else "failed", groups, took)
+    state = "done" if error is None else "cancelled" if cancelled else "failed"
+    return Standing(pending.label, pending.workers, state, groups, took)
 
 
 def _alike(states: Iterable[tuple[int, str]]) -> tuple[tuple[tuple[int, ...], str], ...]:

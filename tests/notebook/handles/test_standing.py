@@ -66,6 +66,31 @@ def test_one_that_failed_says_who_and_why(four):
     assert words_of(handle) == ("failed", {(0, 1, 3): "done", (2,): "failed: ValueError: boom"})
 
 
+def test_one_that_was_cancelled_says_so_everywhere(gated, gate):
+    handle = begun(gated, "if worker_id:\n    gate()\n    while True:\n        pass", 3)
+    gate.open()
+    while 0 not in handle.finished:
+        pass
+    handle.cancel()
+    assert words_of(handle) == ("cancelled", {(0,): "done", (1, 2, 3): "cancelled"})
+    assert repr(handle).startswith("<Cell In[4] on workers [0-3]: cancelled after ")
+    for ask in (handle.wait, handle.result):
+        with pytest.raises(CellError, match=r"^Cell In\[4\] was cancelled on workers \[1-3\]\n") as caught:
+            ask()
+    assert "Cell In[4] was cancelled on workers [1-3]" in caught.value._render_traceback_()
+
+
+def test_one_that_failed_by_itself_is_not_told_as_cancelled(gated, gate):
+    handle = begun(gated, "if worker_id:\n    gate()\n    while True:\n        pass\n1 / 0", 3)
+    gate.open()
+    while 0 not in handle.finished:
+        pass
+    handle.cancel()
+    assert words_of(handle)[0] == "failed"
+    with pytest.raises(CellError, match=r"^Cell In\[4\] failed on worker 0 \(and 3 others\)\n"):
+        handle.wait()
+
+
 def test_one_whose_worker_is_gone_says_so(gated, gate):
     handle = begun(gated, "gate()")
     session()._launcher._deliver(Lost(1, 0, "killed by signal 9"))

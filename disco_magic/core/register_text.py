@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 ABSENT: Final = "no value"
-"""A name that is not bound there, or a reference whose command has not been executed yet."""
+"""A name that is not bound there, or a reference whose command was not for this worker."""
+COMING: Final = "not there yet"
+"""A reference on a worker that has commands to do still."""
 
 
 def snapshot_text(snapshot: SessionSnapshot) -> str:
@@ -30,14 +32,16 @@ def table_text(rows: list[Row], num_workers: int) -> str:
     for row in rows:
         if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row))}")
+            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
         if row.differs and not any(marks):  # each from each other one, as shards do
             marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
         for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
             name = row.name if worker == 0 else ""
-            lines.append(f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info)}")
+            lines.append(
+                f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info, absent(row, worker))}"
+            )
     return "\n".join(lines)
 
 
@@ -63,10 +67,15 @@ def agreement(row: Row) -> str:
     return "the same on all (sample)" if first.sampled else "the same on all"
 
 
-def line_of(info: RegisterInfo | None) -> str:
-    """One worker's value in a line."""
+def absent(row: Row, worker: int) -> str:
+    """What to say where a worker has no value."""
+    return COMING if worker in row.coming else ABSENT
+
+
+def line_of(info: RegisterInfo | None, missing: str = ABSENT) -> str:
+    """One worker's value in a line; `missing` where there is none."""
     if info is None:
-        return ABSENT
+        return missing
     return " \u00b7 ".join(part for part in (info.kind, where(info), content(info)) if part)
 
 

@@ -61,12 +61,15 @@ class RegisterInfo:
 class Row:
     """One register across workers; None where a worker has not got it.
 
+    `coming` are those of them that have commands to do still, so that it may be there soon.
+
     An array on a GPU that is computed still has no fingerprint: it may be equal to the others or not, and
     neither is said of it.
     """
 
     name: str
     cells: tuple[RegisterInfo | None, ...]
+    coming: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         return table_text([self], len(self.cells))
@@ -78,7 +81,8 @@ class Row:
         Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference.
         """
         seen = {cell.fingerprint for cell in self.cells if cell is not None and cell.fingerprint}
-        return len(set(map(_kind, self.cells))) > 1 or len(seen) > 1
+        here = [cell for worker, cell in enumerate(self.cells) if worker not in self.coming]
+        return len(set(map(_kind, here))) > 1 or len(seen) > 1
 
     @property
     def compared(self) -> bool:
@@ -89,7 +93,7 @@ class Row:
     def alike(self) -> bool:
         """Whether one worker's cell says what is known of all: they do not differ, as far as can be told."""
         told = {None if cell is None else (_kind(cell), cell.fingerprint or cell.text) for cell in self.cells}
-        return len(told) <= 1
+        return len(told) <= 1 and len(self.coming) in (0, len(self.cells))
 
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent).

@@ -110,7 +110,8 @@ class DRef:
     def info(self) -> Row:
         """Type, shape, dtype, device, bytes and statistics on a sample, per worker.
 
-        As far as the workers have come: None where there is no value yet. Moves no data, waits for nobody.
+        As far as the workers have come: None where there is no value yet; shown as "not there yet" while the
+        worker has commands to do still. Moves no data, waits for nobody.
         """
         return self.session.picture(self)
 

@@ -172,7 +172,11 @@ class Looks(Dispatch):
         register = self.own(dref)
         if self.closed:
             self._refuse()
-        return Row(f"#{register}", tuple(self._launcher.look_at(register, dref.seq)))
+        launcher = self._launcher
+        places = launcher.positions()  # first: who has come to it meanwhile has a value
+        cells = tuple(launcher.look_at(register, dref.seq))
+        coming = frozenset(each.worker for each in places if each.behind and (each.seq or 0) <= dref.seq)
+        return Row(f"#{register}", cells, coming & {w for w, cell in enumerate(cells) if cell is None})
 
     def stats(self) -> SessionStats:
         """What the workers have done since they were started: commands, registers, time.

@@ -84,6 +84,36 @@ def test_info_waits_for_nobody(gated, gate):
     pending.wait()
 
 
+def test_info_tells_what_is_not_there_yet_from_what_never_was(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("if worker_id:\n    gate()")
+    gate.arrived()
+    ref = s.call_packed(who)
+    only = s.call_packed(int, workers=[0])
+    while ref.info().cells[0] is None or only.info().cells[0] is None:
+        pass
+    info = ref.info()
+    assert info.coming == {1}
+    assert not info.differs
+    assert repr(info).splitlines()[1].endswith("[1] not there yet")
+    later = s.call_packed(int)
+    gate.open()
+    pending.wait()
+    s.sync_all()
+    assert "not there yet" not in repr(ref.info()) + repr(later.info())
+    assert repr(only.info()).splitlines()[1].endswith("[1] no value")
+
+
+def test_info_of_what_all_have_still_to_do_is_one_line(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("gate()")
+    gate.arrived(2)
+    ref = s.call_packed(who)
+    assert repr(ref.info()) == f"  #{ref.register}  [0-1] not there yet"
+    gate.open()
+    pending.wait()
+
+
 def test_info_shows_nothing_of_a_reference_that_had_the_register_before(gated, gate):
     s = gated(1)
     former = s.call_packed(str, "stale")

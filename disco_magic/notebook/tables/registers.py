@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
-from disco_magic.core.register_text import ABSENT, agreement, caption, content, together, where
+from disco_magic.core.register_text import ABSENT, absent, agreement, caption, content, together, where
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.patience import wait_until
@@ -83,19 +83,22 @@ def _row_html(row: Row) -> str:
         return f'<tr><th scope="row">{name}</th><td colspan="{len(row.cells)}">{told}</td></tr>'
     mark = MARKED if row.differs else ""
     odd = row.odd() if row.differs else (False,) * len(row.cells)
-    cells = "".join(_cell_html(info, odd=strange) for info, strange in zip(row.cells, odd, strict=True))
+    cells = "".join(
+        _cell_html(info, absent(row, worker), odd=strange)
+        for worker, (info, strange) in enumerate(zip(row.cells, odd, strict=True))
+    )
     return f'<tr><th scope="row">{name}{mark}</th>{cells}</tr>'
 
 
-def _cell_html(info: RegisterInfo | None, *, odd: bool) -> str:
+def _cell_html(info: RegisterInfo | None, missing: str, *, odd: bool) -> str:
     opening = '<td class="odd" title="differs from the other workers">' if odd else "<td>"
     mark = f'<span class="mark">{MARK}</span> ' if odd else ""
-    return f"{opening}{mark}{'<br>'.join(_parts(info))}</td>"
+    return f"{opening}{mark}{'<br>'.join(_parts(info, missing))}</td>"
 
 
-def _parts(info: RegisterInfo | None) -> list[str]:
+def _parts(info: RegisterInfo | None, missing: str = ABSENT) -> list[str]:
     if info is None:
-        return [f'<span class="dim">{ABSENT}</span>']
+        return [f'<span class="dim">{missing}</span>']
     place = escape(where(info))
     dim = f'<span class="dim">{place}</span>' if place else ""
     parts = [escape(info.kind), dim, escape(content(info))]

@@ -325,9 +325,9 @@ def test_a_reference_that_was_just_made_shows_its_value(four):
         assert "[0-3] float64 3" in text
 
 
-def test_a_reference_that_takes_long_says_that_it_has_no_value_yet(four, gate):
+def test_a_reference_that_takes_long_says_that_its_value_is_not_there_yet(four, gate):
     ref = session().call_packed(gate)
-    assert dref_bundle(ref)["text/plain"].count("no value") == 1
+    assert dref_bundle(ref)["text/plain"].count("not there yet") == 1
     gate.open()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from disco_magic.core.words import aligned, human_seconds, plural
+from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
 from disco_magic.errors import people, ranges
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Diagnosis:
         were, have, run, take = one if self.given_up == 1 else several
         return (
             f"; {plural(self.given_up, 'thread')} that {were} given up {have} not ended: if {run} on,"
-            f" {take} time from the others and may change registers until the kernel is restarted"
+            f" {take} time from the others and may change registers {until_the_end()}"
         )
 
     def _of_workers(self) -> str:

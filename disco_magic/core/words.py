@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def until_the_end() -> str:
+    """``until the kernel is restarted``, or in a program without one ``until the process ends``."""
+    return "until the kernel is restarted" if is_kernel() else "until the process ends"
+
+
+def is_kernel() -> bool:
+    """Whether this process is a notebook's kernel."""
+    app = sys.modules.get("ipykernel.kernelapp")
+    return app is not None and bool(app.IPKernelApp.initialized())
 
 
 def human_bytes(count: int) -> str:

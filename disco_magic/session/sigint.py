@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.words import is_kernel
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def interrupt(text: str) -> KeyboardInterrupt:
 def _standing(kind: type[_Handler], hear: Callable[[], object]) -> Iterator[None]:
     previous = signal.getsignal(signal.SIGINT)
     # None: a handler that C code installed, which could not be put back.
-    is_to_be_left = previous is None or (previous is signal.SIG_IGN and not _is_kernel())
+    # A notebook's kernel ignores it between cells: there its tasks go on.
+    is_to_be_left = previous is None or (previous is signal.SIG_IGN and not is_kernel())
     if threading.current_thread() is not threading.main_thread() or is_to_be_left:
         yield
         return
@@ -120,12 +121,6 @@ class _Handler:
 class _Deferring(_Handler):
     def _is_enough(self, number: int, frame: FrameType | None) -> bool:  # noqa: ARG002 - as above
         return False
-
-
-def _is_kernel() -> bool:
-    """Whether this is a notebook's kernel, which ignores SIGINT between cells: there its tasks go on."""
-    app = sys.modules.get("ipykernel.kernelapp")
-    return app is not None and bool(app.IPKernelApp.initialized())
 
 
 def _lets_go_on(handler: Any, number: int, frame: FrameType | None) -> bool:

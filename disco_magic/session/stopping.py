@@ -17,6 +17,7 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
+from disco_magic.core.words import until_the_end
 from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.judging import Judging
@@ -133,5 +134,5 @@ class Stopping(Judging):
         return (
             f"The thread of {ranges(sorted(self._replaced))} did not end and was replaced by a new one: it "
             "is in a call that cannot be interrupted, or its code catches every exception. If it runs on, "
-            "it takes time from the others and may change registers until the kernel is restarted"
+            f"it takes time from the others and may change registers {until_the_end()}"
         )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from disco_magic.core.doctor import HEADER, Diagnosis, Position
@@ -35,7 +38,13 @@ def sentence(*positions):
 )
 def test_threads_that_were_given_up_are_named_as_long_as_they_go_on(given_up, text):
     said = Diagnosis(1, (idle(0),), given_up).sentence
-    assert said == f"all workers are idle; {text} may change registers until the kernel is restarted"
+    assert said == f"all workers are idle; {text} may change registers until the process ends"
+
+
+def test_in_a_notebook_s_kernel_they_end_with_that(monkeypatch):
+    app = SimpleNamespace(IPKernelApp=SimpleNamespace(initialized=lambda: True))
+    monkeypatch.setitem(sys.modules, "ipykernel.kernelapp", app)
+    assert Diagnosis(1, (idle(0),), 1).sentence.endswith("until the kernel is restarted")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted, ranges
-from disco_magic.planes.meeting import Verdict
+from disco_magic.planes.meeting import Receive, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,11 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         who = worker if not through else failure.worker
         link = f", for which worker {worker} waited" if through else ""
         text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
+    elif worker in missing and isinstance(wait, Receive):
+        text = (
+            f"worker {worker} finished without a send for {wait.describe()} - "
+            f"it needs a send(..., {wait.call.worker}) on worker {worker} in the same command"
+        )
     elif worker in missing:
         text = (
             f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"

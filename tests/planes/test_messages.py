@@ -33,8 +33,19 @@ def test_a_message_outlives_its_senders_departure(make):
     plane.send(seat(1), 5, 0)
     plane.leave(1, 1)
     assert plane.recv(seat(0), 1, None) == 5
-    with pytest.raises(PlaneAborted, match="worker 1 finished without joining recv from worker 1"):
+    with pytest.raises(PlaneAborted, match="worker 1 finished without a send for recv from worker 1"):
         plane.recv(seat(0), 1, None)
+
+
+def test_a_message_that_is_never_sent_is_asked_of_its_sender(make):
+    plane = make(3)
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted) as caught:
+        plane.recv(seat(0), 1, None)
+    first, *table = str(caught.value).splitlines()
+    assert first.startswith("worker 1 finished without a send for recv from worker 1 that worker 0 waits in")
+    assert first.endswith(" - it needs a send(..., 0) on worker 1 in the same command")
+    assert [line.split()[:2] for line in table] == [["[0]", "waiting"], ["[1]", "finished"]]
 
 
 def test_sending_to_a_worker_that_has_finished_names_both(make):

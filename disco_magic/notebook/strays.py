@@ -35,6 +35,9 @@ _ELSEWHERE: Final = {
 }
 
 
+_IN_CELLS: Final = "worker, worker_id and the collectives: allreduce(x), barrier(), ..."
+
+
 def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
     """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
     missing = _missing(shell, error)
@@ -58,7 +61,20 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
         return _ELSEWHERE.get(name, "")
-    if issubclass(type(shell.user_ns[name]), types.ModuleType):
+    return _of_notebook(name, shell.user_ns[name])
+
+
+def _of_notebook(name: str, value: object) -> str:
+    """How cells come to what a variable of the notebook holds."""
+    from disco_magic.session.dref import DRef  # these bring NumPy, which loading the extension does not
+    from disco_magic.session.session import Session
+
+    if issubclass(type(value), Session):
+        return f"{name} is a session, which the notebook has; a cell has {_IN_CELLS}"
+    if issubclass(type(value), DRef):
+        way = f'disco_magic.session()["{name}"] = {name}'
+        return f"{name} is a reference of the notebook; {way} gives its register that name for cells"
+    if issubclass(type(value), types.ModuleType):
         return f"{name} is imported in the notebook; import it in a %%disco cell, too"
     ways = f"%disco broadcast {name} or %%disco --push {name}"
     return f"{name} is a variable of the notebook; {ways} hands it to every worker"

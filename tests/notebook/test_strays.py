@@ -35,6 +35,24 @@ def test_a_module_is_imported_on_the_workers_too(four):
     assert last_lines(four)[-1] == "js is imported in the notebook; import it in a %%disco cell, too"
 
 
+def test_a_session_is_no_variable_that_could_be_sent(four):
+    four.run("import disco_magic as disco\nhere = disco.session()")
+    four.fail("%%disco\nhere.num_workers", CellError)
+    has = "a cell has worker, worker_id and the collectives: allreduce(x), barrier(), ..."
+    assert last_lines(four)[-1] == f"here is a session, which the notebook has; {has}"
+
+
+def test_a_reference_is_named_for_cells(four):
+    four.run("import disco_magic\nref = disco_magic.session().call_packed(int, 5)")
+    four.fail("%%disco\nref", CellError)
+    *_, said = last_lines(four)
+    way = 'disco_magic.session()["ref"] = ref'
+    assert said == f"ref is a reference of the notebook; {way} gives its register that name for cells"
+    four.run(way)
+    four.run("%%disco\nref")
+    assert four.lines == ["[0-3] 5"]
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

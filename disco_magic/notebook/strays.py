@@ -54,6 +54,8 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
         code = frame.f_code.co_name
         called = code if code.isidentifier() else "this function"
         return f"{called} was defined in the notebook, where it looks names up; define it in a %%disco cell"
+    if name in frame.f_builtins:  # found, unless it was to be deleted
+        return f"{name} is given to every cell, behind the cell's own names, and cannot be deleted"
     if name in _OF_IPYTHON:
         return f"{name} is the notebook's; {_OF_IPYTHON[name]}"
     holders = _holders(frame, name)

@@ -42,6 +42,14 @@ def test_a_session_is_no_variable_that_could_be_sent(four):
     assert last_lines(four)[-1] == f"here is a session, which the notebook has; {has}"
 
 
+@pytest.mark.parametrize("name", ["np", "allreduce", "len"])
+def test_what_every_cell_is_given_cannot_be_deleted(four, name):
+    four.run("import numpy as np")
+    four.fail(f"%%disco\n{name} = 1\ndel {name}\ndel {name}", CellError)
+    said = f"{name} is given to every cell, behind the cell's own names, and cannot be deleted"
+    assert last_lines(four)[-2:] == [f"[0-3] NameError: name '{name}' is not defined", said]
+
+
 def test_a_reference_is_named_for_cells(four):
     four.run("import disco_magic\nref = disco_magic.session().call_packed(int, 5)")
     four.fail("%%disco\nref", CellError)

@@ -133,6 +133,28 @@ class DRef:
 
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse
 
+    def _has_no_value(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(_reason(type(self)))
+
+    # NumPy asks for the first one, also in `np.sum`; it would make an array of the reference.
+    __array__ = _has_no_value
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _has_no_value
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = _has_no_value
+    __rmatmul__ = __neg__ = __abs__ = _has_no_value
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # Of what is not there only: `hasattr` is asked for much, under names with underscores above all.
+        about = "" if name.startswith("_") else f": {_reason(type(self))}"
+        text = f"{type(self).__name__!r} object has no attribute {name!r}{about}"
+        raise AttributeError(text, name=name, obj=self)
+
+
+def _reason(kind: type[DRef]) -> str:
+    return (
+        f"a {kind.__name__} refers to values that are on the workers; ref.get(worker) gives a copy of one, "
+        "session.call_packed(function, ref) computes with them there"
+    )
+
 
 class DPackedFunc(DRef):
     """A register that holds a function; calling it calls it on every worker."""

@@ -33,6 +33,37 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_sent(session, ask, s
     assert s.run("worker_id").values == [0, 1]
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        np.sum,
+        np.asarray,
+        lambda ref: np.add(ref, 1),
+        lambda ref: np.ones(2) * ref,
+        lambda ref: ref + 1,
+        lambda ref: 1 - ref,
+        lambda ref: ref @ ref,
+        lambda ref: -ref,
+    ],
+)
+def test_a_reference_is_no_number_and_says_how_to_come_to_its_values(session, use):
+    ref = session(2).call_packed(np.ones, 2)
+    with pytest.raises(TypeError, match=r"a DRef refers to values .* ref\.get\(worker\) .*call_packed"):
+        use(ref)
+
+
+def test_attributes_of_a_value_are_asked_of_the_value(session):
+    ref = session(2).call_packed(np.ones, 2)
+    with pytest.raises(
+        AttributeError, match=r"'DRef' object has no attribute 'shape': a DRef refers to"
+    ) as no:
+        _ = ref.shape
+    assert no.value.name == "shape"
+    assert not hasattr(ref, "_repr_html_")
+    with pytest.raises(AttributeError, match=r"'_repr_html_'$"):
+        _ = ref._repr_html_
+
+
 def test_numbers_of_numpy_are_timeouts(session):
     s = session(1)
     s.sync_all(timeout=np.float32(30))

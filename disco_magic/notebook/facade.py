@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.completing.inquiries import DETAILS, INQUIRIES, Inquiry
@@ -75,10 +75,20 @@ class WorkerShell:
         return f"<get_ipython() of worker {self._worker}>"
 
 
+_WHOLE: Final = "%%disco --time tells how long each worker takes for the whole cell"
+_INSTEAD: Final = {
+    "time": f"{_WHOLE}, %%time in a line above how long it takes in all",
+    "timeit": f"{_WHOLE}; for a part of it put time.perf_counter() before and behind a loop in the cell",
+}
+"""What does for registers what a magic of the notebook would do there."""
+
+
 def line_magic_refused(name: str, line: str) -> str:
     """Why ``%name line`` does not run on workers."""
     if name.startswith("%"):
         return f"%{name} has to stand in the first line of its cell, with nothing above it"
+    if name in _INSTEAD:
+        return f"%{name} cannot run on workers: magics belong to the notebook; {_INSTEAD[name]}"
     return (
         f"%{name} cannot run on workers: magics belong to the notebook; put "
         + f"%{name} {line}".rstrip()

@@ -90,8 +90,9 @@ def test_magics_above_a_plain_cell_are_about_the_workers_work(auto):
 def test_what_belongs_into_a_local_cell_says_so(auto):
     error = str(auto.fail("x = 1\n%timeit x", UsageMistake))
     assert error.startswith("line 2: %timeit cannot run on workers")
-    assert "put %timeit x into a cell without %%disco, or under %%local" in error
     assert names(auto) == []  # nothing above it was executed
+    error = str(auto.fail("x = 1\n%who int", UsageMistake))
+    assert "put %who int into a cell without %%disco, or under %%local" in error
     assert "%timeit cannot run" in str(auto.fail("if worker_id == 1:\n    %timeit x", CellError))
     assert "define it first, under %%local" in str(auto.fail("%disco broadcast nowhere", UsageMistake))
 

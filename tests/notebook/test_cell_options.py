@@ -192,9 +192,9 @@ def test_after_a_session_of_its_own_has_ended_the_notebook_s_is_current_again(cr
 
 
 def test_magics_in_a_cell_say_where_they_belong(four):
-    belongs = "%timeit 1 into a cell without %%disco"
-    assert belongs in str(four.fail("%%disco\nx = 1\n%timeit 1", UsageMistake))
-    assert belongs in str(four.fail("%%disco\ny = 1\nif y:\n    %timeit 1", CellError))
+    belongs = "%who int into a cell without %%disco"
+    assert belongs in str(four.fail("%%disco\nx = 1\n%who int", UsageMistake))
+    assert belongs in str(four.fail("%%disco\ny = 1\nif y:\n    %who int", CellError))
     assert "put %%time above %%disco" in str(four.fail("%%disco\n%%time\nx = 1", UsageMistake))
     four.run("%%disco\n'x' in globals(), 'y' in globals()")
     assert four.lines[-1] == "[0-3] (False, True)"
@@ -244,6 +244,24 @@ def test_a_cell_with_a_get_ipython_of_its_own_calls_that(four):
     four.run("%%disco\ndel get_ipython")
     refused = "get_ipython().run_line_magic(magic_name='who', line='')"
     assert "%who cannot run on workers" in str(four.fail(f"%%disco\n{refused}", CellError))
+
+
+@pytest.mark.parametrize(
+    ("magic", "said"),
+    [
+        (
+            "%time x + 1",
+            "%%disco --time tells how long each worker takes for the whole cell, %%time in a line above",
+        ),
+        ("%timeit x + 1", "for a part of it put time.perf_counter() before and behind a loop in the cell"),
+    ],
+)
+def test_what_measures_time_says_how_that_is_done_on_workers(four, magic, said):
+    four.run("%%disco\nx = 1")
+    assert said in str(four.fail(f"%%disco\n{magic}", UsageMistake))
+    four.run("%%time\n%%disco --time\nx + 1")
+    assert "Wall time" in four.out
+    assert "%time" not in four.out
 
 
 def test_the_end_of_a_cell_that_goes_on_leaves_its_workers_their_streams(four, monkeypatch):

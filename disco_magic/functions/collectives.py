@@ -228,7 +228,10 @@ class Collectives:
         self._call("barrier", in_group=in_group)
 
     def send(self, x: Any, to: int) -> None:
-        """Hand a copy of `x`, any shape and dtype, to worker `to` (id in the session); does not wait.
+        """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait.
+
+        `to` is an id of the session, as `worker_id`, also with groups, where `root` of a collective is a rank
+        in the group: `send` reaches every worker and takes no `in_group`.
 
         The sender calls it. The other worker takes it with `recv` in the same cell or command; messages of
         one sender arrive in order. One that is not taken by then is reported as an error of the receiver.
@@ -242,10 +245,12 @@ class Collectives:
         self._call("send", x, to, in_group=False)
 
     def recv(self, source: int, out: Any | None = None) -> Any:
-        """The next array that worker `source` (id in the session) sends to this one; waits for it.
+        """The next array that worker `source` sends to this one; waits for it.
 
-        The receiver calls it. Returns the shape and dtype sent (a NumPy scalar for a number), or `out`;
-        raises PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
+        `source` is an id of the session, as with `send`. The receiver calls it.
+
+        Returns the shape and dtype sent (a NumPy scalar for a number), or `out`. Raises
+        PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
         """
         return self._call("recv", source, out, in_group=False)
 

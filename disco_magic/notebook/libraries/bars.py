@@ -111,9 +111,33 @@ def _tqdm() -> Any:
 BARS = BarKeeper()
 
 
-def fit_bars(_: ModuleType) -> None:
-    """Let every worker have bars of its own from the first one, also in the cell that imports tqdm."""
+def fit_bars(module: ModuleType) -> Callable[[], None]:
+    """Let every worker have bars of its own from the first one, also in the cell that imports tqdm.
+
+    And as wide as there is room behind the worker's prefix: a wider one would need two lines of a terminal.
+    """
     BARS.install()
+    below = module._screen_shape_wrapper  # noqa: SLF001 - there is no other way
+
+    def wrapper() -> Any:
+        shape = below()
+        return None if shape is None else lambda stream: _narrower(*shape(stream))
+
+    module._screen_shape_wrapper = wrapper  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def undo() -> None:
+        if module._screen_shape_wrapper is wrapper:  # noqa: SLF001
+            module._screen_shape_wrapper = below  # type: ignore[attr-defined]  # noqa: SLF001
+
+    return undo
+
+
+def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int | None]:
+    """The size of the terminal, or of what a worker's lines can use of it."""
+    sink = current_sink.get()
+    if sink is None or columns is None:
+        return columns, lines
+    return max(1, columns - sink.margin), lines
 
 
 def fit_auto(module: ModuleType) -> Callable[[], None] | None:

@@ -7,12 +7,14 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.errors import padded
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
 from disco_magic.notebook.output.gallery import HELD
 from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.screens import SPARE
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
 
@@ -54,7 +56,8 @@ class NotebookScope:
         self.workers = tuple(workers)
         self.page = _page(self.workers, mode, show, shell.display_pub, among)
         self.handle: CellHandle | None = None
-        self._sinks = {worker: Sink(worker, self.page) for worker in self.workers}
+        margin = len(padded((0,), among)) + 1 + SPARE
+        self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
         self._values: dict[int, Any] = {}
         self._contexts: dict[int, weakref.ref[Context]] = {}
         self._ghosts: list[weakref.ref[Context]] = []

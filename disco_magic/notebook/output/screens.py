@@ -31,8 +31,9 @@ _BOX: Final = (
     "line-height:var(--jp-code-line-height,1.3);white-space:pre;margin:0;"
     "padding-left:calc(var(--jp-code-padding,-3px) + 3px);color:var(--jp-content-font-color1,inherit)"
 )
-# Columns that stay free: in the last one the cursor may wrap, and a terminal shows ^C where the cursor is.
-_SPARE: Final = 6
+SPARE: Final = 6
+"""Columns that stay free behind a row: in the last one the cursor may wrap, and a terminal shows ^C where the
+cursor is."""
 # Characters of an unfinished line that a notebook is sent at every update.
 _LONGEST: Final = 500
 _LINE: Final = "overflow:hidden;text-overflow:ellipsis"
@@ -132,7 +133,7 @@ class TerminalScreen:
         lines = []
         for row in kept:
             gap = " " * (width - len(self._outlet.label(row.workers)))
-            text = _cut(_clean(row.text), columns - width - _SPARE)
+            text = _cut(_clean(row.text), columns - width - SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
 

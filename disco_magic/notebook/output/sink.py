@@ -69,14 +69,21 @@ class Sink:
     every method takes the page's lock, which is an RLock because a ``__del__`` that prints may run while the
     same thread holds it.
 
+    Args:
+        worker: its id.
+        page: what shows its lines.
+        margin: columns of a terminal that its lines cannot use.
+
     Attributes:
+        margin: as above; bars that ask for the width of the terminal are told.
         home: where the worker keeps what outlives the cell; `homes` finds it. Until the cell has ended: a
             handle keeps this sink, and must not keep a worker's figures that has ended. A thread that was
             given up keeps its own.
     """
 
-    def __init__(self, worker: int, page: Screen) -> None:
+    def __init__(self, worker: int, page: Screen, margin: int = 0) -> None:
         self.worker = worker
+        self.margin = margin
         self.home: Home | None = None
         self._page = page
         self._transcript = Transcript()

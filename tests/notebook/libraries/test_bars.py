@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from weakref import WeakSet
 
@@ -12,6 +13,7 @@ tqdm = pytest.importorskip("tqdm", reason="the extra 'loader' has it")
 
 from disco_magic.notebook.libraries.bars import BarKeeper, WorkerBars  # noqa: E402 - as the other tests' order
 from disco_magic.notebook.libraries.changes import FITS  # noqa: E402
+from disco_magic.notebook.output.sink import Sink  # noqa: E402
 from disco_magic.notebook.output.streams import using_sink  # noqa: E402
 from disco_magic.testing.doubles import Gate  # noqa: E402
 
@@ -72,6 +74,31 @@ def beginnings(lines, length):
     return sorted(line[:length] for line in lines)
 
 
+def test_bars_leave_room_for_the_prefix(watch, terminal, monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    monkeypatch.setattr(type(terminal), "fileno", lambda _: 1)
+    source = "bar = tqdm(total=2, mininterval=0)\nbar.update()\ngate()\nbar.update()\nbar.close()"
+    screen = watch(source, starts(*(f"[{worker}]  50%|" for worker in range(4))))
+    assert all(row.endswith("it/s]") for row in screen)
+    bars = [row for row in terminal.screen if "100%" in row]
+    assert len(bars) == 4
+    assert all(75 > len(row) > 60 and row.endswith("it/s]") for row in bars)
+
+
+def test_bars_of_the_notebook_have_its_whole_width_and_so_have_all_after_unload(monkeypatch):
+    std = sys.modules["tqdm.std"]
+    before = std._screen_shape_wrapper
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+    monkeypatch.setattr(sys.stderr, "fileno", lambda: 2)
+    undo = FITS["tqdm.std"](std)
+    assert std._screen_shape_wrapper()(sys.stderr) == before()(sys.stderr)
+    with using_sink(Sink(0, None, margin=10)):
+        columns, lines = std._screen_shape_wrapper()(sys.stderr)
+    assert (columns + 10, lines) == before()(sys.stderr)
+    undo()
+    assert std._screen_shape_wrapper is before
+
+
 def test_four_workers_show_four_bars_in_place_that_become_lines(watch, terminal):
     source = "bar = tqdm(total=2, mininterval=0)\nbar.update()\ngate()\nbar.update()\nbar.close()"
     watch(source, starts(*(f"[{worker}]  50%|" for worker in range(4))))
@@ -114,9 +141,10 @@ def test_a_cell_that_imports_tqdm_has_bars_of_its_workers_from_the_first(keeper,
         before.delitem(sys.modules, "tqdm.std")
         keeper.enter()
     assert not isinstance(tqdm.tqdm._instances, WorkerBars)
-    assert FITS["tqdm.std"](sys.modules["tqdm.std"]) is None
+    undo = FITS["tqdm.std"](sys.modules["tqdm.std"])
     assert isinstance(tqdm.tqdm._instances, WorkerBars)
     keeper.leave()
+    undo()
 
 
 # --- tqdm's list of bars ---------------------------------------------------------------------------

@@ -256,6 +256,8 @@ def _rows(
         row = CheckRow(part, cells, circles, by_value)
         if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
+        if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
+            continue  # so has its data frame, which tells it for all of them
         if {"missing", "type"} & set(row.aspects):
             closed += (f"{part}[", f"{part}.")
         elif "shape" in row.aspects and row.type in _LISTS:

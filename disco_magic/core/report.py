@@ -32,6 +32,8 @@ _ADVICE_ON_VALUES: Final = (
 class CheckReport:
     """Whether registers agree; what `session.check` returns. True if they do; shows itself as a table.
 
+    False also if a value that was to be compared could not be: nobody knows whether it is the same.
+
     Iterating gives its rows, one per register, or instead of it one for each of its parts that differ:
     ``params['w']``. Indexing gives one of them, by its name or by its place: ``report["w"]``, ``report[0]``;
     a slice gives some. ``"w" in report`` says whether there is a row of that name.
@@ -48,8 +50,13 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing differs."""
+        """Whether nothing differs of what could be compared."""
         return not self.differing
+
+    @property
+    def uncompared(self) -> tuple[CheckRow, ...]:
+        """The rows whose values were asked for and could not be compared; each says why."""
+        return tuple(row for row in self.rows if row.opaque)
 
     @property
     def differing(self) -> tuple[CheckRow, ...]:
@@ -57,7 +64,7 @@ class CheckReport:
         return tuple(row for row in self.rows if row.differs)
 
     def __bool__(self) -> bool:
-        return self.ok
+        return self.ok and not self.uncompared
 
     def __len__(self) -> int:
         return len(self.rows)

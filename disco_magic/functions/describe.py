@@ -23,6 +23,7 @@ from disco_magic.functions.kinds import (
     ARRAY_LIBRARIES,
     home_of,
     is_gpu_array,
+    is_tensor,
     name_of,
     what_it_is,
 )
@@ -175,7 +176,7 @@ def _array_in(value: Any) -> Any:
     kind = type(value)
     if issubclass(kind, np.ndarray | np.generic):
         return value
-    if home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter"):
+    if is_tensor(kind):
         try:
             return value.detach().numpy()
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks

@@ -21,14 +21,16 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.core.divergence import Found, Held
 from disco_magic.core.registers import ABSENT, RegisterFile
+from disco_magic.functions.columns import alone, facts_of, facts_of_labels
 from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.frames import Column, is_frame
+from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom, is_plain, kinds_of
-from disco_magic.functions.kinds import is_gpu_array, type_name
+from disco_magic.functions.kinds import is_gpu_array, is_tensor, type_name
 from disco_magic.functions.located import device_of
+from disco_magic.functions.tensors import bits_of, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,11 +135,22 @@ def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU)
         text = describe(value).text if values else ""
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
     if kind is Column:
-        return Held("column", dtype=value.dtype)
+        return _look_at_column(value, values=values)
     content = content_of(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
-    return _look_at_object(value, own, values=values)
+    found = _look_at_object(value, own, values=values)
+    return _look_into_tensor(value, found) if values and is_tensor(kind) else found
+
+
+def _look_into_tensor(tensor: Any, found: Held) -> Held:
+    """A tensor with its digest, if it is on the host and its elements can be read."""
+    bits = bits_of(tensor)
+    if bits is None:
+        return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")
+    numbers = numbers_of(tensor) if bits.size <= _SHORT else None
+    text = "" if numbers is None else describe(numbers).text
+    return replace(found, text=text, digest=digest_of(bits), opaque="")
 
 
 def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
@@ -149,6 +162,18 @@ def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
     where = None if device is None else _text(device)
     # Each worker's own GPU is the same place for all, another worker's is not.
     return Held(name, tuple(shape), _text(dtype), own.kind if where == str(own) else where, opaque=why)
+
+
+def _look_at_column(column: Column, *, values: bool) -> Held:
+    found = Held("column", (column.frame.shape[0],), column.dtype)
+    if not values:
+        return found
+    facts = facts_of(column)
+    if facts is None:
+        return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
+    array = alone(facts)
+    text = describe(array).text if array is not None and array.size <= _SHORT else ""
+    return replace(found, text=text, digest=fingerprint(facts))
 
 
 def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:
@@ -194,20 +219,28 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         unseen = f"objects in a {type_name(type(value))}"
     elif not all_plain and deepest:
         unseen = f"parts in more than {_DEPTH} containers"
-    digest, why = b"", ""
+    kind, digest, why = type(value), b"", ""
     if values:
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
     elements = ", ".join(sorted(map(type_name, plain)))
+    text = "labels" if digest and (is_frame(kind) or is_series(kind)) else ""  # what differs in its digest
     return Held(
-        type_name(type(value)), content.shape, elements=elements, digest=digest, opaque=why, unseen=unseen
+        type_name(kind),
+        content.shape,
+        elements=elements,
+        text=text,
+        digest=digest,
+        opaque=why,
+        unseen=unseen,
     )
 
 
 def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
     """Digest of the plain values in a container with their places, or why there is none."""
     kind = type(value)
-    if is_frame(kind):
-        return b"", f"values of type {type_name(kind)} cannot be compared"
+    if is_frame(kind) or is_series(kind):
+        facts = facts_of_labels(value)
+        return (b"", "its labels are objects") if facts is None else (fingerprint(facts), "")
     if deepest and not all_plain:
         return b"", f"it lies in more than {_DEPTH} containers"
     if kind is set or kind is frozenset:

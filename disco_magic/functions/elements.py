@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name
 from disco_magic.functions.distant import elements_of_cupy, elements_of_torch, lines_of
-from disco_magic.functions.kinds import home_of, is_gpu_array, name_of
+from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.samples import sample_of
 
 if TYPE_CHECKING:
@@ -58,14 +58,13 @@ def elements_of(value: Any) -> Elements:
         NoPicture: it is none of these.
     """
     kind = type(value)
-    home = home_of(kind)
     if issubclass(kind, np.ma.MaskedArray):
         raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")
     if issubclass(kind, np.ndarray | np.generic):
         return HostElements(np.asarray(value))
     if is_gpu_array(kind):
         return elements_of_cupy(value)
-    if home == "torch" and name_of(kind) in ("Tensor", "Parameter"):
+    if is_tensor(kind):
         return elements_of_torch(value)
     raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
 

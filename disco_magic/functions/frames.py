@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars: what can be said of them without looking into their columns.
+"""Data frames of pandas and polars: what can be said of them without looking into their columns, and these.
 
 Of the libraries' own classes only: one derived from them may have properties of the user's.
 """
@@ -6,7 +6,6 @@ Of the libraries' own classes only: one derived from them may have properties of
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any, Final
 
 from disco_magic.functions.kinds import home_of, type_name
@@ -15,22 +14,55 @@ _LIBRARIES: Final = ("pandas", "polars")
 _LINE: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a data frame: its dtype as text, or None where that cannot be said."""
+    """A column of a data frame, or a Series without its labels.
 
-    dtype: str | None
+    Attributes:
+        dtype: as text, or None where that cannot be said.
+        frame, place: where it is: in a frame at that place; the Series itself.
+    """
+
+    __slots__ = ("dtype", "frame", "place")
+
+    def __init__(self, dtype: str | None, frame: Any, place: int = 0) -> None:
+        self.dtype = dtype
+        self.frame = frame
+        self.place = place
+
+    def series(self) -> Any:
+        """The column as its library has it."""
+        if not is_frame(type(self.frame)):
+            return self.frame
+        own = home_of(type(self.frame)) == "pandas"
+        return self.frame.iloc[:, self.place] if own else self.frame[:, self.place]
 
 
 def is_frame(kind: type) -> bool:
     """Whether this is the DataFrame of pandas or of polars itself, and no class derived from it."""
+    return _is_own(kind, "DataFrame")
+
+
+def is_series(kind: type) -> bool:
+    """Likewise their Series."""
+    return _is_own(kind, "Series")
+
+
+def _is_own(kind: type, name: str) -> bool:
     library = home_of(kind)
-    return library in _LIBRARIES and getattr(sys.modules.get(library), "DataFrame", None) is kind
+    return library in _LIBRARIES and getattr(sys.modules.get(library), name, None) is kind
 
 
 def columns_of(frame: Any) -> list[tuple[Any, Column]]:
     """Label and dtype of each column; about 50 us."""
-    return [(label, Column(_dtype(dtype))) for label, dtype in zip(frame.columns, frame.dtypes, strict=True)]
+    return [
+        (label, Column(_dtype(dtype), frame, place))
+        for place, (label, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True))
+    ]
+
+
+def column_of(series: Any) -> Column:
+    """A Series as the one column that it is."""
+    return Column(_dtype(series.dtype), series)
 
 
 def columns_text(frame: Any) -> str:

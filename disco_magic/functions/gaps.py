@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.errors import NoPicture
+from disco_magic.functions.columns import alone, facts_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.distances import distance, equal
+from disco_magic.functions.distant import elements_of_torch
 from disco_magic.functions.divergence import parts_of, register_of
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.frames import Column
+from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
 
 if TYPE_CHECKING:
@@ -39,17 +44,27 @@ class Sample:
         namespace = worker().marks.namespace
         names = dict.fromkeys(map(register_of, self.parts))
         return {
-            path: _sample(value)
+            path: sample
             for name in names
             for path, value in parts_of(name, namespace.get(name))
-            if path in self.parts and (issubclass(type(value), np.ndarray) or is_gpu_array(type(value)))
+            if path in self.parts and (sample := _sample(value)) is not None
         }
 
 
-def _sample(value: Any) -> Array:
-    """At most 65,536 elements of an array, on the host; of one on a GPU the same as of one of NumPy."""
-    if not is_gpu_array(type(value)):
-        return sample_of(np.asarray(value))[0]
+def _sample(value: Any) -> Array | None:
+    """At most 65,536 elements of an array, tensor or column, on the host; None of anything else.
+
+    Of all that are of one size and kind the same ones.
+    """
+    kind = type(value)
+    if is_tensor(kind):
+        with suppress(NoPicture):
+            return elements_of_torch(value).sample(SAMPLE)
+    if not is_gpu_array(kind):
+        array = np.asarray(value) if issubclass(kind, np.ndarray) else None
+        if kind is Column:
+            array = alone(facts_of(value))
+        return None if array is None else sample_of(array)[0]
     if value.size <= SAMPLE:
         return np.asarray(value.get()).reshape(-1)
     places = np.unravel_index(places_of(value.size, SAMPLE), value.shape)

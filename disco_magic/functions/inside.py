@@ -1,4 +1,4 @@
-"""What is in a value: the parts of containers, named tuples, dataclass instances and data frames.
+"""What is in a value: the parts of containers, named tuples, dataclasses, data frames, PyTorch's modules.
 
 Only what can be had without running the user's code: no ``__iter__``, ``__hash__``, ``__eq__`` or property of
 their classes is called, and none of their metaclasses either. So containers of exactly the types below are
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.functions.fingerprint import PLAIN
-from disco_magic.functions.frames import columns_of, is_frame
-from disco_magic.functions.kinds import home_of
+from disco_magic.functions.frames import column_of, columns_of, is_frame, is_series
+from disco_magic.functions.kinds import home_of, module_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +43,7 @@ _ATOMS: Final = (
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
+_MODULES: Final = "torch.nn.modules.module"
 # So many characters count as one item.
 _TEXT: Final = 100
 _BITS: Final = 10_000
@@ -150,11 +151,18 @@ def _content(value: Any) -> Content | None:
         return _of_list(list(value))  # a thread of the user's may be filling it; such a copy is one step
     if id(kind) in _SETS:
         return Content(list(value), None, _subscript, (len(value),), in_order=False)
-    if is_frame(kind):
-        return _of_frame(value)
+    if is_frame(kind) or is_series(kind):
+        return _of_frame(value) if is_frame(kind) else _of_series(value)
+    return _of_object(value)
+
+
+def _of_object(value: Any) -> Content | None:
+    kind = type(value)
     if id(type(kind)) not in _METACLASSES:
         return None
-    return _of_named_tuple(value) if issubclass(kind, tuple) else _of_dataclass(value)
+    if issubclass(kind, tuple):
+        return _of_named_tuple(value)
+    return _of_module(value) if _is_module(kind) else _of_dataclass(value)
 
 
 def _of_list(items: list[Any]) -> Content:
@@ -204,6 +212,40 @@ def _of_dataclass(value: Any) -> Content | None:
     return Content([item for _, item in pairs], [name for name, _ in pairs], _attribute, None, in_order=False)
 
 
+def _is_module(kind: type) -> bool:
+    """Whether it is derived from ``torch.nn.Module``."""
+    bases = _MRO.__get__(kind)
+    return any(name_of(base) == "Module" and module_of(base) == _MODULES for base in bases)
+
+
+def _of_module(value: Any) -> Content | None:
+    """A module's parameters and buffers, by the names that they have in its ``state_dict()``."""
+    found: dict[str, Any] = {}
+    if not _gather(value, "", found, ()):
+        return None
+    return Content(list(found.values()), list(found), _attribute, None, in_order=False)
+
+
+def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:
+    """Put what `module` holds into `found`; False if that is not kept where PyTorch keeps it."""
+    place = _static(type(module), "__dict__")
+    own = place.__get__(module) if type(place) is types.GetSetDescriptorType else {}
+    held = [own.get(name) for name in ("_parameters", "_buffers", "_modules")]
+    if not all(type(each) is dict for each in held):
+        return False
+    # One step each: a thread of the user's may fill them.
+    parameters, buffers, modules = ({**each} for each in held if each is not None)
+    passing = own.get("_non_persistent_buffers_set")
+    for name, tensor in [*parameters.items(), *buffers.items()]:
+        if tensor is not None and not (type(passing) is set and name in passing):
+            found[f"{prefix}{name}"] = tensor
+    inner = [(name, each) for name, each in modules.items() if each is not None]
+    above = (*above, id(module))
+    return all(
+        id(each) not in above and _gather(each, f"{prefix}{name}.", found, above) for name, each in inner
+    )
+
+
 def _inherited(value: Any, name: str) -> Any:
     """What an object has in a slot or from its class; `_NONE` if nothing, or if that is the user's to say."""
     held = _static(type(value), name, _NONE)
@@ -227,3 +269,7 @@ def _of_frame(frame: Any) -> Content:
     plain = all(is_plain(type(name)) for name in names) and len(set(names)) == len(names)
     places = names if plain else range(len(names))
     return Content([each for _, each in columns], places, _subscript, tuple(frame.shape))
+
+
+def _of_series(series: Any) -> Content:
+    return Content([column_of(series)], ["values"], _attribute, tuple(series.shape))

@@ -43,6 +43,11 @@ def is_gpu_array(kind: type) -> bool:
     return name_of(kind) == "ndarray" and home_of(kind) == "cupy"
 
 
+def is_tensor(kind: type) -> bool:
+    """Whether this is PyTorch's tensor or parameter itself, and no class derived from them."""
+    return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
+
+
 def type_name(kind: type) -> str:
     """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
 

@@ -55,6 +55,18 @@ class _CupyArray(_Remote):
 
 
 class _Tensor(_Remote):
+    requires_grad = False
+    grad_fn = None
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self._array.itemsize
+
+    def view(self, dtype: Any) -> Any:
+        """The same bits as another dtype."""
+        array = self._array.view(str(dtype).removeprefix("torch."))
+        return type(self)(array, dtype, self.device, self.fetched)
+
     def detach(self) -> Any:
         """The same elements without a history."""
         return type(self)(self._array, self.dtype, self.device, self.fetched)

@@ -51,6 +51,15 @@ def test_groups_that_hold_different_things_each_have_a_line():
     assert both["w"].lines() == [("same", "[0]", "float32 (3, 4)"), ("same", "[1]", "float64 (3, 4)")]
 
 
+def test_columns_of_a_frame_that_is_longer_somewhere_have_no_rows_of_their_own():
+    def frame(rows, dtype="int64"):
+        parts = {"f['a']": Held("column", (rows,), "int64"), "f['b']": Held("column", (rows,), dtype)}
+        return {"f": {"f": Held("pandas.DataFrame", (rows, 2)), **parts}}
+
+    assert [row.name for row in report(frame(2), frame(3))] == ["f"]
+    assert [row.name for row in report(frame(2), frame(3, "int8"))] == ["f", "f['b']"]
+
+
 # --- what tells workers apart ----------------------------------------------------------------------
 
 

@@ -246,12 +246,17 @@ def test_columns_and_dtypes_of_a_data_frame_are_parts(frame):
     value = frame(a=np.dtype("int64"), b=np.dtype("float32"), c=Own())
     assert kinds(value) == {
         "v": "pandas.core.frame.Frame (3, 3)",
-        "v['a']": "column int64",
-        "v['b']": "column float32",
-        "v['c']": f"column {__name__}.Own",
+        "v['a']": "column int64 (3,)",
+        "v['b']": "column float32 (3,)",
+        "v['c']": f"column {__name__}.Own (3,)",
     }
     assert look(value, values=False).opaque == ""
-    assert look(value, values=True).opaque == "values of type pandas.core.frame.Frame cannot be compared"
+
+
+def test_data_frames_that_cannot_be_read_are_not_compared(frame):
+    found = parts(frame(a=np.dtype("int64")), values=True)
+    assert found["v"].opaque == "its labels are objects"
+    assert found["v['a']"].opaque == "not all values of dtype int64 can be compared"
 
 
 @pytest.mark.parametrize("names", [["a", "a"], [("x", 1), "b"]])

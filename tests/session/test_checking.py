@@ -208,8 +208,19 @@ def test_what_cannot_be_compared_by_value_is_said(session):
     s = session(2)
     s.run("class Net: pass\nnet = worker.replicated(Net())")
     report = s.check(values=True)
-    assert report
     assert "values of type Net cannot be compared" in report.summary
+
+
+def test_a_report_is_not_true_if_a_value_that_was_asked_for_was_not_compared(session):
+    s = session(2)
+    s.run("class Net: pass\nnet = worker.replicated(Net()); w = worker.replicated(np.ones(2))")
+    report = s.check(values=True)
+    assert not report
+    assert report.ok, "nothing is known to differ"
+    assert [row.name for row in report.uncompared] == ["net"]
+    report.raise_if_differing()
+    assert s.check("w", values=True)
+    assert s.check(), "no values were asked for"
 
 
 def test_the_reads_of_a_check_run_no_code_of_the_values(session):
@@ -222,7 +233,7 @@ def test_the_reads_of_a_check_run_no_code_of_the_values(session):
         "    def __reduce__(self): raise ValueError('reduce')\n"
         "odd = worker.replicated(Odd()); some = worker.replicated([Odd(), 1])"
     )
-    assert s.check(values=True)
+    assert s.check(values=True).ok
 
 
 # --- marks and how names come about ----------------------------------------------------------------

@@ -1,0 +1,136 @@
+"""Tensors of PyTorch on the host, stood in for: their bits, digests, memory, and modules that hold them."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from disco_magic.functions import divergence
+from disco_magic.functions.divergence import look, survey
+from disco_magic.functions.tensors import bits_of, numbers_of
+from disco_magic.testing.arrays import tensor
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+
+@pytest.fixture(autouse=True)
+def torch(monkeypatch):
+    library = types.SimpleNamespace(int8="torch.int8", int16="torch.int16", int64="torch.int64")
+    monkeypatch.setitem(sys.modules, "torch", library)
+
+
+def on_host(array, dtype=None):
+    return tensor(array, dtype, "cpu")
+
+
+def half(*numbers):
+    return on_host(np.array(numbers, ml_dtypes.bfloat16), "torch.bfloat16")
+
+
+# --- what is in them -------------------------------------------------------------------------------
+
+
+def test_bits_are_the_memory_of_a_tensor():
+    array = np.zeros(3)
+    assert np.shares_memory(bits_of(on_host(array)), array)
+
+
+def test_bits_of_numbers_that_numpy_lacks_are_integers_of_their_size():
+    assert bits_of(half(1, 2)).tolist() == [0x3F80, 0x4000]
+    assert numbers_of(half(1, 2)).tolist() == [1.0, 2.0]
+
+
+def test_a_tensor_has_no_numbers_where_pytorch_makes_none_of_them():
+    made = half(1)
+    made.detach = lambda: types.SimpleNamespace(view=lambda _: on_host(np.zeros(1, "i2")))
+    assert bits_of(made) is not None
+    assert numbers_of(made) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [tensor(np.ones(2)), on_host(np.ones(2), "torch.quint8"), on_host(np.ones(2), "torch.bfloat16").detach],
+    ids=["on a GPU", "quantized", "no tensor"],
+)
+def test_what_is_elsewhere_or_quantized_has_no_bits(value):
+    assert bits_of(value) is None
+    assert numbers_of(value) is None
+
+
+# --- checks ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make", [on_host, lambda array: on_host(array.astype(ml_dtypes.bfloat16), "torch.bfloat16")]
+)
+def test_tensors_on_the_host_are_compared_bit_for_bit(make):
+    one, same, other = (look(make(np.array(held)), values=True) for held in ([0.0, 1], [0.0, 1], [-0.0, 1]))
+    assert one.digest == same.digest != other.digest
+    assert (one.opaque, one.text, other.text) == ("", "[0. 1.]", "[-0. 1.]")
+
+
+def test_the_strides_of_a_tensor_are_no_part_of_its_value():
+    array = np.arange(6.0).reshape(2, 3)
+    one, other = (look(on_host(each), values=True) for each in (array, np.asfortranarray(array)))
+    assert one == other
+
+
+def test_a_tensor_elsewhere_says_which_ones_are_compared():
+    found = look(tensor(np.ones(2)), values=True)
+    assert found.digest == b""
+    assert found.opaque.endswith("cannot be compared: only those on the CPU, neither sparse nor quantized")
+
+
+def test_a_tensor_is_not_read_unless_its_value_is_asked_for(monkeypatch):
+    monkeypatch.setattr(divergence, "bits_of", None)
+    assert look(on_host(np.ones(2)), values=False).kind.endswith("Tensor torch.float64 (2,)")
+
+
+# --- modules ---------------------------------------------------------------------------------------
+
+
+class Module:
+    def __init__(self, weight=None, **modules):
+        self._parameters, self._buffers = {"weight": weight, "bias": None}, {"passing": 1, "mean": weight}
+        self._modules = {**modules, "none": None}
+        self._non_persistent_buffers_set = {"passing"}
+
+    def __getattribute__(self, name):
+        if name.startswith("_") and not name.startswith("__init"):
+            raise AssertionError(name)
+        return object.__getattribute__(self, name)
+
+
+Module.__module__ = "torch.nn.modules.module"
+
+
+class Net(Module):
+    pass
+
+
+def test_a_module_is_compared_by_what_is_in_its_state_dict():
+    found = dict(survey("net", Net(on_host(np.ones(1)), inner=Net(on_host(np.ones(2)))), values=True))
+    assert list(found) == ["net", "net.weight", "net.mean", "net.inner.weight", "net.inner.mean"]
+    assert not any(part.opaque or part.unseen for part in found.values())
+    assert found["net.inner.weight"].shape == (2,)
+
+
+@pytest.mark.parametrize("hidden", ["_parameters", "_modules"])
+def test_a_module_that_keeps_its_parameters_elsewhere_is_not_looked_into(hidden):
+    net, inner = Net(), Net()
+    vars_of(inner)[hidden] = None
+    vars_of(net)["_modules"]["inner"] = inner
+    assert look(net, values=True).opaque.endswith("Net cannot be compared")
+
+
+def test_a_module_that_contains_itself_is_not_looked_into():
+    net = Net()
+    vars_of(net)["_modules"]["inner"] = net
+    assert look(net, values=True).opaque.endswith("Net cannot be compared")
+
+
+def vars_of(module):
+    return object.__getattribute__(module, "__dict__")

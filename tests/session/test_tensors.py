@@ -1,0 +1,46 @@
+"""Tensors of PyTorch on the host, stood in for, in sessions: checked."""
+
+from __future__ import annotations
+
+import pytest
+
+MAKE = """
+from disco_magic.testing.arrays import tensor as _make
+def _t(x): return _make(np.asarray(x), device='cpu')
+"""
+
+
+@pytest.fixture
+def tensors(session):
+    """A session in which ``_t(x)`` makes a tensor of the worker's own."""
+
+    def start(n):
+        started = session(n)
+        started.run(MAKE)
+        return started
+
+    return start
+
+
+@pytest.mark.parametrize("held", ["{}", "[1, {}]", "dict(w=dict(b={}))"])
+def test_a_tensor_that_drifts_is_found_with_how_far(tensors, held):
+    s = tensors(3)
+    s.run(f"w = worker.replicated({held.format('_t(np.ones(9) + (worker_id == 2) * 0.5)')})")
+    report = s.check(values=True)
+    assert not report.ok
+    assert report.differing[0].gap == "9 of 9 elements differ from the first worker's, by up to 0.5"
+
+
+def test_equal_tensors_make_a_true_report(tensors):
+    s = tensors(3)
+    s.run("w = worker.replicated(_t(np.ones(9)))")
+    assert s.check(values=True).summary == "[0-2] equal: w"
+    assert s.check(values=True)
+
+
+def test_shapes_and_dtypes_of_tensors_are_compared_beside_their_values(tensors):
+    s = tensors(2)
+    s.run("w = worker.replicated(_t(np.ones(2, 'f4' if worker_id else 'f8')))")
+    s.run("v = worker.replicated(_t(np.ones(1 + worker_id)))")
+    report = s.check(values=True)
+    assert (report["w"].aspects[0], report["v"].aspects[0]) == ("dtype", "shape")

@@ -16,7 +16,8 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.functions.digests import digest_of, has_gaps
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.kinds import is_gpu_array, is_tensor, name_of
+from disco_magic.functions.tensors import bits_of
 
 # Values that their type and their repr say everything about.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
@@ -35,8 +36,9 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     """Equal for equal values, over every element; 16 bytes.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
-    those of cupy, lists, tuples, dicts and sets element by element (dicts in the order of their keys),
-    everything else by its pickled form, or by what repr says where it cannot be pickled. The latter two run
+    those of cupy and PyTorch's on the CPU, lists, tuples, dicts and sets element by element (dicts in the
+    order of their keys), everything else by its pickled form, in which such tensors are by their elements as
+    well, or by what repr says where it cannot be pickled. The latter two run
     the value's own code: call this where the value lives, never for a table. Different fingerprints of equal
     values are possible (objects that pickle differently), equal ones of different values are not, unless
     lists in them contain each other in a circle.
@@ -60,7 +62,17 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
             return of_array(array, kind.__name__)
     if is_gpu_array(kind):
         return of_array(value, "cupy.ndarray")
-    return _of_object(value)
+    return _of_tensor(value) or _of_object(value)
+
+
+def _of_tensor(value: Any) -> bytes:
+    """The fingerprint of a tensor whose elements can be read, b"" of anything else."""
+    kind = type(value)
+    bits = bits_of(value) if is_tensor(kind) else None
+    if bits is None:
+        return b""
+    history = f"{value.requires_grad} {name_of(type(value.grad_fn))}"  # which its repr tells
+    return of_array(bits, f"torch.{name_of(kind)} {value.dtype} {history}")
 
 
 def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
@@ -115,11 +127,20 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
     return repr(dtype) if dtype.names is not None else f"{dtype.name} {dtype.str}"
 
 
+class _Pickler(pickle.Pickler):
+    """Writes tensors by their elements: PyTorch also writes where it keeps them, and zip files with dates."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Called for what is neither number, text nor container."""
+        found = _of_tensor(value)
+        return (bytes, (found,)) if found else NotImplemented
+
+
 def _of_object(value: Any) -> bytes:
     try:
         # Protocol 2 writes names of modules and classes as lines of text, so that one can be replaced.
         stream = io.BytesIO()
-        pickle.Pickler(stream, protocol=2).dump(value)
+        _Pickler(stream, protocol=2).dump(value)
         return digest(_WORKER_MODULE.sub(b"__disco__", stream.getvalue()))
     except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart
         return digest(repr(value).encode("utf-8", "surrogatepass"))

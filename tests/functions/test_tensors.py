@@ -10,6 +10,7 @@ import pytest
 
 from disco_magic.functions import divergence
 from disco_magic.functions.divergence import look, survey
+from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.tensors import bits_of, numbers_of
 from disco_magic.testing.arrays import tensor
 
@@ -28,6 +29,20 @@ def on_host(array, dtype=None):
 
 def half(*numbers):
     return on_host(np.array(numbers, ml_dtypes.bfloat16), "torch.bfloat16")
+
+
+def parameter(array):
+    made = on_host(np.asarray(array))
+    made.requires_grad = True
+    return made
+
+
+class Held:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __repr__(self):
+        return "Held"
 
 
 # --- what is in them -------------------------------------------------------------------------------
@@ -134,3 +149,23 @@ def test_a_module_that_contains_itself_is_not_looked_into():
 
 def vars_of(module):
     return object.__getattribute__(module, "__dict__")
+
+
+# --- values of cells -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda t: t, lambda t: [t, {"a": t}], Held], ids=["alone", "in a list", "in an object"]
+)
+def test_equal_tensors_have_equal_fingerprints(wrap):
+    one, same, other = (fingerprint(wrap(half(*numbers))) for numbers in ([1, 2], [1, 2], [1, 3]))
+    assert one == same != other
+
+
+def test_tensors_that_show_a_history_differ_from_those_that_have_none():
+    assert fingerprint(parameter(np.ones(2))) != fingerprint(on_host(np.ones(2)))
+
+
+def test_a_tensor_elsewhere_counts_as_its_library_pickles_it(monkeypatch):
+    monkeypatch.setattr(type(tensor(0)), "__reduce_ex__", lambda *_: (list, ()))
+    assert fingerprint(tensor(np.ones(2))) == fingerprint(tensor(np.zeros(2)))

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch on the host, stood in for, in sessions: checked."""
+"""Tensors of PyTorch on the host, stood in for, in sessions: checked and shown."""
 
 from __future__ import annotations
 
@@ -44,3 +44,8 @@ def test_shapes_and_dtypes_of_tensors_are_compared_beside_their_values(tensors):
     s.run("v = worker.replicated(_t(np.ones(1 + worker_id)))")
     report = s.check(values=True)
     assert (report["w"].aspects[0], report["v"].aspects[0]) == ("dtype", "shape")
+
+
+def test_equal_tensors_are_shown_once(tensors):
+    assert [workers for workers, _ in tensors(3).run("_t(np.ones(2))").groups()] == [(0, 1, 2)]
+    assert len(tensors(3).run("_t(np.full(2, worker_id))").groups()) == 3

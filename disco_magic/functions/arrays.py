@@ -9,8 +9,9 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake, class_name, words
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.lending import has_dlpack, lent
+from disco_magic.functions.tensors import array_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,8 @@ _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
 def _as_array(x: Any) -> NDArray[Any]:
+    if is_tensor(type(x)) and str(x.device) == "cpu":
+        return array_of(x)
     array = np.asarray(x)
     return lent(x) if array.dtype.hasobject and has_dlpack(x) else array
 

@@ -12,6 +12,7 @@ from disco_magic.errors import UsageMistake, class_name
 from disco_magic.functions.arrays import read_early
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.tensors import read_out
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Collectives:
     ``in_group=False``; by each in its own thread. `n` is the number of members, `root` a rank among them.
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
-    The result is a fresh array of native byte order, or `out`, which needs the result's exact shape and
-    dtype, may be the input itself, and costs one more copy if it is not contiguous, of another byte order, or
-    overlaps an input in part. What is not reduced is moved exactly; of a reduction all get the same bits.
+    The result is fresh, of native byte order, or `out`, which needs the result's exact shape and dtype, may
+    be a PyTorch tensor on the CPU or the input itself, and costs one more copy if not contiguous, byteswapped
+    or in part an input. What is not reduced is moved exactly; of a reduction all get the same bits.
 
     Each raises
       * UsageMistake if the caller's own arguments are wrong, or the command was sent to some members only;
@@ -88,6 +89,9 @@ class Collectives:
                 x = read_early(verb, given, self.place)
                 if x is not given:
                     arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
+        out = arguments[-1] if arguments else None
+        if out is not None and type(out) is not np.ndarray and verb != "send":
+            arguments = (*arguments[:-1], read_out(verb, out))
         facts = _facts(verb, arguments)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
@@ -96,7 +100,8 @@ class Collectives:
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
-            return getattr(self._plane, verb)(Seat(self.id, members, scope, present, spot), *arguments)
+            result = getattr(self._plane, verb)(Seat(self.id, members, scope, present, spot), *arguments)
+            return out if result is not None and result is arguments[-1] else result
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             raise

@@ -8,10 +8,12 @@ import types
 import numpy as np
 import pytest
 
+from disco_magic.errors import UsageMistake
 from disco_magic.functions import divergence
+from disco_magic.functions.arrays import read_array
 from disco_magic.functions.divergence import look, survey
 from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.tensors import bits_of, numbers_of
+from disco_magic.functions.tensors import array_of, bits_of, numbers_of, read_out
 from disco_magic.testing.arrays import tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -169,3 +171,46 @@ def test_tensors_that_show_a_history_differ_from_those_that_have_none():
 def test_a_tensor_elsewhere_counts_as_its_library_pickles_it(monkeypatch):
     monkeypatch.setattr(type(tensor(0)), "__reduce_ex__", lambda *_: (list, ()))
     assert fingerprint(tensor(np.ones(2))) == fingerprint(tensor(np.zeros(2)))
+
+
+# --- collectives -----------------------------------------------------------------------------------
+
+
+def test_a_tensor_is_read_as_its_own_memory():
+    array = np.ones(2)
+    assert np.shares_memory(read_array("send", on_host(array)), array)
+
+
+def test_numbers_that_numpy_lacks_are_read_as_ml_dtypes_has_them():
+    found = array_of(half(1, 2))
+    assert found.dtype == ml_dtypes.bfloat16
+    assert found.tolist() == [1.0, 2.0]
+
+
+def test_without_ml_dtypes_they_are_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(
+        UsageMistake, match=r"send: Tensor cannot be .*NumPy has no torch.bfloat16 - use .float\(\)"
+    ):
+        read_array("send", half(1))
+
+
+def test_what_pytorch_lends_to_nobody_is_refused_in_its_words():
+    made = on_host(np.ones(2), "torch.qint8")
+
+    def numpy(**_):
+        raise TypeError("cannot be lent")
+
+    made.numpy = numpy
+    with pytest.raises(UsageMistake, match="cannot be lent"):
+        array_of(made)
+
+
+def test_a_tensor_that_requires_grad_is_refused_with_what_to_do():
+    with pytest.raises(UsageMistake, match=r"allreduce: nothing can be .* requires grad - use .detach\(\)"):
+        read_out("allreduce", parameter(np.ones(2)))
+
+
+@pytest.mark.parametrize("out", [3, "no", tensor(np.ones(2))], ids=["number", "text", "on a GPU"])
+def test_what_is_no_tensor_on_the_host_is_left_to_the_plane(out):
+    assert read_out("allreduce", out) is out

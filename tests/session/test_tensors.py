@@ -1,8 +1,10 @@
-"""Tensors of PyTorch on the host, stood in for, in sessions: checked and shown."""
+"""Tensors of PyTorch on the host, stood in for, in sessions: checked, shown, and filled by collectives."""
 
 from __future__ import annotations
 
 import pytest
+
+from disco_magic.errors import CellError
 
 MAKE = """
 from disco_magic.testing.arrays import tensor as _make
@@ -49,3 +51,29 @@ def test_shapes_and_dtypes_of_tensors_are_compared_beside_their_values(tensors):
 def test_equal_tensors_are_shown_once(tensors):
     assert [workers for workers, _ in tensors(3).run("_t(np.ones(2))").groups()] == [(0, 1, 2)]
     assert len(tensors(3).run("_t(np.full(2, worker_id))").groups()) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("allreduce(t, out=t)", "[6.0, 6.0]"),
+        ("broadcast(np.full(2, 3.0), out=t)", "[3.0, 3.0]"),
+        ("allgather(np.zeros(1) + worker_id, out=_t(np.ones(3)))", "[0.0, 1.0, 2.0]"),
+        ("(send(np.ones(2), (worker_id + 1) % 3), recv((worker_id - 1) % 3, t))[1]", "[1.0, 1.0]"),
+    ],
+)
+def test_collectives_fill_tensors_in_place_and_return_them(tensors, call, expected):
+    s = tensors(3)
+    s.run(f"t = _t(np.full(2, 1.0 + worker_id))\ny = {call}")
+    assert set(s.run("type(y).__name__, str(y.numpy().tolist())").values) == {("Tensor", expected)}
+
+
+def test_the_tensor_that_is_filled_is_the_one_that_is_returned(tensors):
+    s = tensors(2)
+    assert s.run("t = _t(np.ones(2))\nallreduce(t, out=t) is t").values == [True, True]
+    assert s.run("reduce(t, out=t) is t").values == [True, False], "the others get None"
+
+
+def test_a_tensor_of_another_shape_is_refused_as_an_array_is(tensors):
+    with pytest.raises(CellError, match=r"out of worker 0 is float64 \(3,\), the result is float64 \(2,\)"):
+        tensors(2).run("allreduce(np.ones(2), out=_t(np.ones(3)))")

@@ -58,8 +58,26 @@ class Ran:
         return [m["content"] for m in self.messages if m["msg_type"] == "display_data"]
 
     @property
+    def settled(self):
+        """The messages as a front end has them at the end: updates are in the displays that they change."""
+        settled = []
+        for message in self.messages:
+            if message["msg_type"] == "update_display_data":
+                settled = [_updated(each, message["content"]) for each in settled]
+            else:
+                settled.append(message)
+        return settled
+
+    @property
     def traceback(self):
         return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(self.error.get("traceback", [])))
+
+
+def _updated(message, update):
+    content = message["content"]
+    if message["msg_type"] != "display_data" or content["transient"] != update["transient"]:
+        return message
+    return {**message, "content": update}
 
 
 def _is_stream(message, name):

@@ -13,7 +13,8 @@ import pytest
 
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
 from disco_magic.notebook.output.footer import Footer
-from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.kept import KeptPage
+from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.sink import Sink
 from tests.kernels import Kernel
 from tests.notebook.completing.offering import either, offered  # noqa: F401 - fixtures

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(slots=True)
@@ -34,6 +34,14 @@ class Item:
 
 Kept = dict[int, list[Item]]
 Shown = list[tuple[tuple[int, ...], Item]]
+
+
+def append_lines(items: list[Item], channel: str, lines: Sequence[str]) -> None:
+    """Add lines to kept output, to the last piece of it if that is of the same channel."""
+    if items and items[-1].kind == channel:
+        items[-1].lines.extend(lines)
+    else:
+        items.append(Item(channel, list(lines)))
 
 
 def display_id(kwargs: Mapping[str, Any]) -> object:

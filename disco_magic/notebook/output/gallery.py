@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import ranges
 from disco_magic.notebook.output.arrange import display_id
+from disco_magic.notebook.output.screens import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.notebook.output.arrange import Item, Shown
+
+    Tile = tuple[tuple[int, ...], Sequence[Item]]
 
 # Two beside each other in a notebook of ordinary width, with numbers that can still be read.
 _COLUMN_PX: Final = 340
@@ -28,6 +31,8 @@ _LABEL: Final = (
 _FORMS: Final = ("image/svg+xml", "image/png", "image/jpeg")
 HELD: Final = frozenset({"text/html", "text/latex", "text/markdown", *_FORMS})
 """The forms in which values of several workers can be shown together."""
+_TEXT: Final = f"{_LABEL};white-space:pre-wrap;overflow-wrap:anywhere"
+_ERROR: Final = f"{_TEXT};background:var(--jp-rendermime-error-background,#fdd)"
 # Comments are found to be passed over; what is quoted may hold the end of the tag.
 _SVG: Final = re.compile(rb"""<!--.*?-->|<svg(?=[\s/>])(?:[^>"']|"[^"]*"|'[^']*')*""", re.DOTALL)
 _NAMESPACE: Final = re.compile(rb"""(?<![\w:.-])xmlns\s*=""")
@@ -42,21 +47,54 @@ def is_picture(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
     return lasting and "text/html" not in data and any(form in data for form in _FORMS)
 
 
+def is_held(data: Mapping[str, Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a display can stand among others in one display, and nobody but us will change it."""
+    known = {"text/plain", "text/html", *_FORMS}
+    return is_picture(data, kwargs) or (
+        "text/html" in data and known.issuperset(data) and not kwargs.get("update") and not display_id(kwargs)
+    )
+
+
+def is_text(item: Item) -> bool:
+    """Whether it is lines, not a display."""
+    return item.kind in ("stdout", "stderr")
+
+
 def gallery(shown: Shown, label: Callable[[Sequence[int]], str]) -> dict[str, str]:
     """MIME bundle of several pictures, in the order of `shown`; `label` gives the HTML of workers' names.
 
     SVG becomes an image, too: within HTML the names of one drawing's parts would hold for the others.
     """
-    tiles = [
-        f'<div><div style="{_LABEL}">{label(workers)}</div>{_image(picture)}</div>'
-        for workers, picture in shown
+    return tiled([(workers, [picture]) for workers, picture in shown], label)
+
+
+def tiled(tiles: Sequence[Tile], label: Callable[[Sequence[int]], str]) -> dict[str, str]:
+    """As `gallery`, with pictures, tables and lines one above the other in each of `tiles`."""
+    html = [
+        f'<div><div style="{_LABEL}">{label(workers)}</div>{"".join(map(_html, items))}</div>'
+        for workers, items in tiles
     ]
-    column = min(_COLUMN_PX, max(_width(picture) for _, picture in shown))
-    lines = [f"{ranges(workers)} {picture.data.get('text/plain', '')}" for workers, picture in shown]
+    column = min(_COLUMN_PX, max(_width(item) for _, items in tiles for item in items))
+    lines = [
+        f"{ranges(workers)} {line}" for workers, items in tiles for item in items for line in _plain(item)
+    ]
     return {
         "text/plain": "\n".join(lines),
-        "text/html": f'<div class="disco-figures" style="{_GRID.format(column)}">{"".join(tiles)}</div>',
+        "text/html": f'<div class="disco-figures" style="{_GRID.format(column)}">{"".join(html)}</div>',
     }
+
+
+def _plain(item: Item) -> list[str]:
+    return item.lines if is_text(item) else [str(item.data.get("text/plain", ""))]
+
+
+def _html(item: Item) -> str:
+    if is_text(item):
+        text = escape("\n".join(map(clean, item.lines)))
+        return f'<div style="{_ERROR if item.kind == "stderr" else _TEXT}">{text}</div>'
+    if "text/html" in item.data:
+        return f"<div>{item.data['text/html']}</div>"
+    return _image(item)
 
 
 def _image(picture: Item) -> str:

@@ -1,4 +1,4 @@
-"""How the output of one cell is put on screen: at once, or at the end in an order.
+"""How the output of one cell is put on screen while it runs; `kept` has how it is put there at its end.
 
 ::
 
@@ -13,16 +13,14 @@ import threading
 import time
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.transcript import LIMIT
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.arrange import Item, by_order
 from disco_magic.notebook.output.beside import Beside
-from disco_magic.notebook.output.gallery import is_picture
+from disco_magic.notebook.output.gallery import is_held, is_picture
 from disco_magic.notebook.output.livearea import LiveArea
-from disco_magic.notebook.output.outlet import Outlet, collected
+from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.output.screens import screen_for
 
 if TYPE_CHECKING:
@@ -66,7 +64,8 @@ class Page:
         self._outlets = {"stdout": Outlet(sys.stdout, among), "stderr": Outlet(sys.stderr, among)}
         self._workers = frozenset(workers)
         self._running = set(workers)
-        self._beside = Beside(self._publish, publisher, arrange, self._outlets["stdout"].label_html)
+        self._publisher = publisher
+        self._beside = Beside(self, arrange)
         # What the controller shows for this cell comes from a thread that runs another cell by then.
         self._context = copy_context()
         self.area = self._area(publisher, clock)
@@ -97,8 +96,8 @@ class Page:
     def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
         """Whole lines of one worker."""
         if worker in self._shown:
-            self._beside.show(worker)
-            self._outlets[channel].lines((worker,), lines)
+            if not self._beside.add_lines(worker, channel, lines):
+                self.write((worker,), channel, lines)
             if self.area is not None:
                 self.area.wrote(worker)
 
@@ -113,13 +112,13 @@ class Page:
         if self.area is not None and self.lock.acquire(blocking=False):
             try:
                 self.area.look(status)
-                self._context.run(self._beside.show_impatient, self._clock())
+                self._beside.look()
             finally:
                 self.lock.release()
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Somebody waits for the cell within this. Images wait for others only as long as somebody does."""
+        """Somebody waits for the cell within this, and looks; images wait for others only as long."""
         if self.area is None:
             yield
             return
@@ -130,27 +129,63 @@ class Page:
             with self.lock:
                 self.area.end_wait()
                 if not self.area.is_waited_for:  # nobody will look whether their patience is over
-                    self._context.run(self._beside.show_impatient, float("inf"))
+                    self._beside.look(at_once=True)
 
     def display(
         self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
     ) -> None:
         """Rich data of one worker, under a line that names it; an update stays in its place.
 
-        An image, as `plt.show` displays it, waits for those of the other workers, until this one goes on to
-        write or show something else.
+        An image, as `plt.show` displays it, stands beside those of the other workers, unless one of them has
+        gone on to write or show something else. So does all that a worker replaces by `clear`.
         """
         if worker not in self._shown:
             return
-        if is_picture(data, kwargs) and self._is_watched():
-            self._beside.add(worker, [Item("picture", [], publish, data, kwargs)], self._clock())
+        if self._takes_beside(worker, data, kwargs):
+            self._beside.add(worker, [Item("picture", [], publish, data, kwargs)])
         else:
-            self._beside.show(worker)
+            self._beside.pass_by(worker)
             self._publish((worker,), publish, data, kwargs)
 
-    def _is_watched(self) -> bool:
-        """Whether somebody looks up now and then, and there are others to wait for."""
-        return self.running and len(self._shown) > 1 and self.area is not None and self.area.is_waited_for
+    def _takes_beside(self, worker: int, data: dict[str, Any], kwargs: dict[str, Any]) -> bool:
+        if self._beside.is_live(worker):
+            return is_held(data, kwargs)
+        return is_picture(data, kwargs) and self._can_change and self.is_watched()
+
+    @property
+    def _can_change(self) -> bool:
+        """Whether there are others to stand beside, and a display can be updated."""
+        alone = len(self._shown) < 2
+        return self.running and not alone and self.area is not None and self._outlets["stdout"].notebook
+
+    def is_watched(self) -> bool:
+        """Whether somebody looks up now and then."""
+        return self.area is not None and self.area.is_waited_for
+
+    def now(self) -> float:
+        """Seconds."""
+        return self._clock()
+
+    def label(self, workers: Sequence[int]) -> str:
+        """HTML of their names."""
+        return self._outlets["stdout"].label_html(workers)
+
+    def write(self, workers: Sequence[int], channel: str, lines: Sequence[str]) -> None:
+        """Lines under the workers' label."""
+        self._outlets[channel].lines(workers, lines)
+
+    def publish(
+        self,
+        workers: Sequence[int],
+        data: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
+        *,
+        labelled: bool = False,
+    ) -> None:
+        """A display of the cell's own about `workers`; under their label, unless it has labels in it."""
+        # A copy: whoever calls may be in the context itself, or in a worker's, where displays come back here.
+        context, publish = self._context.copy(), self._publisher.publish
+        context.run(self._publish, workers, publish, data, kwargs, labelled=labelled)
 
     def _publish(
         self,
@@ -171,15 +206,20 @@ class Page:
     def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
         """Figures of one worker, to be shown beside those of the others when the last one has ended."""
         if worker in self._shown and self.running:
-            self._beside.add(worker, pictures)
+            self._beside.keep(worker, pictures)
 
     def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:
-        """Clear the cell's output if it shows this worker alone; no worker wipes the others' lines."""
-        self._beside.take(worker)
+        """Clear what `worker` has shown; no worker wipes the others' lines.
+
+        Where it is shown alone that is the cell's output; else its figures, and what it has written since it
+        did so for the first time. Nothing goes where nothing can change.
+        """
         if self._shown == {worker}:
             clear(wait=wait)
             if self.area is not None:
                 self.area.cleared()
+        elif worker in self._shown and self._can_change:
+            self._beside.clear(worker, wait=wait)
 
     def finish(self, worker: int) -> None:
         """`worker` will write no more, except from threads that it left behind."""
@@ -205,89 +245,3 @@ class Page:
         with self.lock:
             for worker in sorted(self._running):
                 self.finish(worker)
-
-
-class KeptPage(Page):
-    """Shows everything when the last worker has finished, in an order that does not depend on timing.
-
-    Args:
-        arrange: takes worker -> items, returns what to show, in order, with the workers it came from.
-
-    At most `transcript.LIMIT` characters of lines are kept per worker; a line says how many were left out.
-    Lines of threads that outlive the cell are shown as they come. Of what is kept nothing depends on timing,
-    also not into how many messages a kernel puts it: lines without a display between them make one.
-    """
-
-    def __init__(
-        self,
-        workers: Sequence[int],
-        shown: Iterable[int],
-        arrange: Callable[[Kept], Shown],
-        publisher: Any = None,
-        *,
-        among: int = 1,
-    ) -> None:
-        super().__init__(workers, shown, publisher, arrange=arrange, among=among)
-        self._arrange = arrange
-        self.area = None  # nothing is shown before the end
-        self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
-        self._sizes = dict.fromkeys(workers, 0)
-        self._left_out = dict.fromkeys(workers, 0)
-
-    def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        """See `Page.lines`."""
-        if not self.running:
-            super().lines(worker, channel, lines)
-        elif worker in self._shown:
-            self._keep(worker, channel, lines)
-
-    def _keep(self, worker: int, channel: str, lines: Sequence[str]) -> None:
-        if self._sizes[worker] > LIMIT:
-            self._left_out[worker] += len(lines)
-            return
-        self._sizes[worker] += sum(map(len, lines)) + len(lines)
-        items = self._kept[worker]
-        if items and items[-1].kind == channel:
-            items[-1].lines.extend(lines)
-        else:
-            items.append(Item(channel, list(lines)))
-
-    def display(
-        self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
-    ) -> None:
-        """See `Page.display`."""
-        if not self.running:
-            super().display(worker, publish, data, kwargs)
-        elif worker in self._shown:
-            self._kept[worker].append(Item("display", [], publish, data, kwargs))
-
-    def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`
-        """Forget what this worker has written so far."""
-        if worker in self._kept:
-            self._kept[worker].clear()
-
-    def _end(self) -> None:
-        for worker, count in self._left_out.items():
-            if count:
-                self._kept[worker].append(Item("stdout", [f"... {count:,} more lines left out ..."]))
-        kept, self._kept = self._kept, {}
-        for worker, items in kept.items():
-            implicit = self._beside.take(worker)
-            self._beside.add(worker, [*_last_pictures(items), *implicit])
-        with collected(self._outlets.values()):
-            for workers, item in self._arrange(kept):
-                if item.publish is not None:
-                    self._publish(workers, item.publish, item.data, item.kwargs)
-                else:
-                    self._outlets[item.kind].lines(workers, item.lines)
-        super()._end()
-
-
-def _last_pictures(items: list[Item]) -> list[Item]:
-    """Take the images that one worker has shown last, with nothing behind them, out of `items`."""
-    first = len(items)
-    while first and is_picture(items[first - 1].data, items[first - 1].kwargs):
-        first -= 1
-    pictures = [replace(item, kind="picture") for item in items[first:]]
-    del items[first:]
-    return pictures

@@ -13,7 +13,8 @@ from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
 from disco_magic.notebook.output.arrange import ARRANGEMENTS
 from disco_magic.notebook.output.gallery import HELD
-from disco_magic.notebook.output.page import KeptPage, Page
+from disco_magic.notebook.output.kept import KeptPage
+from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.screens import SPARE
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink

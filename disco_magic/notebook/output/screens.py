@@ -98,7 +98,7 @@ class NotebookScreen:
 
     def _plain_lines(self, rows: Sequence[Row]) -> list[str]:
         width = _label_width(self._outlet, rows)
-        return [f"{ranges(row.workers):<{width}} {_clean(row.text)[:_LONGEST]}" for row in rows]
+        return [f"{ranges(row.workers):<{width}} {clean(row.text)[:_LONGEST]}" for row in rows]
 
     def _html(self, rows: Sequence[Row]) -> str:
         if not rows:
@@ -109,7 +109,7 @@ class NotebookScreen:
             gap = " " * (width - len(ranges(row.workers)) + 1)
             lines.append(
                 f'<div style="{_DIM if row.status else _LINE}">{self._outlet.label_html(row.workers)}{gap}'
-                f"{escape(_clean(row.text)[:_LONGEST])}</div>"
+                f"{escape(clean(row.text)[:_LONGEST])}</div>"
             )
         return f'<div class="disco-live" style="{_BOX}">{"".join(lines)}</div>'
 
@@ -133,7 +133,7 @@ class TerminalScreen:
         lines = []
         for row in kept:
             gap = " " * (width - len(self._outlet.label(row.workers)))
-            text = _cut(_clean(row.text), columns - width - SPARE)
+            text = _cut(clean(row.text), columns - width - SPARE)
             lines.append(f"{self._outlet.prefix(row.workers)}{gap}{text}")
         self._footer.show(self._outlet.write_unrecorded, lines)
 
@@ -149,7 +149,7 @@ def _label_width(outlet: Outlet, rows: Sequence[Row]) -> int:
     return max((len(outlet.label(row.workers)) for row in rows), default=0)
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """`text` without what would move the cursor or change the looks of what follows."""
     return _CONTROL.sub(lambda found: "" if found[0][0] == "\x1b" else " ", text)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from types import SimpleNamespace
 
@@ -11,53 +10,7 @@ import pytest
 matplotlib = pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
 
 from tests.kernels import Kernel  # noqa: E402
-
-PLOT = (
-    "import matplotlib.pyplot as plt\n"
-    "def plot(*titles):\n"
-    "    for title in titles:\n"
-    "        plt.figure(figsize=(1, 1))\n"
-    "        plt.plot([1, 2])\n"
-    "        plt.title(f'{title} of w{worker_id}')\n"
-)
-IMAGE = re.compile(r'>(\[[\d,-]+\])</span></div><img src="data:image/svg\+xml;base64,([^"]+)"')
-TITLE = re.compile(r">(\w+ of w\d)<")
-
-
-@pytest.fixture(scope="module")
-def plots(kernel):
-    """The module's kernel; figures are SVG, in which titles can be read, and `plot` makes some."""
-    kernel.ok("import matplotlib.pyplot as plt\nplt.rcParams['svg.fonttype'] = 'none'")
-    kernel.ok("%config InlineBackend.figure_formats = ['svg']")
-    kernel.ok("%disco start -n 4")
-    kernel.ok(f"%%disco\n{PLOT}")
-    return kernel
-
-
-def pictures(ran):
-    """Label and title of every figure that a cell showed, in order."""
-    found = []
-    for message in ran.messages:
-        content = message["content"]
-        if message["msg_type"] == "stream":
-            found += [(line, "") for line in content["text"].splitlines()]
-        elif message["msg_type"] in ("display_data", "execute_result"):
-            data = content["data"]
-            found += [
-                (label, title(decoded(image))) for label, image in IMAGE.findall(data.get("text/html", ""))
-            ]
-            if "image/svg+xml" in data:
-                found[-1] = (found[-1][0], title(data["image/svg+xml"]))
-    return found
-
-
-def decoded(image):
-    return base64.b64decode(image).decode()
-
-
-def title(svg):
-    return "".join(TITLE.findall(svg))
-
+from tests.notebook.libraries.drawings import IMAGE, PLOT, decoded, pictures  # noqa: E402
 
 # --- which figures are shown where -----------------------------------------------------------------
 
@@ -178,7 +131,7 @@ def test_the_notebook_s_figures_and_the_workers_do_not_mix(plots):
     assert pictures(ran) == [("[1]", "mine of w9")]
     later = plots.ok("builtins.gate.set()\nhandle.wait()\nprint(plt.get_fignums())")
     assert later.lines == ["[]"]
-    late = SimpleNamespace(messages=later.late)
+    late = SimpleNamespace(settled=later.late)
     assert pictures(late) == [(f"[{w}]", f"it of w{w}") for w in range(4)]
     assert {message["parent_header"]["msg_id"] for message in later.late} == {started}
 

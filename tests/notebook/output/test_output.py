@@ -253,21 +253,22 @@ def test_bars_of_a_cell_that_nobody_waits_for_are_not_drawn_on_a_terminal(termin
     assert terminal.screen == [""]
 
 
-def test_an_image_waits_for_the_others_only_as_long_as_somebody_waits_for_the_cell(terminal, live):
-    page, _ = live(terminal)
-    page.area.end_wait()
+def test_a_terminal_has_no_place_that_changes_so_an_image_waits_for_nobody_and_nothing_is_cleared(
+    terminal, live
+):
+    page, (first, second) = live(terminal)
     shown, image = [], {"image/png": "AAAA"}
 
     def publish(data, **_):
         shown.append(data)
 
-    with page.waited_for():
-        with page.waited_for():  # as `result(timeout=1)` in another thread
-            page.display(0, publish, image, {})
-        assert shown == []
-    assert shown == [image]
-    page.display(1, publish, image, {})
+    for sink in (first, second):
+        sink.display(publish, image, {})
+        sink.clear(lambda **_: shown.append("cleared"), wait=True)
+        sink.writer("stdout")("line\n")
     assert shown == [image, image]
+    assert page.area.is_waited_for
+    assert terminal.screen == ["[0]", "[0] line", "[1]", "[1] line", ""]
 
 
 def test_flush_shows_an_unfinished_line_on_a_terminal(terminal, live):

@@ -1,0 +1,116 @@
+"""How the output of one cell is put on screen at its end, in an order that does not depend on timing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.functions.transcript import LIMIT
+from disco_magic.notebook.output.arrange import Item, append_lines
+from disco_magic.notebook.output.gallery import is_picture
+from disco_magic.notebook.output.outlet import collected
+from disco_magic.notebook.output.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from disco_magic.notebook.output.arrange import Kept, Shown
+
+
+class KeptPage(Page):
+    """Shows everything when the last worker has finished, in an order that does not depend on timing.
+
+    Args:
+        arrange: takes worker -> items, returns what to show, in order, with the workers it came from.
+
+    At most `transcript.LIMIT` characters of lines are kept per worker; a line says how many were left out.
+    Lines of threads that outlive the cell are shown as they come. Of what is kept nothing depends on timing,
+    also not into how many messages a kernel puts it: lines without a display between them make one.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[int],
+        shown: Iterable[int],
+        arrange: Callable[[Kept], Shown],
+        publisher: Any = None,
+        *,
+        among: int = 1,
+    ) -> None:
+        super().__init__(workers, shown, publisher, arrange=arrange, among=among)
+        self._arrange = arrange
+        self.area = None  # nothing is shown before the end
+        self._kept: Kept = {worker: [] for worker in workers if worker in self._shown}
+        self._sizes = dict.fromkeys(workers, 0)
+        self._left_out = dict.fromkeys(workers, 0)
+        self._outdated: set[int] = set()  # workers whose next output takes the place of what they have
+
+    def lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        """See `Page.lines`."""
+        if not self.running:
+            super().lines(worker, channel, lines)
+        elif worker in self._shown:
+            self._keep(worker, channel, lines)
+
+    def _keep(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        self._replace(worker)
+        if self._sizes[worker] > LIMIT:
+            self._left_out[worker] += len(lines)
+            return
+        self._sizes[worker] += sum(map(len, lines)) + len(lines)
+        append_lines(self._kept[worker], channel, lines)
+
+    def display(
+        self, worker: int, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]
+    ) -> None:
+        """See `Page.display`."""
+        if not self.running:
+            super().display(worker, publish, data, kwargs)
+        elif worker in self._shown:
+            self._replace(worker)
+            self._kept[worker].append(Item("display", [], publish, data, kwargs))
+
+    def clear(self, worker: int, clear: Callable[..., Any], *, wait: bool) -> None:  # noqa: ARG002 - see `Page.clear`
+        """Forget what this worker has written so far; with `wait` when it writes or shows something else."""
+        if worker in self._kept:
+            self._outdated.add(worker)
+            if not wait:
+                self._replace(worker)
+
+    def _replace(self, worker: int) -> None:
+        if worker in self._outdated:
+            self._outdated.discard(worker)
+            self._kept[worker].clear()
+            self._sizes[worker] = self._left_out[worker] = 0
+
+    def pictures(self, worker: int, pictures: Sequence[Item]) -> None:
+        """See `Page.pictures`."""
+        if pictures and worker in self._kept:
+            self._replace(worker)
+        super().pictures(worker, pictures)
+
+    def _end(self) -> None:
+        for worker, count in self._left_out.items():
+            if count:
+                self._kept[worker].append(Item("stdout", [f"... {count:,} more lines left out ..."]))
+        kept, self._kept = self._kept, {}
+        for worker, items in kept.items():
+            implicit = self._beside.take(worker)
+            self._beside.keep(worker, [*_last_pictures(items), *implicit])
+        with collected(self._outlets.values()):
+            for workers, item in self._arrange(kept):
+                if item.publish is not None:
+                    self._publish(workers, item.publish, item.data, item.kwargs)
+                else:
+                    self._outlets[item.kind].lines(workers, item.lines)
+        super()._end()
+
+
+def _last_pictures(items: list[Item]) -> list[Item]:
+    """Take the images that one worker has shown last, with nothing behind them, out of `items`."""
+    first = len(items)
+    while first and is_picture(items[first - 1].data, items[first - 1].kwargs):
+        first -= 1
+    pictures = [replace(item, kind="picture") for item in items[first:]]
+    del items[first:]
+    return pictures

@@ -1,0 +1,181 @@
+"""One display in which what workers show hangs side by side, and is replaced in its place."""
+
+from __future__ import annotations
+
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import uuid4
+
+from disco_magic.notebook.output.arrange import append_lines
+from disco_magic.notebook.output.gallery import is_text, tiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from disco_magic.notebook.output.arrange import Item, Kept
+    from disco_magic.notebook.output.gallery import Tile
+
+INTERVAL_S: Final = 0.2
+"""A wall is shown at most this often: who draws faster is seen as it is then, and as it is at the end."""
+
+HOLD_S: Final = 2.0
+"""So long a picture that is to be replaced stays while the next one is being drawn."""
+
+LINES: Final = 100
+"""Lines that one worker can hang at most: all of them are sent again with each change of anybody's."""
+
+LENGTH: Final = 10_000
+"""Characters of one worker's lines, likewise."""
+
+PICTURES: Final = 8
+"""Its pictures and tables, likewise."""
+
+
+class Publish(Protocol):
+    """Publishes what `workers` show; with their names in it, if it is labelled."""
+
+    def __call__(
+        self, workers: Sequence[int], data: Mapping[str, Any], kwargs: Mapping[str, Any], *, labelled: bool
+    ) -> None:
+        """Do it."""
+
+
+class Wall:
+    """What hangs, and whether it is to be seen already.
+
+    A front end keeps the place of a display, and a saved notebook its last state.
+
+    Args:
+        publish: puts it into the cell's output.
+        label: gives the HTML of workers' names.
+
+    Attributes:
+        hung: worker -> its pictures, tables and lines. An empty list takes no room.
+        passed: workers that have written below it: what they show next comes behind that.
+        changed: whether it hangs otherwise than it was shown.
+    """
+
+    def __init__(self, publish: Publish, label: Callable[[Sequence[int]], str]) -> None:
+        self.hung: Kept = {}
+        self.passed: set[int] = set()
+        self.changed = False
+        self._publish = publish
+        self._label = label
+        self._display_id = uuid4().hex
+        self._shown_at: float | None = None
+        self._shown: dict[str, Any] = {}
+        self._former: Kept = {}  # what stays until its next picture comes, or until:
+        self._until: dict[int, float] = {}
+        self._is_showing = False
+
+    def hang(self, worker: int, items: Sequence[Item]) -> None:
+        """Hang `items` behind what the worker has there."""
+        self.hung.setdefault(worker, []).extend(items)
+        self.changed = True
+
+    def hang_lines(self, worker: int, channel: str, lines: Sequence[str]) -> None:
+        """As `hang`."""
+        append_lines(self.hung.setdefault(worker, []), channel, lines)
+        self.changed = True
+
+    def take_down(self, worker: int) -> None:
+        """Nothing of `worker` hangs here; its place stays its own."""
+        self._former.pop(worker, None)
+        if self.hung.get(worker):
+            self.hung[worker] = []
+            self.changed = True
+
+    def replace(self, worker: int, now: float) -> None:
+        """As `take_down`, for something else that comes now."""
+        former = self._seen(worker)
+        self.take_down(worker)
+        if _count(former):
+            self._former[worker], self._until[worker] = former, now + HOLD_S
+
+    def is_open_to(self, worker: int) -> bool:
+        """Whether what `worker` shows belongs here: others have shown more, and it has not gone on below."""
+        most = max(map(len, self.hung.values()))
+        return worker not in self.passed and len(self.hung.get(worker, ())) < most
+
+    def show(self, now: float, *, at_once: bool = False) -> None:
+        """Show it as it hangs, unless that was done a moment ago."""
+        rests = self._shown_at is not None and now < self._shown_at + INTERVAL_S
+        # A finalizer that prints may come in here, in the middle: what it changes is for the next time.
+        if not self.changed or self._is_showing or (rests and not at_once):
+            return
+        self._is_showing = True
+        try:
+            self._show(now)
+        finally:
+            self._is_showing = False
+
+    def _show(self, now: float) -> None:
+        self._drop_former(now)
+        self.changed = bool(self._former)
+        seen = {worker: self._seen(worker) for worker in self.hung}
+        data = self._data(seen)
+        if data == self._shown:
+            return
+        update, self._shown_at, self._shown = self._shown_at is not None, now, data
+        workers = tuple(worker for worker in sorted(seen) if seen[worker])
+        kwargs = {"transient": {"display_id": self._display_id}, "update": update}
+        self._publish(workers, data, kwargs, labelled=True)
+
+    def show_last(self, now: float) -> None:
+        """Show it as it hangs: nothing more will come."""
+        self._former.clear()
+        self.show(now, at_once=True)
+
+    def _drop_former(self, now: float) -> None:
+        for worker in list(self._former):
+            if now >= self._until[worker] or _count(self.hung[worker]) >= _count(self._former[worker]):
+                del self._former[worker]
+
+    def _seen(self, worker: int) -> list[Item]:
+        """What hangs, and in the place of each picture that has not come yet its former one."""
+        hung, former = self.hung.get(worker, []), self._former.get(worker, [])
+        drawn = _count(hung)
+        return [*(hung if drawn or not former else []), *chain(*_parts(former)[drawn:])]
+
+    def _data(self, seen: Kept) -> dict[str, Any]:
+        tiles = _tiles(seen)
+        if not tiles:
+            return {"text/plain": "", "text/html": ""}
+        data = tiled(tiles, self._label)
+        if len(tiles) > 1 or len(tiles[0][1]) > 1:
+            return data
+        # One picture alone: as itself, too, for what shows no HTML (LaTeX, files beside a Markdown text).
+        return {**tiles[0][1][0].data, **data}
+
+
+def fits(items: Sequence[Item]) -> bool:
+    """Whether all that can hang of one worker."""
+    lines = [line for item in items if is_text(item) for line in item.lines]
+    return len(lines) <= LINES and sum(map(len, lines)) <= LENGTH and _count(items) <= PICTURES
+
+
+def _tiles(hung: Kept) -> list[Tile]:
+    """All first pictures, each with the lines around it, then all second ones."""
+    columns = ([((worker,), each) for each in _parts(hung[worker])] for worker in sorted(hung))
+    return [tile for turn in zip_longest(*columns) for tile in turn if tile is not None]
+
+
+def _count(items: Sequence[Item]) -> int:
+    """How many of them are pictures or tables."""
+    return sum(not is_text(item) for item in items)
+
+
+def _parts(items: Sequence[Item]) -> list[list[Item]]:
+    """Each picture with the lines before it; lines behind the last one stay with that."""
+    parts: list[list[Item]] = []
+    before: list[Item] = []
+    for item in items:
+        before.append(item)
+        if not is_text(item):
+            parts.append(before)
+            before = []
+    if before and parts:
+        parts[-1] += before
+    elif before:
+        parts.append(before)
+    return parts

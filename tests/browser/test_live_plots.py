@@ -1,0 +1,80 @@
+"""A person watches a plot that is drawn again and again in JupyterLab: it changes in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LOAD = "%load_ext disco_magic\n%disco start -n 4"
+IMPORT = """%%disco
+import threading
+from pathlib import Path
+import matplotlib.pyplot as plt
+from IPython.display import clear_output
+def until_seen(turn):
+    while not Path(f"seen {turn}").exists():
+        threading.Event().wait(0.02)
+"""
+LOOP = """%%disco
+for turn in range(3):
+    {whose}
+        clear_output(wait=True)
+        print("turn", turn)
+        plt.figure(figsize=(3, 1.5))
+        plt.plot(range(turn + 2))
+        plt.show()
+    until_seen(turn)
+    barrier()"""
+WHOSE = {"one": "if worker_id == 0:", "all": "if True:"}
+# The heights of the cell's figures as the browser paints them, from when all are there; 0: not all are.
+WATCH = """([index, count]) => {
+    const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
+    window.heights = [];
+    const look = () => {
+        const figures = area.querySelector('.disco-figures');
+        const images = [...area.querySelectorAll('.disco-figures img')];
+        const drawn = images.filter(each => each.naturalWidth).length;
+        if (window.heights.length || drawn == count)
+            window.heights.push(drawn == count ? figures.offsetHeight : 0);
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+
+
+@pytest.mark.usefixtures("tall")
+@pytest.mark.parametrize("who", ["one", "all"])
+def test_a_live_plot_is_seen_in_every_turn_and_never_without_a_picture(
+    who: str,
+    open_notebook: Callable[[str, list[str]], Any],
+    lab_folder: Path,
+    pictures: Path,
+) -> None:
+    lab = open_notebook(f"live_{who}.ipynb", [LOAD, IMPORT, LOOP.format(whose=WHOSE[who])])
+    count = 1 if who == "one" else 4
+    lab.run(0)
+    lab.run(1)
+    for turn in range(3):
+        (lab_folder / "notebooks" / f"seen {turn}").unlink(missing_ok=True)
+    lab.page.evaluate(WATCH, [2, count])
+    lab.begin(2)
+    for turn in range(3):
+        lab.cell(2).locator(".disco-figures img").nth(count - 1).wait_for()
+        lab.cell(2).get_by_text(f"turn {turn}").nth(count - 1).wait_for()
+        assert lab.cell(2).locator(".disco-figures img").count() == count
+        assert lab.is_running(2)
+        lab.picture(pictures / f"live_plot_{who}_{turn}.png")
+        (lab_folder / "notebooks" / f"seen {turn}").touch()
+    lab.page.wait_for_function("() => !document.body.innerText.includes('[*]')")
+    lab.picture(pictures / f"live_plot_{who}_end.png")
+    assert lab.cell(2).locator(".disco-figures img").count() == count
+    assert "turn 1" not in lab.text(2)
+    heights = lab.page.evaluate("window.heights")
+    assert min(heights) > 80, sorted(set(heights))

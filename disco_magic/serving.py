@@ -101,10 +101,9 @@ class Serving(Ending):
         names = new_namespace(self.context, extras(self.context) if extras else {})
         self.cells = CellRunner(self.context, names, self)
         self.registers = RegisterFile(names, self.context.marks.names)
-        # On the host a copy is a copy in both directions, and nothing is queued.
-        take, reach = (None, None) if place is HOST else (place.take, place.finish)
+        reach = None if place is HOST else place.finish  # on the host nothing is queued
         self.interpreter = Interpreter(
-            worker, self.registers, copy=place.adopt, run=self._run_cell, take=take, reach=reach
+            worker, self.registers, copy=place.adopt, run=self._run_cell, take=place.take, reach=reach
         )
 
     def run(self, lane: Lane, get: Get) -> None:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from disco_magic.functions import namespaces
 from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
@@ -61,10 +62,6 @@ def _keep_jedi_s_cache_apart(process):
 
 def _disco_threads():
     return {t for t in threading.enumerate() if t.name.startswith("disco-")}
-
-
-def _namespaces():
-    return {name for name in list(sys.modules) if name.startswith("__disco_s")}
 
 
 def _open_sessions():
@@ -126,12 +123,12 @@ def nobody_collects_what_was_there_before():
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request):
-    """No worker thread, namespace module, open session or handler of Ctrl-C outlives the test that made it.
+    """No worker thread, namespace, open session or handler of Ctrl-C outlives the test that made it.
 
     What was there before it (a fixture of the whole module) is not looked at. A session that nobody refers
     to any more ends by itself; its threads get a moment for it.
     """
-    threads, namespaces, sessions = _disco_threads(), _namespaces(), _open_sessions()
+    threads, names, sessions = _disco_threads(), namespaces.in_use(), _open_sessions()
     sigint = signal.getsignal(signal.SIGINT)
     yield
     left_by_test = signal.getsignal(signal.SIGINT)
@@ -146,7 +143,7 @@ def nothing_is_left(request):
             thread.join(5)
         alive = {thread for thread in left if thread.is_alive()}
         assert not alive, f"worker threads were left:\n{stacks(alive)}"
-    assert not _namespaces() - namespaces, "namespaces were left in sys.modules"
+    assert not namespaces.in_use() - names, "namespaces were left"
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ class Interpreter:
         if command.only is not None and self.worker not in command.only:
             self.registers.set(command.dest, None)
             return None
-        if command.only == (self.worker,) and self._copy is self._take:
+        if command.only == (self.worker,) and self._reach is None:  # it was copied for this worker alone
             self.registers.set(command.dest, command.value)
             return None
         self.function = self._copy

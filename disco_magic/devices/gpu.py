@@ -20,6 +20,7 @@ from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.own_classes import CALLER, NOTEBOOK
 from disco_magic.patience import pause_precisely, wait_until
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class GpuPlace:
             mine = self.xp.array(value)
             self.finish()  # the original may be dropped now
             return mine
-        return copy_of(value)
+        return copy_of(value, CALLER)
 
     def move_in(self, array: Any) -> Any:
         """See `Place.move_in`. What cupy has no arrays of stays on the host."""
@@ -176,8 +177,8 @@ class GpuPlace:
         if issubclass(kind, tuple) and hasattr(kind, "_make"):
             return kind._make(map(self._taken, value))  # a named tuple
         if kind is dict:
-            return {copy_of(key): self._taken(each) for key, each in value.items()}
-        return copy_of(value)
+            return {copy_of(key, NOTEBOOK): self._taken(each) for key, each in value.items()}
+        return copy_of(value, NOTEBOOK)
 
     def copy(self, target: Any, source: Any) -> None:
         """See `Place.copy`."""

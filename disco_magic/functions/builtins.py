@@ -21,6 +21,7 @@ from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.own_classes import CALLER
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 
@@ -45,7 +46,7 @@ class CopyingCall:
         """Call `function` with copies; positions count keyword values after positional ones."""
         values = [*args, *kwargs.values()]
         for position in self.positions:
-            values[position] = copy_of(values[position])
+            values[position] = copy_of(values[position], CALLER)
         split = len(args)
         return function(*values[:split], **dict(zip(kwargs, values[split:], strict=True)))
 

@@ -13,6 +13,7 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.aligned import new_copy
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.own_classes import NOBODY, Receiver, hand_over, refuse, stand_ins, successors_in
 from disco_magic.functions.tvm_copies import shared_in
 
 # Immutable all the way down: the object itself may be handed over.
@@ -41,17 +42,19 @@ def is_constant(value: Any) -> bool:
     return issubclass(kind, _SHARED) and not issubclass(kind, np.void)  # whose fields can be set
 
 
-def copy_of(value: Any) -> Any:
+def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     """An independent copy of `value`.
 
     Numbers, strings, bytes, dtypes, functions, classes and modules are returned as they are. Arrays are
     copied with the GIL released (memory speed); containers and other objects by
     `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
     returns: the copy may be read on any stream, and the original be dropped. Lists and other objects in the
-    cells of a DataFrame are copied, too, and tensors of TVM.
+    cells of a DataFrame are copied, too, and tensors of TVM. Objects of classes that cells define become
+    objects of `receiver`'s classes of the same names.
 
     Raises:
-        UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file).
+        UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file), or
+            it is of a class that the receiver has in another form.
     """
     kind = type(value)
     if is_shared(value):
@@ -59,9 +62,10 @@ def copy_of(value: Any) -> Any:
     if kind is np.ndarray and not value.dtype.hasobject:
         return new_copy(value)
     try:
-        memo = shared_in(value)
-        copied = copy.deepcopy(value, memo)
-        _copy_cells(memo)
+        copied, memo = _deep_copy(value, {})
+        successors = successors_in(copied, memo, receiver)
+        if successors:
+            copied, memo = _converted(value, successors, receiver) or (copied, memo)
         _await_copies(memo)
     except UsageMistake:
         raise
@@ -71,6 +75,28 @@ def copy_of(value: Any) -> Any:
             f"{words(reason)}; copy the arrays or plain data inside it instead"
         ) from reason
     return copied
+
+
+def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
+    """A copy, and what was copied for it; `known` has by `id` what counts as copied."""
+    memo = {**shared_in(value), **known}
+    copied = copy.deepcopy(value, memo)
+    _copy_cells(memo)
+    return copied, memo
+
+
+def _converted(
+    value: Any, successors: dict[type, type], receiver: Receiver
+) -> tuple[Any, dict[int, Any]] | None:
+    """As `_deep_copy`, with objects of the receiver's classes; None if they cannot be, and need not."""
+    try:
+        copied, memo = _deep_copy(value, stand_ins(successors))
+        hand_over(copied, memo, successors)
+    except Exception as reason:  # noqa: BLE001 - whatever a class says to the other's state, they do not fit
+        if receiver.strict:
+            refuse(successors, reason)
+        return None
+    return copied, memo
 
 
 def table_kinds() -> tuple[type, ...]:

@@ -6,7 +6,7 @@ import hashlib
 import io
 import marshal
 import pickle
-import re
+import types
 from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
@@ -17,6 +17,7 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.functions.digests import digest_of, has_gaps
 from disco_magic.functions.kinds import is_gpu_array, is_tensor, name_of
+from disco_magic.functions.namespaces import CELL_MODULE, is_defined
 from disco_magic.functions.tensors import bits_of
 
 # Values that their type and their repr say everything about.
@@ -28,8 +29,6 @@ _ORDERED = {int, str, bytes}
 _DEPTH = 16
 # Bytes that hashlib takes without letting go of the lock.
 _KEPT = 2047
-# A class that a cell defines is one class per worker; only the module's name tells them apart.
-_WORKER_MODULE = re.compile(rb"__disco_s\d+_w\d+__")
 
 
 def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
@@ -128,20 +127,31 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes tensors by their elements: PyTorch also writes where it keeps them, and zip files with dates."""
+    """Writes tensors by their elements, and what any worker's cells have defined by its name.
+
+    PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's classes and
+    functions only.
+    """
 
     def reducer_override(self, value: Any) -> Any:
         """Called for what is neither number, text nor container."""
-        found = _of_tensor(value)
-        return (bytes, (found,)) if found else NotImplemented
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType)):
+            found = _of_tensor(value)
+            return (bytes, (found,)) if found else NotImplemented
+        is_named = value.__module__ == CELL_MODULE and is_defined(value)
+        return (_named, (value.__qualname__,)) if is_named else NotImplemented
+
+
+def _named(qualname: str) -> None:
+    """Stands in what is digested before the name of a class or function; nobody loads that."""
 
 
 def _of_object(value: Any) -> bytes:
     try:
-        # Protocol 2 writes names of modules and classes as lines of text, so that one can be replaced.
         stream = io.BytesIO()
         _Pickler(stream, protocol=2).dump(value)
-        return digest(_WORKER_MODULE.sub(b"__disco__", stream.getvalue()))
+        return digest(stream.getvalue())
     except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart
         return digest(repr(value).encode("utf-8", "surrogatepass"))
 

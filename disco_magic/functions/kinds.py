@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.namespaces import CELL_MODULE
 
 # Whose arrays and tables tell their shape, dtype and size without code of the user's.
 ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
@@ -49,12 +49,9 @@ def is_tensor(kind: type) -> bool:
 
 
 def type_name(kind: type) -> str:
-    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name.
-
-    Every worker defines its own class, in a module that differs by the worker's number.
-    """
+    """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name."""
     name, module = qualname_of(kind), module_of(kind)
-    plain = kind is np.ndarray or module == "builtins" or module.startswith(WORKER_MODULE)
+    plain = kind is np.ndarray or module in ("builtins", CELL_MODULE)
     return name if plain else f"{module}.{name}"
 
 
@@ -65,5 +62,5 @@ def what_it_is(value: Any) -> str:
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)
-    module = module_of(kind)  # of a class that cells define one per worker, which says nothing of the value
-    return qualname_of(kind) if module.startswith(WORKER_MODULE) else f"{module}.{qualname_of(kind)}"
+    module = module_of(kind)  # of a class that cells define it says nothing
+    return qualname_of(kind) if module == CELL_MODULE else f"{module}.{qualname_of(kind)}"

@@ -10,12 +10,10 @@ import functools
 import inspect
 import types
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions.describe import describe
 from disco_magic.functions.kinds import home_of
-from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,10 +109,7 @@ def look_up(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[
     if found is None:
         return None
     is_register = len(path) == 1 and path[0] in bound and not path[0].startswith("_")
-    info = describe(found.value)
-    if info.text.startswith(WORKER_MODULE):  # of a class that each worker has defined: the same for all
-        info = replace(info, text=info.text.partition(".")[2])
-    return NameInfo(info, is_register, found.is_definition)
+    return NameInfo(describe(found.value), is_register, found.is_definition)
 
 
 def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[str]) -> Member | None:

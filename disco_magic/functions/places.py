@@ -12,6 +12,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import module_of
+from disco_magic.functions.own_classes import CALLER, NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ class HostPlace:
 
     def adopt(self, value: Any) -> Any:
         """See `copy_of`."""
-        return copy_of(value)
+        return copy_of(value, CALLER)
 
     def move_in(self, array: Any) -> Any:
         """It is there."""
@@ -57,7 +58,7 @@ class HostPlace:
 
     def take(self, value: Any) -> Any:
         """See `copy_of`."""
-        return copy_of(value)
+        return copy_of(value, NOTEBOOK)
 
     def copy(self, target: Any, source: Any) -> None:
         """One copy at memory speed, without the GIL."""

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from disco_magic.errors import UnknownName, UsageMistake, near_misses
 from disco_magic.functions.installed import has_package
+from disco_magic.functions.namespaces import CELL_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 F = TypeVar("F", bound="Callable[..., Any]")
-# How the modules begin that are the workers' namespaces.
-WORKER_MODULE = "__disco_s"
 _functions: dict[str, Callable[..., Any]] = {}
 
 
@@ -65,7 +64,7 @@ def register_func(
         return lambda f: register_func(name, f, override=override)
     if not callable(function):
         raise UsageMistake(f"register_func('{name}') got {type(function).__name__}, expected a callable")
-    if str(getattr(function, "__module__", "")).startswith(WORKER_MODULE):
+    if getattr(function, "__module__", None) == CELL_MODULE:
         raise UsageMistake(
             f"register_func('{name}') was called in a %%disco cell: a registered function is one for the "
             "whole process, what a cell defines is every worker's own; register it in the notebook, or call "

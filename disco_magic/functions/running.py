@@ -1,34 +1,33 @@
 """A worker's namespace, and what executes cells in it.
 
-A namespace is a real module, ``__disco_s1_w0__`` for worker 0 of session 1, so that classes and functions a
-cell defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
-*behind* it, in its ``__builtins__``: cells see them without import, they are no registers, and a cell may
-bind the same name without harm.
+The module ``__disco__`` stands for each of them (`namespaces.py`), so that classes and functions a cell
+defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
+*behind* a namespace, in its ``__builtins__``: cells see them without import, they are no registers, and a
+cell may bind the same name without harm.
 """
 
 from __future__ import annotations
 
 import builtins
 import inspect
-import sys
 import time
-import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions import namespaces
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.printing import whole_print
-from disco_magic.functions.registry import WORKER_MODULE
 
 if TYPE_CHECKING:
     import contextvars
+    import types
     from collections.abc import Callable, Mapping
 
     from disco_magic.functions.awaits import Holder
@@ -70,31 +69,20 @@ class CellScope(Protocol):
 
 def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
     """The namespace of a worker's cells, with everything that lives behind it."""
-    name = _module_name(context)
-    module = types.ModuleType(name, f"Cells of {context!r}")
-    sys.modules[name] = module
     behind = dict(vars(builtins))
     behind.update({verb: getattr(context, verb) for verb in VERBS})
     behind.update(np=np, xp=context.xp, worker=context, print=whole_print)
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
-    module.__dict__["__builtins__"] = behind
-    context.marks.namespace = module.__dict__
-    return module.__dict__
+    namespace = namespaces.add(context.session_id, context.id)
+    namespace["__builtins__"] = behind
+    context.marks.namespace = namespace
+    return namespace
 
 
 def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
-    """Forget the module of a namespace; values in it live as long as something else holds them."""
-    # By the worker's name, not by the module's own, which a cell may have changed; and only this module: a
-    # restarted session has modules of the same names.
-    name = _module_name(context)
-    module = sys.modules.get(name)
-    if module is not None and vars(module) is namespace:
-        sys.modules.pop(name, None)
-
-
-def _module_name(context: WorkerContext) -> str:
-    return f"{WORKER_MODULE}{context.session_id}_w{context.id}__"
+    """Forget a namespace; values in it live as long as something else holds them."""
+    namespaces.drop(context.session_id, context.id, namespace)
 
 
 def text_of(value: Any) -> str:

@@ -6,13 +6,11 @@ he has just bound; it is told where the name is, and how its value comes to the 
 
 from __future__ import annotations
 
-import sys
 import types
-from itertools import count, takewhile
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import near_misses, only, people
-from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.namespaces import beside
 from disco_magic.functions.tracebacks import frames_of
 
 if TYPE_CHECKING:
@@ -125,12 +123,7 @@ def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] 
 
 def _holders(frame: types.FrameType, name: str) -> list[int]:
     """The workers of the same session that have a register of this name now."""
-    own = str(frame.f_globals.get("__name__"))
-    if not own.startswith(WORKER_MODULE):
-        return []
-    session = own.rpartition("_w")[0]
-    modules = takewhile(bool, (sys.modules.get(f"{session}_w{worker}__") for worker in count()))
-    return [worker for worker, module in enumerate(modules) if name in vars(module)]
+    return [worker for worker, names in beside(frame.f_globals).items() if name in names]
 
 
 def _known(frame: types.FrameType) -> list[str]:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, only, people, words
-from disco_magic.functions.copies import copy_of
 from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def stored(session: Session, values: Mapping[str, Any], only: int | None = None)
 
 def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
     if not isinstance(value, DRef):
-        return session.store(copy_of(value), only)
+        return session.store_copy(value, only)
     session.own(value)
     return value
 

@@ -18,6 +18,7 @@ from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.own_classes import only_receiver
 from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import find_func
 from disco_magic.session.dref import DPackedFunc, DRef
@@ -162,11 +163,15 @@ class Calls(Failures):
         """Put a value that nobody else holds into a new register; `only` some workers get it, others None."""
         return self.issue(lambda seq, dest, kills: Store(seq, dest, value, only, kills))
 
+    def store_copy(self, value: Any, only: tuple[int, ...] | None = None) -> DRef:
+        """Put a copy of a value into a new register, see `store`."""
+        return self.store(copy_of(value, only_receiver(self.id, only)), only)
+
     def set_register(self, dref: DRef, worker: int, value: Any) -> None:
         """Replace the value of a register on one worker by a copy; what `DRef.set` calls."""
         life, register = self.life, self.own(dref)
         chosen = self.check_workers((worker,))
-        mine = copy_of(value)
+        mine = copy_of(value, only_receiver(self.id, chosen))
         self.send(lambda seq, kills: Store(seq, register, mine, chosen, kills, chosen), chosen, life)
 
     def fetch(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.namespaces import prefer
 
 if TYPE_CHECKING:
     from disco_magic.session.session import Session
@@ -42,6 +43,7 @@ def make_current(session: Session | None) -> None:
     elif calling_worker() is None:
         others = [each for each in _chosen if each() not in (None, session)]
         _chosen = [*others, weakref.ref(session)]
+        prefer(session.id)
 
 
 def session() -> Session:

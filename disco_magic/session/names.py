@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
 from disco_magic.errors import UnknownName, UsageMistake, nearest
-from disco_magic.functions.copies import copy_of
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef
 
@@ -142,7 +141,7 @@ class NamedRegisters(Calls):
         """
         _check_name(name)
         chosen = None if only is None else self.check_workers((only,))
-        self[name] = self.store(copy_of(value), chosen)
+        self[name] = self.store_copy(value, chosen)
 
 
 def _check_name(name: str) -> None:

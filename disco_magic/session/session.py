@@ -41,7 +41,7 @@ _BETWEEN_PARTS: Final = frozenset({
     "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "log_failures", "on_worker_0", "open",
     "orphan", "own", "patience", "picture",
-    "raise_failures", "replace_stuck", "send", "set_register", "store", "succeed",
+    "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
     "take_failures", "too_late", "unheard", "unraised", "withdraw",
 })
 # fmt: on

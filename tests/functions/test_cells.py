@@ -115,22 +115,23 @@ def test_the_last_expression_can_be_silenced_by_the_front_end():
 # --- namespaces ------------------------------------------------------------------------------------
 
 
-def test_a_namespace_is_a_module_that_can_be_imported(runner):
-    assert sys.modules["__disco_s9999_w1__"].__dict__ is runner.namespace
-    assert runner.namespace["__name__"] == "__disco_s9999_w1__"
+def test_a_namespace_is_what_its_worker_imports_as_the_module_of_cells(runner):
+    source = "import sys, __disco__\nvars(__disco__) is globals() and sys.modules[__name__] is __disco__"
+    assert runner(compile_cell(source), None).value is True
+    assert runner.namespace["__name__"] == "__disco__"
 
 
-def test_a_dropped_namespace_can_not_be_imported_any_more(runner):
-    runner.namespace["__name__"] = "a cell changed it"
+def test_a_namespace_is_found_from_outside_as_long_as_it_is_open(runner):
+    assert vars(sys.modules["__disco__"]) is runner.namespace
     drop_namespace(runner.context, runner.namespace)
     drop_namespace(runner.context, runner.namespace)
-    assert "__disco_s9999_w1__" not in sys.modules
+    assert vars(sys.modules["__disco__"]) is not runner.namespace
 
 
-def test_a_namespace_of_the_same_name_is_not_dropped_with_an_older_one(runner):
+def test_a_namespace_of_the_same_worker_is_not_dropped_with_an_older_one(runner):
     newer = new_namespace(runner.context, {})
     drop_namespace(runner.context, runner.namespace)
-    assert vars(sys.modules["__disco_s9999_w1__"]) is newer
+    assert vars(sys.modules["__disco__"]) is newer
     drop_namespace(runner.context, newer)
 
 
@@ -323,7 +324,7 @@ def test_a_request_to_end_an_await_that_was_read_before_it_began_is_heard(runner
 
 @pytest.mark.parametrize("test", ['__name__ == "__main__"', '"__main__" == __name__'])
 def test_a_cell_is_the_main_program(test):
-    names = {"__name__": "__disco_s1_w0__"}
+    names = {"__name__": "__disco__"}
     source = f"if {test}:\n    ran = 1\nelse:\n    ran = 2\ndef f():\n    return {test}\nasked = f()\n"
     exec(compile_cell(source).body, names)
     assert (names["ran"], names["asked"]) == (1, False)  # what is called elsewhere is no program
@@ -334,6 +335,6 @@ def test_a_cell_is_the_main_program(test):
     [('__name__ != "__main__"', 1), ('__name__ == "main"', 0), ("__name__", 1), ('name == "__main__"', 0)],
 )
 def test_other_conditions_are_asked(test, ran):
-    names = {"__name__": "__disco_s1_w0__", "name": "", "ran": 0}
+    names = {"__name__": "__disco__", "name": "", "ran": 0}
     exec(compile_cell(f"if {test}:\n    ran = 1\n").body, names)
     assert names["ran"] == ran

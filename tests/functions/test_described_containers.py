@@ -107,7 +107,7 @@ def test_without_a_sample_nothing_is_looked_into():
 
 
 def test_a_class_that_cells_define_is_called_the_same_on_all_workers():
-    made = [type("P", (), {"__module__": f"__disco_s1_w{worker}__"})() for worker in range(2)]
+    made = [type("P", (), {"__module__": "__disco__"})() for _ in range(2)]
     row = described(*made)
     assert row.alike
     assert row.cells[0].text == "P"

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 
+from disco_magic.functions import namespaces
 from disco_magic.functions.fingerprint import fingerprint
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -220,3 +221,16 @@ def test_a_deep_container_is_compared_to_its_end():
 
     assert fingerprint(deep(1)) == fingerprint(deep(1))
     assert fingerprint(deep(1)) != fingerprint(deep(2))
+
+
+def test_objects_of_cells_classes_that_are_equal_have_one_fingerprint_whoever_asks():
+    made = [namespaces.add(9998, worker) for worker in range(2)]
+    try:
+        for names in made:
+            exec("class Point:\n    def __init__(self, x): self.x = x", names)
+        one, other, different = made[0]["Point"](1), made[1]["Point"](1), made[1]["Point"](2)
+        assert fingerprint(one) == fingerprint(other) != fingerprint(different)
+        assert fingerprint([one]) == fingerprint([other])
+    finally:
+        for worker, names in enumerate(made):
+            namespaces.drop(9998, worker, names)

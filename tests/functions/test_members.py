@@ -215,7 +215,7 @@ def test_looking_up_tells_registers_and_definitions(seen):
 
 
 def test_a_class_of_a_cell_has_the_same_name_on_every_worker(seen):
-    seen[0]["here"] = type("Here", (), {"__module__": "__disco_s1_w3__"})()
+    seen[0]["here"] = type("Here", (), {"__module__": "__disco__"})()
     assert look_up(*seen, ["here"]).info.text == "Here"
 
 

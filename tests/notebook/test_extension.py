@@ -19,6 +19,7 @@ from disco_magic.session.current import session
 
 SNAPSHOT = """
 import sys, threading
+from disco_magic.functions.namespaces import in_use
 def snapshot():
     ip = get_ipython()
     formatter = ip.display_formatter.mimebundle_formatter
@@ -33,7 +34,7 @@ def snapshot():
         "matchers": list(ip.Completer.custom_matchers),
         "printers": (list(formatter.type_printers), list(formatter.deferred_printers)),
         "threads": {thread for thread in threading.enumerate() if thread.name.startswith("disco")},
-        "modules": {name for name in sys.modules if name.startswith("__disco")},
+        "namespaces": in_use(),
         "names": set(ip.user_ns),
         "attributes": {name for name in vars(ip) if "disco" in name},
     }

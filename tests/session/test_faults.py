@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 
 import pytest
 
 from disco_magic.core.ledger import Ledger
 from disco_magic.errors import CellError, WorkerError
+from disco_magic.functions.namespaces import in_use
 from tests.faults import CAN_FORK, EXIT, Case, DisagreementError, Exits, Trials, all_cases, exits
 from tests.faults.matrix import Expected
 from tests.faults.stages import DEADLINE_S
@@ -21,7 +21,7 @@ AT_EXIT = [case for case in CASES if case.moment == EXIT]
 def ours():
     """Worker threads and namespaces of sessions."""
     threads = {thread.name for thread in threading.enumerate() if thread.name.startswith("disco-")}
-    return threads | {name for name in sys.modules if name.startswith("__disco_s")}
+    return threads | in_use()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
+from disco_magic.functions.namespaces import in_use
 from disco_magic.session import current
 from disco_magic.session.config import check_plane
 from disco_magic.session.pump import sigint_into
@@ -101,7 +102,7 @@ def test_after_shutdown_no_thread_is_left(session, n):
     s.shutdown()
     assert s.closed
     assert workers_of(s) == []
-    assert not [name for name in sys.modules if name.startswith(f"__disco_s{s.id}_")]
+    assert not [worker for session_id, worker in in_use() if session_id == s.id]
 
 
 def test_shutdown_finishes_what_was_sent(session):

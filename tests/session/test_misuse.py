@@ -85,8 +85,8 @@ def test_a_cell_that_clears_its_globals_loses_its_registers_only(session):
     s.run("x = 1")
     s.run("globals().clear()")
     assert s.run("(allreduce(1), np.add(1, worker_id), __name__[:9])").values == [
-        (2, 1, "__disco_s"),
-        (2, 2, "__disco_s"),
+        (2, 1, "__disco__"),
+        (2, 2, "__disco__"),
     ]
     assert "x" not in s
 

@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Final, cast
 
 from disco_magic.functions.context import calling_worker
-from disco_magic.functions.registry import WORKER_MODULE
+from disco_magic.functions.namespaces import CELL_MODULE
 from disco_magic.notebook.libraries.caught import CATCHERS
 
 _SEEN: Final = "__warningregistry__"
@@ -15,7 +15,7 @@ _IN_CELLS: Final = (
     "default",
     None,
     DeprecationWarning,
-    re.compile(rf"{re.escape(WORKER_MODULE)}\d+_w\d+__"),
+    re.compile(rf"{re.escape(CELL_MODULE)}\Z"),
     0,
 )
 

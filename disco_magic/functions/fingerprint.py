@@ -129,8 +129,8 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 class _Pickler(pickle.Pickler):
     """Writes tensors by their elements, and what any worker's cells have defined by its name.
 
-    PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's classes and
-    functions only.
+    PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's classes
+    and functions only.
     """
 
     def reducer_override(self, value: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -53,9 +54,12 @@ class SyncTimeout(DiscoError, TimeoutError):
 
     Attributes:
         diagnosis: that, as a `disco_magic.core.doctor.Diagnosis`; taken when the time was over.
+        failures: worker id -> `Failure`, of those that had failed in the cell by then: why the others took so
+            long, perhaps. The error's ``__cause__`` is a `CellError` of them.
     """
 
     diagnosis: Any = None
+    failures: Mapping[int, Failure] = MappingProxyType({})
 
 
 class WorkerLost(SessionBroken):

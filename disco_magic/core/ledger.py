@@ -182,6 +182,13 @@ class Ledger:
         self._settle_names()
         return expectation
 
+    def failed_in(self, seq: int) -> list[Failure]:
+        """What has failed so far in command `seq`, which is waited for; may be read from any thread."""
+        waiting = self._expected.get(seq)
+        replies = [] if waiting is None else list(waiting.replies.values())
+        failures = [reply.failure for reply in replies if isinstance(reply, CellDone)]
+        return [failure for failure in failures if failure is not None and not is_consequence(failure)]
+
     def is_nearly_answered(self, seq: int) -> bool:
         """Whether the reply to command `seq` that came last left two to come, or of two the other one."""
         waiting = self._expected.get(seq)

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
-from disco_magic.functions.sites import label_of, runtime_file
+from disco_magic.functions.sites import Site, label_of, runtime_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,13 @@ def traceback_of(error: BaseException) -> TracebackType | None:
 def frames_of(trace: TracebackType | None) -> list[FrameType]:
     """The frames of a traceback, the innermost last."""
     return [frame for frame, _ in traceback.walk_tb(trace)]
+
+
+def site_of_error(error: BaseException) -> Site:
+    """The innermost line of a cell that an error came through; of none, the innermost of the user's code."""
+    steps = [Site(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(traceback_of(error))]
+    own = [step for step in reversed(steps) if not runtime_file(step.filename)]
+    return next((step for step in own if step.is_labelled), own[0] if own else Site("", 0))
 
 
 def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:

@@ -12,6 +12,7 @@ from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, ranges
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.failures import Unheard
+from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
 from disco_magic.session.results import CellResult
 from disco_magic.session.sigint import interrupt, sigint_to
@@ -204,12 +205,13 @@ class PendingCell(Stopping):
             try:
                 item = take(self._inbox, limit.left(), on_look)
             except Empty:
-                then = self.session.diagnosis()
+                then, failed = self.session.diagnosis(), self._failed_so_far()
                 if self.done():  # meanwhile, or who looked had the answer in hand
                     break
                 if not stop:
-                    return self.session.too_late(f"{self.label} takes longer than {limit} and goes on", then)
-                self._stop_for(partial(Stopping.late, limit=limit, then=then), self._withdraw)
+                    late = f"{self.label} takes longer than {limit} and goes on"
+                    return tell(self.session.too_late(late, then, sentence(failed)), failed)
+                self._stop_for(partial(Stopping.late, limit=limit, then=then, failed=failed), self._withdraw)
                 return None
             if item is INTERRUPT:
                 self._struck = True
@@ -218,6 +220,9 @@ class PendingCell(Stopping):
             self._accept(item)
         self._settle()
         return None
+
+    def _failed_so_far(self) -> list[Failure]:
+        return [] if self.is_outlived else self.session.ledger.failed_in(self.seq)
 
     def _stop_for(self, why: Callable[[Stopping], BaseException], strike: Callable[[], None]) -> None:
         self._why = self._why or why

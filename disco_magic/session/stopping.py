@@ -21,14 +21,16 @@ from disco_magic.core.words import until_the_end
 from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.judging import Judging
+from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
 from disco_magic.session.sigint import interrupt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.core.messages import CellDone
+    from disco_magic.errors import Failure
     from disco_magic.session.arguments import Limit
     from disco_magic.session.failures import Unheard
 
@@ -107,17 +109,23 @@ class Stopping(Judging):
     def _as_it_ended(self) -> str:
         return f"{self.label} was interrupted as it ended"
 
-    def late(self, limit: Limit, then: Diagnosis) -> BaseException:
-        """The error of a cell that was stopped because time ran out; `then`: who was where before."""
+    def late(self, limit: Limit, then: Diagnosis, failed: Sequence[Failure] = ()) -> BaseException:
+        """The error of a cell that was stopped because time ran out.
+
+        `then` and `failed`: who was where, and what had failed in it, before it was stopped.
+        """
         if self._struck:
             return self.interrupted()
+        meanwhile = sentence(failed)
         if not self._ended:
-            return self.session.too_late(f"{self.label} took longer than {limit} and does not end")
+            late = f"{self.label} took longer than {limit} and does not end"
+            return tell(self.session.too_late(late, further=meanwhile), failed)
         if self._unbegun.issuperset(self.workers):
             late = f"{self.label} did not begin within {limit} and was withdrawn"
         else:
             late = f"{self.label} took longer than {limit} and was stopped"
-        return self.session.too_late(late, then, self._given_up())
+        further = "\n".join(filter(None, (meanwhile, self._given_up())))
+        return tell(self.session.too_late(late, then, further), failed)
 
     def _stopped_sentence(self) -> str:
         if not self._ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -186,3 +187,46 @@ def test_a_table_in_an_error_says_where_a_worker_is_that_has_not_come(session, g
     assert re.fullmatch(r"  \[0\] waiting in allreduce\(int64 \(\), op=sum\) at Cell \d+, line 6", table[0])
     assert re.fullmatch(r"  \[1\] executing Cell \d+ at Cell \d+, line 2 for .*", table[1])
     assert table[2] == "  [2] finished"
+
+
+FAILS_ON_0 = "if worker_id == 0:\n    1 / 0\nhere()\nwhile True:\n    pass"
+
+
+@pytest.fixture
+def half_failed(session, here):
+    """A cell that has failed on worker 0 and does not end on worker 1."""
+    s = session(2, timeout=60, extras=lambda context: {"here": here})
+    pending = s.run_nowait(FAILS_ON_0)
+    here.arrived()
+    until(lambda: s.ledger.failed_in(pending.seq))
+    yield s, pending
+    with suppress(disco.DiscoError):
+        pending.cancel()
+
+
+def test_a_cell_that_took_too_long_says_who_had_failed_in_it_and_where(half_failed):
+    _, pending = half_failed
+    with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped") as caught:
+        pending.wait(0)
+    line = r"\nworker 0 failed meanwhile: ZeroDivisionError: division by zero at Cell \d+, line 2$"
+    assert re.search(line, str(caught.value))
+    assert list(caught.value.failures) == [0]
+    assert isinstance(caught.value.__cause__, disco.CellError)
+    assert list(caught.value.__cause__.failures) == [0]  # the other was stopped, which is no news
+
+
+def test_what_a_timeout_has_told_of_is_not_raised_again(half_failed):
+    s, pending = half_failed
+    with pytest.raises(SyncTimeout, match="failed meanwhile"):
+        pending.wait(0)
+    s.sync_all()
+    assert s.run("1").values == [1, 1]
+
+
+def test_a_cell_that_goes_on_says_who_has_failed_in_it_and_fails_in_the_end(half_failed):
+    _, pending = half_failed
+    with pytest.raises(SyncTimeout, match=r"goes on(.|\n)*worker 0 failed meanwhile: ZeroDivisionError"):
+        pending.wait(0, stop=False)
+    pending.cancel()
+    with pytest.raises(disco.CellError, match="ZeroDivisionError"):
+        pending.wait()

@@ -1,0 +1,31 @@
+"""What had failed in a cell when its time was over: why the others were still at it, perhaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import CellError, people
+from disco_magic.functions.tracebacks import site_of_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.errors import Failure, SyncTimeout
+
+
+def sentence(failed: Sequence[Failure]) -> str:
+    """``worker 0 failed meanwhile: ValueError: no at Cell In[7], line 2``; a line for each kind."""
+    groups: dict[str, list[int]] = {}
+    for each in failed:
+        site = site_of_error(each.exception)
+        text = f"{each.summary} at {site}" if site.filename else each.summary
+        groups.setdefault(text, []).append(each.worker)
+    return "\n".join(f"{people(workers)} failed meanwhile: {text}" for text, workers in groups.items())
+
+
+def tell(late: SyncTimeout, failed: Sequence[Failure]) -> SyncTimeout:
+    """`late`, which carries what had failed."""
+    if failed:
+        late.failures = {each.worker: each for each in failed}
+        late.__cause__ = CellError(late.failures)
+    return late

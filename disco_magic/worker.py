@@ -16,7 +16,7 @@ from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt, words
-from disco_magic.functions.located import lies_on
+from disco_magic.functions.allocations import nbytes_kept
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
@@ -183,13 +183,13 @@ class Worker(Serving):
     def account(self) -> Account:
         """What the worker holds and how it spent its time."""
         idle_s, waiting_s, alive_s = self.idle.seconds(), self.plane.waited_s(self.id), self.alive.seconds()
-        held = [(value, nbytes_of(value)) for _, value in self.registers.contents()]
+        held = [value for _, value in self.registers.contents()]
         device = self.context.place.device
         return Account(
             registers=len(held),
-            nbytes=sum(nbytes for _, nbytes in held),
+            nbytes=sum(map(nbytes_of, held)),
             device=str(device),
-            device_nbytes=sum(nbytes for value, nbytes in held if lies_on(value, device)),
+            device_nbytes=nbytes_kept(held, device),
             running_s=max(0.0, alive_s - idle_s - waiting_s),
             waiting_s=waiting_s,
             idle_s=idle_s,

@@ -16,7 +16,8 @@ class RegisterInfo:
         type: class name of the value.
         shape: lengths of the axes, or None if the value is no array.
         dtype: element type as text, or None.
-        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array. Of another library what it says.
+        device: ``"cpu"``, ``"cuda:0"``, or None if the value is no array. Of another library what it says;
+            of a container the GPU that the arrays in it are on, if they are all on one.
         nbytes: bytes of the elements; 0 where it is not known without running the value's code.
         text: the value in at most 60 characters, or what it is.
         minimum, mean, maximum: of the finite elements in a sample of at most 65,536, or as many as were asked

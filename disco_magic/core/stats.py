@@ -48,7 +48,8 @@ class WorkerStats:
         waiting_s: seconds asleep in collectives and `recv`, for other workers.
         idle_s: seconds without a command.
         device: where its arrays are, ``"cpu"`` or ``"cuda:0"``.
-        device_nbytes: as much of `nbytes` as is on that device; 0 for the CPU.
+        device_nbytes: memory of that device that its registers keep, each allocation once, also those of
+            views and of arrays in lists, tuples and dictionaries; 0 for the CPU.
     """
 
     worker: int
@@ -72,7 +73,7 @@ class DeviceStats:
         device: ``"cuda:0"``.
         workers: who computes there.
         used, total: bytes in use, by this process or others, and in all; None if the device does not say.
-        nbytes: bytes of the arrays in these workers' registers.
+        nbytes: bytes that these workers' registers keep, each allocation once per worker.
     """
 
     device: str

@@ -27,10 +27,10 @@ from disco_magic.functions.kinds import (
     name_of,
     what_it_is,
 )
-from disco_magic.functions.located import device_of
+from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
-from disco_magic.functions.sizes import nbytes_of
+from disco_magic.functions.sizes import nbytes_of, parts_of
 from disco_magic.functions.wanted import sampled, whole
 
 if TYPE_CHECKING:
@@ -206,6 +206,7 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
         count, text = len(held), repr(held)
     return RegisterInfo(
         kind.__name__,
+        device=common_device(parts_of(value)),
         nbytes=nbytes_of(value),
         text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
         fingerprint=b"" if held is None else fingerprint(held),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import Device
 from disco_magic.functions.kinds import home_of, is_gpu_array
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DLPACK: Final = ("cupy", "jax", "jaxlib")
 _ON_DEVICES: Final = ("torch", *_DLPACK)
@@ -20,6 +23,12 @@ def device_of(value: Any) -> str:
         except Exception:  # noqa: BLE001 - one that is spread over devices, or is being traced
             return str(getattr(value, "device", "cpu"))
     return str(value.device) if hasattr(value, "device") else "cpu"
+
+
+def common_device(items: Sequence[Any]) -> str | None:
+    """The one GPU that arrays of cupy among these are on; None if there are none, or on several."""
+    arrays = {each.device.id: each for each in items if is_gpu_array(type(each))}
+    return device_of(*arrays.values()) if len(arrays) == 1 else None
 
 
 def lies_on(value: Any, device: Device) -> bool:

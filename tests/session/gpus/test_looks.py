@@ -145,7 +145,7 @@ def test_a_look_does_not_raise_of_a_gpu_that_is_lost(pair, gpus):
     assert table.row("n").cells[0].text == "[1. 1. 1.]"
     (device,) = pair.stats().devices
     assert str(device) == (
-        "cuda:0: 48 B in registers of [0-1]; it does not say how much of its memory is in use"
+        "cuda:0: 1 KiB in registers of [0-1]; it does not say how much of its memory is in use"
     )
     with pytest.raises(NoPicture):
         pair.examine("x", picture_of, ALL)
@@ -212,8 +212,8 @@ def test_workers_with_a_gpu_each_are_looked_at_on_their_own(gpus):
         assert [(each.differing, each.max_abs) for each in found] == [(3, 1.0)]
         told = device_stats(launcher.accounts())
         assert [(each.device, each.workers, each.nbytes) for each in told] == [
-            ("cuda:0", (0,), 48),
-            ("cuda:1", (1,), 48),
+            ("cuda:0", (0,), 1024),
+            ("cuda:1", (1,), 1024),
         ]
     finally:
         crew.stop()
@@ -351,6 +351,26 @@ def test_stats_tell_the_memory_of_each_gpu(pair, gpus):
     assert [each.device_nbytes for each in stats] == [1 << 20] * 2
     assert [each.nbytes for each in stats] == [(2 << 20) + (8 << 20)] * 2
     assert repr(stats).splitlines()[-1].startswith("cuda:0: ")
+
+
+def test_stats_count_arrays_in_containers_and_each_allocation_once(pair):
+    pair.run(
+        "x = xp.zeros(1 << 17)\ny, v, w = x, x[1:], x.reshape(512, 256)\n"
+        "p = {'w': xp.ones(1 << 17), 'x': x, 'n': np.ones(9)}\nq = [xp.ones(1 << 17)], (xp.ones(1 << 17), 3)"
+    )
+    # What is in containers in containers is not looked at.
+    assert [each.device_nbytes for each in pair.stats()] == [2 << 20] * 2
+    pair.run("r = (xp.ones(1 << 17), 3)\ns = [r[0]]")
+    assert [each.device_nbytes for each in pair.stats()] == [3 << 20] * 2
+    pair.run("del x, y, w, p, q, r, s")
+    assert [each.device_nbytes for each in pair.stats()] == [1 << 20] * 2  # a view keeps all of it
+
+
+def test_the_table_tells_the_device_of_a_container_of_arrays(pair):
+    pair.run("p = {'w': xp.ones(2), 'step': 3}\nq = [np.ones(2)]\nr = 1, 2")
+    table = pair.registers()
+    assert [table.row(name).cells[0].device for name in "pqr"] == ["cuda:0", None, None]
+    assert "cuda:0" in str(table)
 
 
 def test_workers_on_the_cpu_have_no_gpu(session):

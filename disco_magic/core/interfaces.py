@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import CodeType
 
     from disco_magic.core.device import Device
@@ -262,6 +263,9 @@ class Launcher(Protocol):
         to the workers' own values, made for this call and emptied at its end. Otherwise as `examine`; what
         the function returns is plain data, which may have to travel back.
         """
+
+    def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
+        """Let the calling thread work where a worker does, in a block: see `devices.visiting`."""
 
     def has_rested(self, worker: int, seq: int) -> bool:
         """Whether a worker sleeps, has executed command `seq`, and has told everything that came of it.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.registers import ABSENT, Poison
+from disco_magic.devices.visiting import visiting
 from disco_magic.functions.copies import is_constant
 from disco_magic.functions.describe import describe_all
 from disco_magic.functions.members import visible
@@ -15,6 +16,7 @@ from disco_magic.functions.sights import seen_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from disco_magic.channels.thread import ThreadChannel
     from disco_magic.core.doctor import Position
@@ -101,6 +103,10 @@ class Onlooker:
             return False
         me = self.workers[worker]
         return me.idle.is_running and me.context.place is HOST
+
+    def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
+        """See `visiting`."""
+        return visiting(self.places[worker], timeout_s)
 
     def glance(self, worker: int, register: int) -> Any:
         """What a register of a worker that has rested holds, if nobody can change it, else ABSENT."""

@@ -12,6 +12,7 @@ from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.session.dref import DRef
@@ -41,6 +42,14 @@ class Looks(Dispatch):
         if self.closed:
             self._refuse()
         return self.diagnosis()
+
+    def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
+        """Work with a worker's arrays in the calling thread, on its GPU and stream, in a ``with`` block.
+
+        Gives whether the GPU is done with what the worker had queued, which is waited for `timeout_s`
+        seconds at most.
+        """
+        return self._launcher.beside(worker, timeout_s)
 
     def registers(self, *, numbered: bool = False, sample: int = SAMPLE) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.

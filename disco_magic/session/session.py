@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "call_all", "check_destination", "check_present", "check_workers", "diagnosis", "drops",
+    "ask", "beside", "call_all", "check_destination", "check_present", "check_workers", "diagnosis", "drops",
     "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "log_failures", "on_worker_0", "open",
     "orphan", "own", "patience", "picture",

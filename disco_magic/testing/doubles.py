@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ from disco_magic.session.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from disco_magic.core.messages import Command, Event, Message
     from disco_magic.core.snapshot import RegisterInfo
@@ -198,6 +200,10 @@ class ScriptedLauncher:
     ) -> list[Any]:
         """Cells of workers that are not there see no names."""
         return [function({}, {}, *arguments) for _ in workers]
+
+    def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:  # noqa: ARG002 - the contract
+        """A worker that is not there has no GPU."""
+        return nullcontext(enter_result=True)
 
     def has_rested(self, worker: int, seq: int) -> bool:  # noqa: ARG002 - the contract
         """A worker that is not there has to be asked."""

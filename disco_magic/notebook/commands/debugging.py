@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UsageMistake
@@ -11,9 +12,13 @@ from disco_magic.notebook.targets import parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
+    from disco_magic.session.session import Session
+
+_PATIENCE_S: Final = 1.0
 
 _EPILOG: Final = """\
 The last failure is kept, with the frames that failed and what their variables hold (arrays of functions that
@@ -34,7 +39,21 @@ def _debug(front: Front, options: Namespace) -> None:
     last.check()
     session = front.sessions.find()
     count = max(last.failures) + 1 if session is None else session.num_workers
-    examine(front.shell, last.on(_one(options.worker, count)), options.commands)
+    failure = last.on(_one(options.worker, count))
+    with _beside(last.session, failure.worker):
+        examine(front.shell, failure, options.commands)
+
+
+@contextmanager
+def _beside(session: Session | None, worker: int) -> Iterator[None]:
+    """On the worker's device and stream: its arrays are refused on another device, or not computed yet."""
+    if session is None:
+        yield
+        return
+    with session.beside(worker, _PATIENCE_S) as is_done:
+        if not is_done:
+            print(f"worker {worker} has still work on its GPU; what is computed here waits for that")
+        yield
 
 
 def _one(text: str | None, num_workers: int) -> int | None:

@@ -87,6 +87,11 @@ class LastFailure:
         """What failed, in words."""
         return next(iter(self.failures.values())).command
 
+    @property
+    def session(self) -> Session | None:
+        """Whose workers they are; None if that is not known."""
+        return None if self._session is None else self._session()
+
     def check(self) -> None:
         """Raise UsageMistake if there is nothing to look at."""
         if not self.failures:

@@ -75,6 +75,16 @@ def contradicts(ccl: str, devices: Sequence[int] | str | None) -> bool:
     )
 
 
+def names_others(devices: Devices, there: Sequence[int]) -> bool:
+    """Whether `devices` name others than those that workers have, or in another order; ``"auto"`` names none.
+
+    Raises:
+        UsageMistake: they are no devices.
+    """
+    asked = _by_number(devices, [])
+    return asked != "auto" and (_numbers(asked) or ()) != tuple(there)
+
+
 def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
     if contradicts(ccl, devices):
         where = "the CPU" if ccl == "threads" else "GPUs"

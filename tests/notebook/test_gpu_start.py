@@ -73,6 +73,35 @@ def test_a_line_that_contradicts_itself_starts_nothing(shell, sees):
     assert "no session is running" in str(shell.fail("%disco registers", UsageMistake))
 
 
+@pytest.mark.parametrize(
+    "options", ["--devices cpu", "--devices 0,0", "--devices 1", "--ccl threads", "--ccl nccl"]
+)
+def test_other_devices_than_those_of_the_session_that_runs_are_refused(shell, sees, options):
+    sees(2)
+    shell.run("%disco start --devices 1,1")
+    error = shell.fail(f"%disco start {options}", UsageMistake)
+    assert f"is running already, with its registers; for {options} end it first, with %disco stop" in str(
+        error
+    )
+
+
+@pytest.mark.parametrize("options", ["--devices 1,1", "--devices cuda:1,cuda:1", "--devices auto"])
+def test_devices_that_the_session_has_start_no_other(shell, sees, options):
+    sees(2)
+    shell.run("%disco start --devices 1,1 --ccl device")
+    shell.run(f"%disco start {options} --ccl device")
+    assert "is running already" in shell.out
+
+
+def test_gpus_beside_a_session_on_the_cpu_are_refused(shell, sees):
+    sees(2)
+    shell.run("%disco start --devices cpu")
+    shell.run("%disco start --devices cpu --ccl threads")
+    for options in ("--devices 0,0", "--ccl device"):
+        error = shell.fail(f"%disco start {options}", UsageMistake)
+        assert f"for {options} end it first" in str(error)
+
+
 def test_one_gpu_gives_one_worker_unless_told_otherwise(shell, sees):
     sees(1)
     shell.run("%config DiscoMagics.devices = 'auto'")

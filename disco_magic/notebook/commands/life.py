@@ -29,15 +29,27 @@ def _start(front: Front, options: Namespace) -> None:
         front.sessions.start(front.settings, Wanted(*(getattr(options, name) for name in Wanted._fields)))
         return
     there = f"{running!r} is running already, with its registers"
-    numbers = {"workers": running.num_workers, "groups": running.num_groups}
-    for what, number in numbers.items():
-        wanted = getattr(options, what)
-        if wanted not in (None, number):
-            raise UsageMistake(f"{there}; for {wanted} {what} end it first, with %disco stop")
+    if other := _another_than(running, options):
+        raise UsageMistake(f"{there}; for {other} end it first, with %disco stop")
     front.sessions.say(
         f"{there}; %disco restart gives it new workers and empties them, %disco stop ends it so that another "
         "one can be started"
     )
+
+
+def _another_than(running: Session, options: Namespace) -> str:
+    """What of the options the session that runs is not, in words; empty if it is all of it."""
+    from disco_magic.session.equipment import names_others  # not for %load_ext
+
+    for what, number in {"workers": running.num_workers, "groups": running.num_groups}.items():
+        wanted = getattr(options, what)
+        if wanted not in (None, number):
+            return f"{wanted} {what}"
+    if options.ccl not in (None, "auto", running.plane_name):
+        return f"--ccl {options.ccl}"
+    if options.devices is not None and names_others(options.devices, running.devices):
+        return f"--devices {options.devices}"
+    return ""
 
 
 def _stop(front: Front, _: Namespace) -> None:

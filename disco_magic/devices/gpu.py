@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
+# NumPy's own arrays: what other classes add to one, a mask for instance, would be lost.
+_NUMPYS: Final = (np.ndarray, np.memmap)
 # How another library's arrays are lent; the first that a class has.
 _LENDS: Final = {"__dlpack__": "DLPack", "__cuda_array_interface__": "the CUDA array interface"}
 
@@ -143,7 +145,7 @@ class GpuPlace:
 
     def adopt(self, value: Any) -> Any:
         """See `Place.adopt`. Only an array itself changes its library, not what is inside others."""
-        if type(value) is np.ndarray and self._can_hold(value.dtype):
+        if type(value) in _NUMPYS and self._can_hold(value.dtype):
             return self.move_in(value)
         if isinstance(value, self.xp.ndarray):
             self.finish()  # so that what waits below waits for this copy only

@@ -104,6 +104,16 @@ def test_what_no_gpu_has_stays_on_the_host(shared, dtype):
     assert shared.call_packed(lambda x: type(x).__module__, shared["x"]).get(0) == "numpy"
 
 
+def test_an_array_that_is_a_map_of_a_file_arrives_on_the_gpu(shared, tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(3.0))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    shared.put("x", mapped)
+    x = shared["x"]
+    x.set(0, mapped)
+    assert shared.call_packed(lambda x: type(x).__module__, x).get_all() == ["cupy"] * 4
+    assert host(x) == [[0, 1, 2]] * 4
+
+
 def test_an_array_of_the_notebook_s_own_gpu_is_copied_to_the_workers_gpu(gpus, session):
     s = session(2, devices="1,1")
     with gpus.cupy.cuda.Device(0):

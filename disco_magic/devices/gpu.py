@@ -10,6 +10,7 @@ uses the block. Whoever uses a worker's array on another stream (`planes.device`
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -178,8 +179,11 @@ class GpuPlace:
             return kind(map(self._taken, value))
         if issubclass(kind, tuple) and hasattr(kind, "_make"):
             return kind._make(map(self._taken, value))  # a named tuple
-        if kind is dict:
-            return {copy_of(key, NOTEBOOK): self._taken(each) for key, each in value.items()}
+        if kind in (dict, OrderedDict):
+            return kind((copy_of(key, NOTEBOOK), self._taken(each)) for key, each in value.items())
+        if kind is defaultdict:
+            taken = ((copy_of(key, NOTEBOOK), self._taken(each)) for key, each in value.items())
+            return defaultdict(copy_of(value.default_factory, NOTEBOOK), taken)
         return copy_of(value, NOTEBOOK)
 
     def copy(self, target: Any, source: Any) -> None:

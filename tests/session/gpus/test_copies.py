@@ -87,6 +87,18 @@ def test_values_come_back_as_arrays_of_numpy_wherever_they_are(shared):
     assert (tree["w"][1][1], tree["n"]) == ("text", 3)
 
 
+def test_dictionaries_of_both_kinds_that_hold_a_state_come_back_with_arrays_of_numpy(shared):
+    shared.run(
+        "from collections import OrderedDict, defaultdict\n"
+        "o = OrderedDict(b=xp.ones(2), a=[xp.zeros(1)])\nd = defaultdict(list, w=xp.ones(2))"
+    )
+    state, found = shared["o"].get(1), shared["d"].get(2)
+    assert (type(state).__name__, list(state)) == ("OrderedDict", ["b", "a"])
+    assert {type(each) for each in (state["b"], state["a"][0], found["w"])} == {np.ndarray}
+    assert (type(found).__name__, found.default_factory) == ("defaultdict", list)
+    assert type(shared.run("o")[0]["b"]) is np.ndarray
+
+
 def test_names_that_are_set_are_on_the_gpu(shared):
     shared.put("x", np.arange(3))
     shared.put("label", ["a", np.arange(2)])

@@ -127,9 +127,13 @@ class Device:
 
 
 def span(kind: str, numbers: Iterable[int]) -> str:
-    """Devices of one kind as people write them: ``cuda:0``, ``cuda:[0-3]``."""
-    distinct = sorted(set(numbers))
-    return f"{kind}:{distinct[0]}" if len(distinct) == 1 else f"{kind}:{ranges(distinct)}"
+    """Devices of one kind as people write them: ``cuda:0``, ``cuda:[0-3]``; not ascending ``cuda:[3,1]``."""
+    distinct = list(dict.fromkeys(numbers))
+    if len(distinct) == 1:
+        return f"{kind}:{distinct[0]}"
+    if distinct == sorted(distinct):
+        return f"{kind}:{ranges(distinct)}"
+    return f"{kind}:[{','.join(map(str, distinct))}]"
 
 
 def device(name: str | Device, index: int | None = None) -> Device:

@@ -48,7 +48,7 @@ def table_text(rows: list[Row], num_workers: int) -> str:
 def together(row: Row) -> RegisterInfo | None:
     """The cell that tells of all, with the devices of all: ``cuda:[0-3]``."""
     first = row.cells[0]
-    names = sorted({cell.device or "" for cell in row.cells if cell is not None})
+    names = list(dict.fromkeys(cell.device or "" for cell in row.cells if cell is not None))
     if first is None or len(names) == 1:
         return first
     numbers = [name.rpartition(":")[2] for name in names]

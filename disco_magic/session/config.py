@@ -85,7 +85,7 @@ class Preset:
 
     @property
     def device(self) -> str:
-        """Where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``."""
+        """Where the workers' arrays live: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``, ``"cuda:[3,1]"``."""
         return span("cuda", self.devices) if self.devices else "cpu"
 
     def launcher(self, topology: Topology, session_id: int) -> Launcher:

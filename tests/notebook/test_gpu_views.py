@@ -62,6 +62,7 @@ X = RegisterInfo("ndarray", (3,), "float32", "cuda:0", 12, "[1. 1. 1.]", fingerp
         (["cuda:0", "cuda:0"], "cuda:0"),
         (["cuda:0", "cuda:1", "cuda:2", "cuda:5"], "cuda:[0-2,5]"),
         (["cuda:9", "cuda:10"], "cuda:[9-10]"),
+        (["cuda:3", "cuda:1"], "cuda:[3,1]"),
         (["gpu", "gpu:?"], "gpu, gpu:?"),
     ],
 )

@@ -28,6 +28,11 @@ def test_a_session_says_where_it_computes_and_connects_at_once(gpus, crew):
     assert gpus.double.alive == 0
 
 
+def test_a_session_tells_its_gpus_in_the_order_of_its_workers(gpus, session):
+    assert session(2, devices="3,1").device == "cuda:[3,1]"
+    assert session(2, devices="2,3").device == "cuda:[2-3]"
+
+
 def test_every_verb(crew):
     assert works(crew)
     x = crew.scatter(np.arange(8.0).reshape(4, 2))

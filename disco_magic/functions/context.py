@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.collectives import Collectives
@@ -45,11 +46,19 @@ class Topology:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UsageMistake(f"{name} is {value!r}, expected a whole number of at least 1")
         if self.num_workers % self.num_groups:
-            fits = [n for n in range(1, self.num_workers + 1) if self.num_workers % n == 0]
             raise UsageMistake(
-                f"{self.num_workers} workers cannot be split into {self.num_groups} equal groups; "
-                f"num_groups can be one of {fits}"
+                f"{plural(self.num_workers, 'worker')} cannot be split into {self.num_groups} equal groups; "
+                + self._advice()
             )
+
+    def _advice(self) -> str:
+        workers, groups = self.num_workers, self.num_groups
+        if groups > workers:
+            return (
+                f"for {groups} groups ask for more workers: ThreadedSession({2 * groups}, "
+                f"num_groups={groups}), %disco start -n {2 * groups} --groups {groups}"
+            )
+        return f"num_groups can be one of {[n for n in range(1, workers + 1) if workers % n == 0]}"
 
     @property
     def group_size(self) -> int:

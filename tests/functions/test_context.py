@@ -81,6 +81,15 @@ def test_groups_that_do_not_divide_the_workers_are_refused_with_those_that_do():
         Topology(6, 4)
 
 
+def test_more_groups_than_workers_are_refused_with_what_would_work():
+    with pytest.raises(UsageMistake) as caught:
+        Topology(1, 2)
+    assert str(caught.value) == (
+        "1 worker cannot be split into 2 equal groups; for 2 groups ask for more workers: "
+        "ThreadedSession(4, num_groups=2), %disco start -n 4 --groups 2"
+    )
+
+
 def test_a_worker_knows_its_place():
     context, _, _ = make(3)
     place = (context.id, context.num_workers, context.num_groups, context.group_size)

@@ -37,7 +37,7 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
     add(
         "--devices",
         metavar="DEVICES",
-        help="each worker's GPU: 0,1 or 0,0,0,0 for four on one; auto: GPUs if there are any; cpu: none",
+        help="each worker's GPU: 0,1 or 0-3, or 0,0,0,0 for four on one; auto: GPUs if any; cpu: none",
     )
 
 

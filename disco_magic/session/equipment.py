@@ -6,6 +6,7 @@ Pure but for the count of GPUs, which is only asked for where it decides somethi
 from __future__ import annotations
 
 import operator
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ ON_GPUS: Final = ("device", "nccl")
 GPU_KINDS: Final = ("cuda", "rocm")
 # An array of each worker's to read and one to write: what a kernel takes at a time (`planes.kernels.MOST`).
 MOST_SHARING: Final = 64
+_RANGE: Final = re.compile(r"\A((?:\w+:)?)(\d{1,4})-(\d{1,4})\Z")
+_BRACKETS: Final = re.compile(r"(\w+:)\[([^\]]*)\]")
 _NOT_ASKED: Final = "GPUs are for sessions that ask for them: devices='auto'"
 
 
@@ -48,7 +51,7 @@ def choose(ccl: str, devices: Devices, num_workers: int | None) -> Choice:
 
     Args:
         ccl: ``"auto"``, ``"threads"``, ``"device"`` or ``"nccl"``.
-        devices: each worker's GPU: numbers, names or Devices, or text like ``"0,0,1"`` and
+        devices: each worker's GPU: numbers, names or Devices, or text like ``"0,0,1"``, ``"0-3"`` and
             ``"cuda:0,cuda:1"``; ``"auto"``: GPUs if there are any; ``"cpu"``: none; None: none, unless
             `ccl` needs them.
         num_workers: how many; None: one per GPU.
@@ -114,9 +117,26 @@ def _by_number(devices: Devices, named: list[Device]) -> Any:
     """`devices` with GPUs by their numbers; those given by name, or as a Device, come into `named`."""
     if isinstance(devices, Device):
         devices = str(devices)
-    if isinstance(devices, str) and ":" in devices:
-        devices = [each.strip() for each in devices.split(",")]
+    if isinstance(devices, str):
+        devices = _spelled_out(devices)
+        if ":" in devices:
+            devices = [each.strip() for each in devices.split(",")]
     return [_number(each, named) for each in devices] if isinstance(devices, list | tuple) else devices
+
+
+def _spelled_out(text: str) -> str:
+    """Without ranges, and without the brackets of our own tables: ``cuda:[0-1]`` is ``cuda:0,cuda:1``."""
+    plain = _BRACKETS.sub(
+        lambda found: ",".join(f"{found[1]}{part.strip()}" for part in found[2].split(",")), text
+    )
+    return ",".join(_RANGE.sub(_each_of, part.strip()) for part in plain.split(","))
+
+
+def _each_of(found: re.Match[str]) -> str:
+    kind, first, last = found[1], int(found[2]), int(found[3])
+    if not first <= last < first + MOST_SHARING:
+        return found[0]  # which is refused as it stands
+    return ",".join(f"{kind}{number}" for number in range(first, last + 1))
 
 
 def _number(given: object, named: list[Device]) -> object:

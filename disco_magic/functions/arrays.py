@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Place
 
+_ARRAYS: Final = "an array, a number or a regular list of numbers"
+_FROM_ROOT: Final = ("broadcast", "scatter")
 # NumPy reads these by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
@@ -39,9 +41,28 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
         return _as_array(x)
     except Exception as error:
         raise UsageMistake(
-            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - pass an array,"
-            f" a number or a regular list of numbers"
+            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {_advice(x)}"
         ) from error
+
+
+def _advice(x: Any) -> str:
+    if type(x) in (list, tuple) and any(is_gpu_array(type(each)) for each in x):
+        return "xp.stack([...]) makes one array of several on a GPU"
+    return f"pass {_ARRAYS}"
+
+
+def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...]) -> None:
+    """Refuse None from `worker`, unless another member is the root whose array goes to all.
+
+    Raises:
+        UsageMistake: it has to bring an array.
+    """
+    if verb in _FROM_ROOT:
+        root = arguments[1]
+        if type(root) is int and 0 <= root < len(members) and members[root] == worker:
+            raise UsageMistake(f"{verb}: worker {worker} is the root and gave None - there pass {_ARRAYS}")
+        return
+    raise UsageMistake(f"{verb}: worker {worker} gave None - pass {_ARRAYS}")
 
 
 def read_early(kind: str, x: Any, place: Place) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake, class_name
-from disco_magic.functions.arrays import read_early
+from disco_magic.functions.arrays import check_brought, read_early
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tensors import read_out
@@ -83,11 +83,14 @@ class Collectives:
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
         lent = False
+        members = self._group_members if in_group else self._everybody
         if arguments and verb != "recv":
             given = arguments[0]
             if type(given) is not np.ndarray:  # as `read_early` begins, without a call in the usual case
                 x = read_early(verb, given, self.place)
-                if x is not given:
+                if given is None:
+                    check_brought(verb, arguments, self.id, members)
+                elif x is not given:
                     arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb != "send":
@@ -96,7 +99,6 @@ class Collectives:
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:
-            members = self._group_members if in_group else self._everybody
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]

@@ -191,3 +191,9 @@ def test_a_worker_on_a_gpu_is_asked_for_its_work_may_go_on_while_it_sleeps(share
     assert ref.get(1) == 7
     shared.sync_all()
     assert shared.ledger.seq == before + 2
+
+
+@pytest.mark.parametrize("made", ["[x.sum(), x.max()]", "(x.sum(), 1.0)"])
+def test_a_list_of_arrays_on_a_gpu_is_refused_with_what_makes_one_of_them(shared, made):
+    with pytest.raises(CellError, match=r"cannot be read .*- xp.stack\(\[...\]\) makes one array of several"):
+        shared.run(f"x = xp.ones(2)\nallreduce({made})")

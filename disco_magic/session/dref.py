@@ -45,6 +45,7 @@ class DRef:
         life: what the session's life is known by; another one after each restart.
         seq: the command that fills the register; before a worker has executed it, what stands there is what
             a reference left that had the register before.
+        bound_as: of ``session["x"]`` the name; others have no such attribute.
 
     Example:
         >>> ref = session.call_packed(lambda: disco.worker().id ** 2)
@@ -55,7 +56,8 @@ class DRef:
         [101, 2, 5, 10]
     """
 
-    __slots__ = ("__weakref__", "life", "register", "seq", "session")
+    __slots__ = ("__weakref__", "bound_as", "life", "register", "seq", "session")
+    bound_as: str
 
     def __init__(self, session: Session, register: int) -> None:
         self.session = session
@@ -96,7 +98,7 @@ class DRef:
         return [values[worker] for worker in everybody]
 
     def set(self, worker: int, value: Any) -> None:
-        """Replace the value on one worker by a copy of `value`."""
+        """Replace the value on one worker by a copy of `value`; of ``session["x"]`` that of `x`, too."""
         self.session.set_register(self, worker, value)
 
     def debug_get_from_remote(self, worker: int, timeout: float | None = None) -> Any:

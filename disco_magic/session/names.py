@@ -15,6 +15,8 @@ from disco_magic.session.dref import DRef
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disco_magic.session.arguments import Life
+
 
 class NamedRegisters(Calls):
     """Mixed into `Session`. Looking at names never asks a worker, except after a cell still running."""
@@ -68,8 +70,8 @@ class NamedRegisters(Calls):
     def __getitem__(self, name: str) -> DRef:
         """A reference to the value `name` has now, on every worker that has it.
 
-        A later cell that binds the name again leaves this reference as it is. If cells are still running,
-        an unknown name waits for them.
+        A later cell that binds the name again leaves this reference as it is; its `set` binds the name, too.
+        If cells are still running, an unknown name waits for them.
 
         Raises:
             UnknownName: no worker has it.
@@ -91,7 +93,9 @@ class NamedRegisters(Calls):
         if name not in known:
             hint = nearest(str(name), known)
             raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
-        return self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
+        dref = self.issue(lambda seq, dest, kills: LoadName(seq, dest, name, kills))
+        dref.bound_as = name
+        return dref
 
     def __setitem__(self, name: str, dref: DRef) -> None:
         """Bind `name` to the value of a reference on every worker, as a cell's assignment would.
@@ -105,15 +109,28 @@ class NamedRegisters(Calls):
                 f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
                 f"session.put({name!r}, value) takes values"
             )
-        life, register = self.life, self.own(dref)
+        life = self.life
+        self._bind(name, self.own(dref), None, life)
 
+    def _bind(self, name: str, register: int, workers: tuple[int, ...] | None, life: Life) -> None:
         def bind(
             seq: int, kills: tuple[int, ...]
         ) -> StoreName:  # under the lock, as all that changes the ledger
-            self.ledger.name_bound(seq, name, self._everybody)
-            return StoreName(seq, name, register, kills)
+            self.ledger.name_bound(seq, name, workers or self._everybody)
+            return StoreName(seq, name, register, kills, workers)
 
-        self.send(bind, None, life)
+        self.send(bind, workers, life)
+
+    def set_register(self, dref: DRef, worker: int, value: Any) -> None:
+        """Replace the value of a register on one worker by a copy; what `DRef.set` calls.
+
+        Of a reference to a name that is bound to the copy: the register is one of its own, which nobody else
+        reads.
+        """
+        life = self.life
+        super().set_register(dref, worker, value)
+        if name := getattr(dref, "bound_as", ""):
+            self._bind(name, self.own(dref), self.check_workers((worker,)), life)
 
     def __delitem__(self, name: str) -> None:
         """Unbind a name on every worker.

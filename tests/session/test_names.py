@@ -213,3 +213,30 @@ def test_a_closed_session_has_no_names_to_ask_for(session):
         with pytest.raises(SessionClosed, match="was shut down"):
             ask()
     assert s
+
+
+def test_to_set_the_reference_of_a_name_is_to_bind_it_on_that_worker(session):
+    s = session(3)
+    s.put("q", 1)
+    s["q"].set(1, [5])
+    assert s["q"].get_all() == [1, [5], 1]
+    assert s.run("q").values == [1, [5], 1]
+
+
+def test_to_set_the_reference_of_a_name_binds_it_where_it_was_not_bound(session):
+    s = session(2)
+    s.run("if worker_id:\n    q = 1")
+    ref = s["q"]
+    ref.set(0, 2)
+    assert ref.get_all() == [2, 1]
+    assert s.ledger.holders("q") == [0, 1]
+    assert s.run("q").values == [2, 1]
+
+
+def test_to_set_another_reference_binds_no_name(session):
+    s = session(2)
+    s.put("q", 1)
+    ref = s.call_packed(int)
+    s["r"] = ref
+    ref.set(1, 7)
+    assert (ref.get_all(), s["r"].get_all(), s["q"].get_all()) == ([0, 7], [0, 0], [1, 1])

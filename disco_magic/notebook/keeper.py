@@ -90,6 +90,7 @@ class SessionKeeper:
             PlaneUnavailable, MissingDependency: GPUs were asked for that cannot be used.
         """
         began = time.perf_counter()
+        from disco_magic.notebook.output.arrival import await_workers
         from disco_magic.session.config import ThreadedSession, check_plane
 
         plane, where = _plane_and_devices(settings, wanted)
@@ -102,7 +103,8 @@ class SessionKeeper:
             extras=cell_extras,
         )
         self._own = session
-        session.sync_all()
+        session.interrupting = "%disco interrupt"
+        await_workers(session, self._shell.display_pub, settings.output)
         why = f" ({session.why})" if session.devices and session.why else ""
         took = f" \u00b7 {time.perf_counter() - began:.2f} s" if settings.output == "live" else ""
         self.say(f"{session!r}{why}{took}")

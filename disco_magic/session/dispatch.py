@@ -33,7 +33,13 @@ def _goes(workers: Sequence[int]) -> str:
 
 
 class Dispatch(Queues):
-    """Mixed into `Session`."""
+    """Mixed into `Session`.
+
+    Attributes:
+        interrupting: what the user calls to end what the workers are doing; a front end has other words.
+    """
+
+    interrupting = "session.interrupt()"
 
     # `life`: that of the registers which the command names; after a restart meanwhile it is refused.
 
@@ -63,8 +69,10 @@ class Dispatch(Queues):
         timeout: float | Limit | None,
         verb: str,
         life: Life | None = None,
+        *,
+        on_look: Callable[[], None] | None = None,
     ) -> Expectation:
-        """Send ``make(seq, kills)`` and wait for the replies of `workers`.
+        """Send ``make(seq, kills)`` and wait for the replies of `workers`; `on_look`: see `take`.
 
         Raises:
             SyncTimeout: `timeout` seconds went by; says what everybody is doing. If one of `workers` is
@@ -94,7 +102,7 @@ class Dispatch(Queues):
                     self._send(make(seq, kills), workers)
                 finally:
                     turn.taken = False
-            item = take(inbox, limit.left())
+            item = take(inbox, limit.left(), on_look)
             if isinstance(item, Lost):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
@@ -114,7 +122,7 @@ class Dispatch(Queues):
 
     def _given_up(self, verb: str, workers: tuple[int, ...]) -> str:
         return (
-            f"{verb} was interrupted, and {people(workers)} {_goes(workers)} on (session.interrupt() ends "
+            f"{verb} was interrupted, and {people(workers)} {_goes(workers)} on ({self.interrupting} ends "
             f"that); {self.diagnosis()}"
         )
 

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from disco_magic.core.messages import WITHDRAWN, CellDone, Stop
+from disco_magic.core.messages import WITHDRAWN, CellDone, Stop, Sync
 from disco_magic.core.words import plural
 from disco_magic.errors import Failure, WorkerInterrupt
 from disco_magic.functions.context import refuse_in_worker
@@ -27,7 +27,7 @@ from disco_magic.session.turn import Turn
 from disco_magic.session.verbs import ArrayVerbs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.interfaces import Launcher
     from disco_magic.functions.context import Topology
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "beside", "call_all", "check_destination", "check_present", "check_workers", "diagnosis", "drops",
-    "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
+    "ask", "await_all", "beside", "call_all", "check_destination", "check_present", "check_workers",
+    "diagnosis", "drops", "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "issue", "keep_pace", "ledger", "life", "log_failures", "on_worker_0", "open",
     "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
@@ -92,6 +92,12 @@ class Session(
         if not inbox.empty():
             self.shutdown(timeout=0.0)
             raise KeyboardInterrupt("interrupted while the workers were started")
+
+    def await_all(self, on_look: Callable[[], None] | None) -> None:
+        """As `sync_all`; `on_look` is called by the thread that waits, ten times a second."""
+        everybody = self._everybody
+        self.ask(lambda seq, kills: Sync(seq, kills, everybody), everybody, None, "sync", on_look=on_look)
+        self.raise_failures()
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
         """Stop what the workers execute and skip what was sent to them; returns at once.

@@ -59,9 +59,11 @@ def _stop(front: Front, _: Namespace) -> None:
 
 
 def _restart(front: Front, _: Namespace) -> None:
+    from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
+
     session = front.sessions.require()
     session.restart()
-    session.sync_all()
+    await_workers(session, front.shell.display_pub, front.settings.output)
     front.sessions.say(f"{session!r} \u00b7 restarted, registers are empty")
 
 

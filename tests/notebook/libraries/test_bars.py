@@ -26,8 +26,8 @@ def keeper(monkeypatch):
     monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
     monkeypatch.setattr(tqdm.tqdm, "_instances", WeakSet())
     before, keeper = tqdm.tqdm._instances, BarKeeper()
-    monkeypatch.setattr("disco_magic.notebook.output.page.BARS", keeper)
-    monkeypatch.setattr("disco_magic.notebook.output.sink.BARS", keeper)
+    for user in ("libraries.bars", "output.page", "output.sink"):
+        monkeypatch.setattr(f"disco_magic.notebook.{user}.BARS", keeper)
     yield keeper
     assert tqdm.tqdm._instances is before
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,39 +9,18 @@ import numpy as np
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake, class_name
 from disco_magic.functions.arrays import check_brought, read_early
-from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.facts import facts_of
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tensors import read_out
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
     from disco_magic.core.interfaces import Place, Plane
-    from disco_magic.core.recorded import Facts
     from disco_magic.functions.context import Guard, Topology
 
 _NOBODY: Final = ()
 _BETWEEN_TWO: Final = frozenset({"send", "recv"})
 _HERE: Final = (lambda: None).__code__.co_filename
-
-
-def _facts(verb: str, arguments: tuple[Any, ...]) -> Facts:
-    """What the record keeps of a call: facts about its array, and the other arguments; no array itself.
-
-    Of the place only the code and where in it: that is a quarter of the time that its line would take.
-    """
-    frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
-    code = frame.f_code
-    if code.co_filename is _HERE:  # send_to_next_group and its like
-        frame = frame.f_back
-        code = frame.f_code
-    if not arguments or verb == "recv":
-        return verb, "", "", arguments[:1], code, frame.f_lasti
-    x = arguments[0]
-    rest = arguments[1:] if verb == "send" else arguments[1:-1]
-    kind = type(x)
-    if kind is np.ndarray or is_gpu_array(kind):
-        return verb, x.dtype, x.shape, rest, code, frame.f_lasti
-    return verb, "no array" if x is None else class_name(x), "", rest, code, frame.f_lasti
 
 
 class Collectives:
@@ -95,7 +73,7 @@ class Collectives:
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb != "send":
             arguments = (*arguments[:-1], read_out(verb, out))
-        facts = _facts(verb, arguments)
+        facts = facts_of(verb, arguments, _HERE)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:

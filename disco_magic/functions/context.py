@@ -70,6 +70,10 @@ class Topology:
         start = group * self.group_size
         return tuple(range(start, start + self.group_size))
 
+    def roots(self, *, in_group: bool) -> tuple[int, ...]:
+        """Ids of the first worker of each group, or of all workers."""
+        return tuple(range(0, self.num_workers, self.group_size)) if in_group else (0,)
+
 
 class WorkerContext(Collectives):
     """What a function or a cell sees of the worker it runs on.

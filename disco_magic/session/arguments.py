@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import operator
 import time
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from disco_magic.errors import SessionClosed, UsageMistake, ranges
-from disco_magic.session.dref import GIVEN_UP, DRef
+from disco_magic.functions.arrays import host_array
+from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from disco_magic.functions.context import Topology
     from disco_magic.session.dref import Drop
@@ -159,3 +162,25 @@ class Arguments:
                 " that were called - keep the reference elsewhere, or use it before, in a with statement"
             )
         return dref.register
+
+
+def name_of(function: Any) -> str:
+    """A function in words, for errors: its registered name, its own, or its register."""
+    if isinstance(function, DPackedFunc):
+        return function.name
+    if isinstance(function, DRef):
+        return f"register #{function.register}"
+    return (
+        function
+        if isinstance(function, str)
+        else str(getattr(function, "__qualname__", type(function).__name__))
+    )
+
+
+def own_array(verb: str, src: Any) -> NDArray[Any]:
+    """`src`, an array of the caller's process; UsageMistake for a reference."""
+    if isinstance(src, DRef):
+        raise UsageMistake(
+            f"{verb}: a reference is on the workers; session.{verb}_from_worker0(ref) takes it from there"
+        )
+    return host_array(verb, src)

@@ -21,6 +21,7 @@ from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.own_classes import only_receiver
 from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import find_func
+from disco_magic.session.arguments import name_of
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.failures import Failures
 
@@ -289,17 +290,4 @@ class Calls(Failures):
         refs = [position + 1 for position in refs]
         if type(target) is int:
             refs.insert(0, 0)
-        return CopyingCall(_name_of(function), tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)
-
-
-def _name_of(function: Any) -> str:
-    """A function in words, for errors: its registered name, its own, or its register."""
-    if isinstance(function, DPackedFunc):
-        return function.name
-    if isinstance(function, DRef):
-        return f"register #{function.register}"
-    return (
-        function
-        if isinstance(function, str)
-        else str(getattr(function, "__qualname__", type(function).__name__))
-    )
+        return CopyingCall(name_of(function), tuple(copied)), (target, *values), tuple(refs), tuple(kwargs)

@@ -26,15 +26,13 @@ from disco_magic.functions.places import check_there
 from disco_magic.functions.shapes import check_shape, lengths_of
 from disco_magic.loader.dtypes import dtype_of
 from disco_magic.planes.reductions import check_op
+from disco_magic.session.arguments import own_array
 from disco_magic.session.calls import Calls
-from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from disco_magic.functions.context import Topology
+    from disco_magic.session.dref import DRef
 
 
 class ArrayVerbs(Calls):
@@ -139,9 +137,9 @@ class ArrayVerbs(Calls):
 
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
         """
-        host = _own_array("broadcast", src)
+        host = own_array("broadcast", src)
         self.check_destination(dst)
-        whole = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
+        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group))
         return self.broadcast_from_worker0(whole, dst, in_group)
 
     def scatter(
@@ -166,7 +164,7 @@ class ArrayVerbs(Calls):
 
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
-        host = _own_array("scatter", src)
+        host = own_array("scatter", src)
         size = self.topology.group_size if in_group else self.topology.num_workers
         if dst is None and (host.ndim == 0 or host.shape[0] != size):
             raise UsageMistake(
@@ -174,7 +172,7 @@ class ArrayVerbs(Calls):
                 "one part per worker; reshape it or pass a destination"
             )
         self.check_destination(dst)
-        whole = self.store(copy_of(host), _roots(self.topology, in_group=in_group))
+        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group))
         return self.scatter_from_worker0(whole, dst, in_group)
 
     def broadcast_from_worker0(
@@ -290,17 +288,3 @@ class ArrayVerbs(Calls):
     def barrier(self, *, in_group: bool = True) -> None:
         """Let no worker go on before all have come here; the controller does not wait."""
         self.call_packed(builtins.barrier, in_group)
-
-
-def _own_array(verb: str, src: Any) -> NDArray[Any]:
-    if isinstance(src, DRef):
-        raise UsageMistake(
-            f"{verb}: a reference is on the workers; session.{verb}_from_worker0(ref) takes it from there"
-        )
-    return host_array(verb, src)
-
-
-def _roots(topology: Topology, *, in_group: bool) -> tuple[int, ...]:
-    if not in_group:
-        return (0,)
-    return tuple(group * topology.group_size for group in range(topology.num_groups))

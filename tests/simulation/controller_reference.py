@@ -52,7 +52,7 @@ class ControllerReference:
         self.orphans = []
         self.lost = None
         self.names = dict.fromkeys(self.everybody, ())
-        self._changes = []  # (seq, name, bound)
+        self._changes = []  # ((seq, name, bound), workers)
         self._excused = set()  # (worker, seq) of cells whose answer is known before it comes
         self._cells = {}  # (seq, worker) of cells that have not been heard of
 
@@ -163,17 +163,17 @@ class ControllerReference:
 
     # --- names -------------------------------------------------------------------------------------------
 
-    def rename(self, seq, name, *, bound):
-        """The controller binds or drops a name on all workers."""
+    def rename(self, seq, name, *, bound, workers=None):
+        """The controller binds or drops a name on these workers, None: on all."""
         change = (seq, name, bound)
-        self._changes.append(change)
-        for worker in self.everybody:
+        self._changes.append((change, workers or self.everybody))
+        for worker in workers or self.everybody:
             self.names[worker] = _renamed(self.names[worker], change)
 
     def _hear_names(self, worker, seq, names):
         """A cell's own names, and what was sent after it."""
-        for change in self._changes:
-            if change[0] > seq:
+        for change, workers in self._changes:
+            if change[0] > seq and worker in workers:
                 names = _renamed(names, change)
         self.names[worker] = names
         self._cells.pop((seq, worker), None)

@@ -98,8 +98,13 @@ class Controlling:
             self.rng.randrange(self.size),
             self.rng.randrange(1000),
         )
-        order = Order("store", workers=(w,), dest=dref.register, value=value, only=(w,))
-        self._send(lambda: dref.set(w, value), order)
+        orders = [Order("store", workers=(w,), dest=dref.register, value=value, only=(w,))]
+        name = getattr(dref, "bound_as", None)
+        if name is not None:
+            orders.append(Order("bind", workers=(w,), name=name, register=dref.register))
+        self._send(lambda: dref.set(w, value), *orders)
+        if name is not None:
+            self.life.book.rename(orders[1].seq, name, bound=True, workers=(w,))
         return None
 
     def load(self):

@@ -150,7 +150,8 @@ class Flights:
         Who was interrupted did not come to `settle`, and its next command must not read what was given up.
         """
         # Their threads do not wait for a GPU before they have said what is condemned.
-        wait_until(lambda: not any(worker in fate.members for fate in list(self._ordered)), _ORDER_S)
+        if self._ordered:
+            wait_until(lambda: not any(worker in fate.members for fate in list(self._ordered)), _ORDER_S)
         self._take_condemned(worker)
         if worker in self._untold:  # of an earlier command: still to be told
             self._condemned.add(worker)

@@ -65,7 +65,7 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         copied, memo = _deep_copy(value, {})
         successors = successors_in(copied, memo, receiver)
         if successors:
-            copied, memo = _converted(value, successors, receiver) or (copied, memo)
+            copied, memo = _converted(value, memo, successors, receiver) or (copied, memo)
         _await_copies(memo)
     except UsageMistake:
         raise
@@ -86,12 +86,12 @@ def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
 
 
 def _converted(
-    value: Any, successors: dict[type, type], receiver: Receiver
+    value: Any, former: dict[int, Any], successors: dict[type, type], receiver: Receiver
 ) -> tuple[Any, dict[int, Any]] | None:
     """As `_deep_copy`, with objects of the receiver's classes; None if they cannot be, and need not."""
     try:
         copied, memo = _deep_copy(value, stand_ins(successors))
-        hand_over(copied, memo, successors)
+        hand_over(copied, memo, successors, former)
     except Exception as reason:  # noqa: BLE001 - whatever a class says to the other's state, they do not fit
         if receiver.strict:
             refuse(successors, reason)

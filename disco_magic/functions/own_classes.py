@@ -11,6 +11,8 @@ import enum
 import gc
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+import numpy as np
+
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import module_of, qualname_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in, of_caller, of_session_of_caller, of_worker
@@ -95,6 +97,9 @@ def _kinds_inside(copied: Any, memo: Mapping[int, Any]) -> set[type]:
     kinds, seen = {type(copied)}, set[int]()
     while rest:
         inside = gc.get_referents(*rest)
+        for each in rest:  # which the collector does not look into
+            if type(each) is np.ndarray and each.dtype.hasobject and each.dtype.names is None:
+                inside.extend(each.flat)
         fresh = set(map(type, inside))
         kinds |= fresh
         if fresh.isdisjoint((tuple, frozenset)):
@@ -132,15 +137,19 @@ def _member(own: type[enum.Enum], member: enum.Enum) -> enum.Enum:
     return own.__members__[member.name] if member.name in own.__members__ else own(member.value)
 
 
-def hand_over(copied: Any, memo: Mapping[int, Any], successors: Mapping[type, type]) -> None:
+def hand_over(
+    copied: Any, memo: Mapping[int, Any], successors: Mapping[type, type], former: Mapping[int, Any]
+) -> None:
     """Make objects of the receiver's classes of those that are not yet.
+
+    What another copy, with `former`, has given as well was made for neither: it is the sender's.
 
     Raises:
         TypeError: one of them cannot become that: its class has other slots or bases, or lacks a member.
     """
-    for made in list(memo.values()):
+    for key, made in list(memo.items()):
         own = successors.get(type(made))
-        if own is not None:
+        if own is not None and former.get(key) is not made:
             object.__setattr__(made, "__class__", own)
     left = _kinds_inside(copied, memo) & successors.keys()
     if any(issubclass(kind, enum.Enum) for kind in left):

@@ -9,7 +9,7 @@ from typing import Any
 from disco_magic.functions.streams import WorkerStream
 
 
-@wraps(print)
+@wraps(print, assigned=("__name__", "__doc__"))  # it is pickled as what it is
 def whole_print(
     *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: bool = False
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import time
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +28,6 @@ from disco_magic.functions.printing import whole_print
 
 if TYPE_CHECKING:
     import contextvars
-    import types
     from collections.abc import Callable, Mapping
 
     from disco_magic.functions.awaits import Holder
@@ -71,7 +71,9 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     """The namespace of a worker's cells, with everything that lives behind it."""
     behind = dict(vars(builtins))
     behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context, print=whole_print)
+    behind.update(np=np, xp=context.xp, worker=context)
+    if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
+        behind["print"] = whole_print
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     namespace = namespaces.add(context.session_id, context.id)

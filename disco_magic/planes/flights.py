@@ -284,13 +284,14 @@ class Flights:
         By a thread into which nothing is injected.
         """
         taken = self._communicators.take_out(fate.members, fate.communicators)
-        for member in fate.members:
-            for flight in list(self._of[member]):
+        try:
+            for flight in [each for member in fate.members for each in list(self._of[member])]:
                 same = flight.fate.communicators[0] is fate.communicators[0]
                 if same and flight.fate.verdict is None and not self._is_done(flight):
                     flight.fate.verdict = verdict if flight.fate is fate else with_it(flight, verdict)
-        self._condemned.update(fate.members)
-        self._ordered.discard(fate)
+            self._condemned.update(fate.members)
+        finally:
+            self._ordered.discard(fate)
         # Now that what is aborted is known by its verdict: its events will pass.
         self._communicators.abort_soon(taken)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class Watching:
     def __init__(self, flights: Flights) -> None:
         self._over = threading.Event()
         work = (weakref.ref(flights), self._over)
-        self._thread = threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # too many threads: then who waits in our own way looks, as ever
+            threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True).start()
 
     def end(self) -> None:
         """It looks no more; idempotent."""

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "await_all", "beside", "call_all", "check_destination", "check_present", "check_workers",
     "diagnosis", "drops", "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
-    "interrupt_through", "issue", "keep_pace", "ledger", "life", "log_failures", "on_worker_0", "open",
-    "orphan", "own", "patience", "picture",
+    "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
+    "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
     "take_failures", "too_late", "unheard", "unraised", "withdraw",
 })

@@ -47,6 +47,9 @@ class Front(Protocol):
     def is_watched(self) -> bool:
         """Whether somebody calls `Beside.look` now and then."""
 
+    def look_later(self) -> None:
+        """Where nobody does: once, soon, if it `has_unseen`."""
+
 
 class Beside:
     """The figures of one cell, and what its workers replace by ``clear_output``. Needs the lock of its page.
@@ -86,7 +89,8 @@ class Beside:
         else:
             self._waiting.setdefault(worker, []).extend(pictures)
             self._begin()
-        self.look(at_once=not self._front.is_watched())
+        self.look()
+        self._front.look_later()
 
     def add_lines(self, worker: int, channel: str, lines: Sequence[str]) -> bool:
         """Show lines of a worker that is live; False: they are lines as any, behind what it showed."""
@@ -106,6 +110,7 @@ class Beside:
             append_lines(self._waiting.setdefault(worker, []), channel, lines)
             self._begin()
         self.look()
+        self._front.look_later()
 
     def _fit(self, wall: Wall | None, worker: int, items: Sequence[Item]) -> bool:
         """Whether `worker`, which is live, can show these as well; if not it is not, until it clears them."""
@@ -155,6 +160,10 @@ class Beside:
                 for worker in self._gone():
                     wall.take_down(worker)
                 wall.show(now)
+
+    def has_unseen(self) -> bool:
+        """Whether another look would show something."""
+        return self._since is not None or any(wall.changed for wall in self._walls)
 
     def end(self) -> None:
         """Show everything as it is at the end of the cell."""

@@ -22,6 +22,7 @@ from disco_magic.notebook.output.gallery import is_held, is_picture
 from disco_magic.notebook.output.livearea import LiveArea
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.output.screens import screen_for
+from disco_magic.notebook.output.wall import INTERVAL_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,6 +71,7 @@ class Page:
         self._context = copy_context()
         self.area = self._area(publisher, clock)
         BARS.enter()
+        self._will_look = False
 
     def _area(self, publisher: Any, clock: Callable[[], float]) -> LiveArea | None:
         out = self._outlets["stdout"]
@@ -161,6 +163,21 @@ class Page:
     def is_watched(self) -> bool:
         """Whether somebody looks up now and then."""
         return self.area is not None and self.area.is_waited_for
+
+    def look_later(self) -> None:
+        """Where nobody looks up now and then: look once, soon, if there is something still to be seen."""
+        if self._will_look or self.is_watched() or not self._beside.has_unseen():
+            return
+        timer = threading.Timer(INTERVAL_S, self._look_again)
+        timer.daemon = self._will_look = True
+        timer.start()
+
+    def _look_again(self) -> None:
+        with self.lock:
+            self._will_look = False
+            if self.running:
+                self._beside.look()
+                self.look_later()
 
     def now(self) -> float:
         """Seconds."""

@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 _NOTE: Final = "_disco_started_by"
 _start: Final = threading.Thread.start
 _ask: list[Callable[[], Key | None]] = []
+_below: list[Callable[[threading.Thread], None]] = []  # what was there before; others put theirs there, too
 
 
 def begin(ask: Callable[[], Key | None]) -> None:
     """From now on each thread notes what `ask` says of the thread that starts it. Idempotent."""
     if not _ask:
         _ask.append(ask)
+    if not _below:  # else it is there still, below somebody else's
+        _below.append(threading.Thread.start)
         threading.Thread.start = _noting  # type: ignore[method-assign]  # there is no other way
 
 
 def end() -> None:
     """No more; unless somebody else has put something over it, which stays. Idempotent."""
     _ask.clear()
-    if threading.Thread.start is _noting:
-        threading.Thread.start = _start  # type: ignore[method-assign]
+    if threading.Thread.start is _noting and _below:
+        threading.Thread.start = _below.pop()  # type: ignore[assignment, method-assign]
 
 
 def starter() -> Key | None:
@@ -43,4 +46,4 @@ def _noting(self: threading.Thread) -> None:
         key = ask() or starter()
         if key is not None:
             setattr(self, _NOTE, key)
-    _start(self)
+    (_below[:1] or [_start])[0](self)

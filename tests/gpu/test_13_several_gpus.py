@@ -63,7 +63,7 @@ def test_a_stop_ends_what_waits_for_a_gpu_that_computes_for_long(played, workers
     outcome = played("interrupted")
     assert outcome.note("error") == "CellError"
     assert outcome.note("seconds") < LONG_S
-    assert outcome.note("left") == [[]] * workers
+    assert outcome.note("left") == [False] * workers
 
 
 def test_a_cell_goes_on_after_a_collective_that_could_not_be_started(played, workers):

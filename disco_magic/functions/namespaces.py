@@ -98,7 +98,8 @@ def in_use() -> set[tuple[int, int]]:
 
 def of_worker(session: int, worker: int) -> list[dict[str, Any]]:
     """A worker's namespace; none if it has ended."""
-    return [names for key, names in _open.copy().items() if key == (session, worker)]
+    names = _open.get((session, worker))
+    return [] if names is None else [names]
 
 
 def beside(namespace: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

@@ -8,7 +8,7 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
-from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, people, ranges
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, ranges
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tracebacks import error_text
 from disco_magic.notebook.strays import advice_on_workers
@@ -36,7 +36,7 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     error.__context__ = None  # how the runtime came to raise it tells the user nothing
     if isinstance(error, WorkerError):
         error._render_traceback_ = partial(  # type: ignore[attr-defined]  # IPython's protocol
-            worker_lines, shell, error.failures, error.others, cancelled=error.cancelled
+            worker_lines, shell, error.failures, error.others, _cancellation(error)
         )
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # For those of this package the class has one, for plain cells: see `plain_errors`.
@@ -84,19 +84,22 @@ def plain_lines(shell: Shell, error: BaseException) -> list[str]:
 
 
 def worker_lines(
-    shell: Shell, failures: Mapping[int, Failure], others: Sequence[Failure] = (), *, cancelled: bool = False
+    shell: Shell, failures: Mapping[int, Failure], others: Sequence[Failure] = (), head: str = ""
 ) -> list[str]:
-    """The origin's traceback, then every distinct failure with the workers it happened on."""
+    """`head`, or who failed; the origin's traceback; every distinct failure with the workers it happened on."""
     origin = next(iter(failures.values()))
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
-    head = f"{origin.command} failed on worker {origin.worker}{also}"
-    if cancelled:
-        head = f"{origin.command} was cancelled on {people(tuple(failures))}"
+    head = head or f"{origin.command} failed on worker {origin.worker}{also}"
     advice = advice_on_workers(shell, origin.exception)
     trace = _structured(shell, origin.exception)
     return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
+
+
+def _cancellation(error: WorkerError) -> str:
+    """Its first line if it says that the cell was cancelled."""
+    return str(error).partition("\n")[0] if error.cancelled else ""
 
 
 def _line(workers: list[int], text: str, origin: Failure) -> str:

@@ -86,7 +86,7 @@ def plain_lines(shell: Shell, error: BaseException) -> list[str]:
 def worker_lines(
     shell: Shell, failures: Mapping[int, Failure], others: Sequence[Failure] = (), head: str = ""
 ) -> list[str]:
-    """`head`, or who failed; the origin's traceback; every distinct failure with the workers it happened on."""
+    """`head`, or who failed; the origin's traceback; every distinct failure with its workers."""
     origin = next(iter(failures.values()))
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""

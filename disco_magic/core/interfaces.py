@@ -154,6 +154,12 @@ class Place(Protocol):
     def enter(self) -> None:
         """The calling thread works here from now on: a worker's first thread, or one that took over."""
 
+    def beside(self) -> AbstractContextManager[object]:
+        """Lets another thread compute where the worker does, in a block, once; keeps nothing of the worker.
+
+        What it queues there lies between what the worker has queued and what the worker queues next.
+        """
+
     def finish(self) -> None:
         """Return when everything that the worker has queued is done.
 

@@ -19,6 +19,7 @@ from disco_magic.core.device import Device
 from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
+from disco_magic.devices.visiting import on_stream
 from disco_magic.errors import UsageMistake, words
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER, NOTEBOOK
@@ -26,6 +27,7 @@ from disco_magic.patience import pause_precisely, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
 # Kinds of dtype that cupy has arrays of: bool, integers, floats, complex.
 _KINDS: Final = frozenset("biufc")
@@ -79,6 +81,10 @@ class GpuPlace:
             self._staging = Staging(self.xp, self.stream, self._device)
             self._done = self.xp.cuda.Event(disable_timing=True)
             self._thread = thread
+
+    def beside(self) -> AbstractContextManager[object]:
+        """See `Place.beside`. Memory that such a thread allocates is the stream's, as the worker's own is."""
+        return on_stream(self._device, self.stream)
 
     def finish(self) -> None:
         """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from contextvars import Context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
@@ -229,7 +230,8 @@ def wanted_help() -> SimpleQueue[Copy | None]:
             while _started < THREADS - 1:
                 _started += 1
                 name = f"pinned-copy-{_started}"
-                threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True).start()
+                helper = threading.Thread(target=help_with, args=(_wanted,), name=name, daemon=True)
+                Context().run(helper.start)  # not the worker's that is the first to need it
     return _wanted
 
 

@@ -1,4 +1,4 @@
-"""Another thread's work at a worker's place: what a debugger's prompt computes with the worker's arrays."""
+"""Another thread's work at a worker's place: that of its cell's threads, and of a debugger's prompt."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@contextmanager
+def on_stream(device: Any, stream: Any) -> Iterator[None]:
+    """Compute on a device and a stream of cupy's in a block, and where one was before after it."""
+    with device, stream:
+        yield
 
 
 @contextmanager
@@ -25,8 +32,7 @@ def visiting(place: Any, timeout_s: float) -> Iterator[bool]:
         if hasattr(place, "stream"):
             cupy = place.xp
             with suppress(cupy.cuda.runtime.CUDARuntimeError):
-                stack.enter_context(cupy.cuda.Device(place.device.index))
-                stack.enter_context(place.stream)
+                stack.enter_context(place.beside())
                 reached = cupy.cuda.Event(disable_timing=True)
                 reached.record(place.stream)
                 is_done = wait_until(lambda: has_passed(cupy, reached), timeout_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextvars import Context
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake, ranges
@@ -59,7 +60,7 @@ def check_cores(wanted: Iterable[int]) -> None:
                 mistakes.append(mistake)
 
     trial = threading.Thread(target=attempt, name="disco-cores", daemon=True)
-    trial.start()
+    Context().run(trial.start)  # not as a thread of the worker's
     trial.join()
     if mistakes:
         raise mistakes[0]

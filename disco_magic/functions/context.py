@@ -12,6 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
 
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
@@ -211,7 +212,10 @@ VERBS = (
     "barrier",
 )
 
-_current: ContextVar[WorkerContext] = ContextVar("disco_magic_worker")
+# Weakly in threads that a worker's code has started: they may outlive the session.
+_current: ContextVar[WorkerContext | ref[WorkerContext] | None] = ContextVar(
+    "disco_magic_worker", default=None
+)
 
 
 def enter_worker(context: WorkerContext) -> None:
@@ -222,15 +226,21 @@ def enter_worker(context: WorkerContext) -> None:
     context.keep_bound()
 
 
+def follow_worker(context: WorkerContext) -> None:
+    """From here on the calling code is that worker's, in a thread that it has started; see `adopted`."""
+    _current.set(ref(context))
+
+
 def calling_worker() -> WorkerContext | None:
-    """The worker that the calling code runs on, None outside of workers."""
-    return _current.get(None)
+    """The worker whose code is calling: in its own thread, or in one that it has started; else None."""
+    me = _current.get()
+    return me() if isinstance(me, ref) else me
 
 
 def on_worker_of(session_id: int) -> WorkerContext | None:
-    """The worker of that session that the calling code runs on, None if on none."""
-    me = _current.get(None)
-    return me if me is not None and me.session_id == session_id else None
+    """The worker of that session whose own thread is calling, None if it is no worker's."""
+    me = _current.get()
+    return me if isinstance(me, WorkerContext) and me.session_id == session_id else None
 
 
 def refuse_in_worker(session_id: int, what: str) -> None:
@@ -244,11 +254,12 @@ def refuse_in_worker(session_id: int, what: str) -> None:
 
 
 def worker() -> WorkerContext:
-    """The worker that executes the calling function.
+    """The worker that executes the calling function, or has started the thread that does.
+
+    Collectives are its own thread's: in others they raise UsageMistake.
 
     Raises:
-        UsageMistake: called outside of a worker: from the notebook itself, or from a thread that user code
-            started (a worker's collectives belong to its one thread).
+        UsageMistake: called outside of a worker: from the notebook itself, or after the session has ended.
 
     Example:
         >>> def greeting():
@@ -257,10 +268,10 @@ def worker() -> WorkerContext:
         >>> session.call_packed(greeting).get_all()
         ['1 of 4', '2 of 4', '3 of 4', '4 of 4']
     """
-    try:
-        return _current.get()
-    except LookupError:
+    me = calling_worker()
+    if me is None:
         raise UsageMistake(
             "disco_magic.worker() was called outside of a worker; call it in a %%disco cell or in a function "
-            "given to call_packed, in the worker's own thread"
-        ) from None
+            "given to call_packed"
+        )
+    return me

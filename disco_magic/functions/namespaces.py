@@ -4,9 +4,8 @@ Classes and functions that cells make say that they come from there, on every wo
 what one worker has pickled another can load, and a later session, once its cells have defined the class. The
 module has no names of its own. It asks
 
-1. on a worker: that worker's namespace;
+1. on a worker, and in threads that it has started: that worker's namespace;
 2. in other threads, if code of a cell is being executed: the namespace of the innermost such code;
-   else, in a thread that a worker has started, a pool's for one, that worker's;
 3. else, as in the notebook: those of the current session, worker 0's first, then those of other sessions.
 
 Pickle, dataclasses, `typing` and `inspect` come to it through ``sys.modules`` and know nothing of this.
@@ -17,8 +16,6 @@ from __future__ import annotations
 import sys
 import types
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from disco_magic.functions import starters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +69,6 @@ def add(session: int, worker: int) -> dict[str, Any]:
     """A new namespace of a worker; another one of the same worker, of before a restart, is found no more."""
     names = dict(vars(types.ModuleType(CELL_MODULE, f"Cells of worker {worker} of session {session}")))
     _open[session, worker] = names
-    starters.begin(_key_of_caller)
     return names
 
 
@@ -80,8 +76,6 @@ def drop(session: int, worker: int, namespace: Mapping[str, Any]) -> None:
     """Find a namespace no more; only this one: a restarted session has others of the same workers."""
     if _open.get((session, worker)) is namespace:
         _open.pop((session, worker), None)
-    if not _open:
-        starters.end()
 
 
 def prefer(session: int) -> None:
@@ -143,8 +137,8 @@ def _reach() -> _Reach:
         # The same words on all workers: their errors are shown as one.
         return _Reach([me.marks.namespace], "what cells have defined on the calling worker")
     owners = {id(names): key for key, names in everything.items()}
-    code = next((key for names in _globals() if (key := owners.get(id(names)))), starters.starter())
-    if code in everything:
+    code = next((key for names in _globals() if (key := owners.get(id(names)))), None)
+    if code is not None:
         return _Reach([everything[code]], _words(code[0], [code[1]]))
     order = sorted(everything, key=_place)
     session = order[0][0]
@@ -168,11 +162,6 @@ def _calling_worker() -> WorkerContext | None:
     from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
 
     return calling_worker()
-
-
-def _key_of_caller() -> tuple[int, int] | None:
-    me = _calling_worker()
-    return None if me is None else (me.session_id, me.id)
 
 
 def _words(session: int, workers: list[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from disco_magic.functions.own_classes import CALLER, NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
 _CPU: Final = Device("cpu")
 
@@ -28,6 +30,10 @@ class HostPlace:
 
     def enter(self) -> None:
         """Nothing to prepare."""
+
+    def beside(self) -> AbstractContextManager[object]:
+        """Nothing to prepare there either."""
+        return nullcontext()
 
     def finish(self) -> None:
         """What NumPy was asked for is done when it returns."""

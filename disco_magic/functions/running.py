@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import namespaces
+from disco_magic.functions import adopted, namespaces
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
@@ -79,12 +79,15 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     namespace = namespaces.add(context.session_id, context.id)
     namespace["__builtins__"] = behind
     context.marks.namespace = namespace
+    adopted.begin()
     return namespace
 
 
 def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
     """Forget a namespace; values in it live as long as something else holds them."""
     namespaces.drop(context.session_id, context.id, namespace)
+    if not namespaces.in_use():
+        adopted.end()
 
 
 def text_of(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -115,7 +116,7 @@ class ThreadLauncher(Onlooker):
             name=f"disco-{self._session_id}-worker-{worker.id}",
             daemon=True,
         )
-        thread.start()
+        Context().run(thread.start)  # a session may be made on a worker of another one
         return thread
 
     def _main(self, worker: Worker, lane: Lane) -> None:

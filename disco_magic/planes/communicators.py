@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -207,7 +208,7 @@ class Communicators:
         with self._lock:
             self._ending = [each for each in self._ending if each.is_alive()]
             try:
-                thread.start()
+                Context().run(thread.start)  # it serves all of them
             except RuntimeError:
                 return False
             self._ending.append(thread)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import weakref
 from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Watching:
         self._over = threading.Event()
         work = (weakref.ref(flights), self._over)
         with suppress(RuntimeError):  # too many threads: then who waits in our own way looks, as ever
-            threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True).start()
+            watch = threading.Thread(target=_watch, args=work, name="nccl-watch", daemon=True)
+            Context().run(watch.start)  # a session may be made on a worker of another one
 
     def end(self) -> None:
         """It looks no more; idempotent."""

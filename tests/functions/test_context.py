@@ -197,22 +197,16 @@ def test_worker_outside_of_a_worker_says_where_it_belongs():
         disco.worker()
 
 
-def test_worker_in_a_thread_that_a_cell_started_is_refused(session):
-    s = session(1)
+def test_worker_in_a_thread_that_a_cell_started_is_the_worker_that_started_it(session):
+    s = session(2)
     s.run(
         "import threading, disco_magic\n"
         "seen = []\n"
-        "def look():\n"
-        "    try:\n"
-        "        disco_magic.worker()\n"
-        "    except disco_magic.errors.UsageMistake as error:\n"
-        "        seen.append(str(error))\n"
-        "thread = threading.Thread(target=look)\n"
+        "thread = threading.Thread(target=lambda: seen.append(disco_magic.worker()))\n"
         "thread.start()\n"
         "thread.join()\n"
     )
-    (text,) = s["seen"].get(0)
-    assert "outside of a worker" in text
+    assert s.run("seen[0] is worker").values == [True, True]
 
 
 def test_a_collective_in_a_thread_that_a_cell_started_is_refused(session):

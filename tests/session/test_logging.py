@@ -103,14 +103,19 @@ def test_a_record_from_outside_of_workers_has_none(session, kept):
     assert [(r.disco_worker, r.disco_session, r.getMessage()) for r in kept] == [(None, None, "hello")]
 
 
-def test_a_thread_that_a_cell_starts_is_no_worker(session, kept):
+def test_a_record_of_a_thread_that_a_worker_starts_is_that_worker_s(session, kept):
     def start():
         thread = threading.Thread(target=say)
         thread.start()
         thread.join()
 
-    session(1).call_packed(start).get(0)
-    assert kept[0].disco_worker is None
+    s = session(2)
+    s.call_packed(start).get(1)
+    s.sync_all()
+    assert sorted((r.disco_worker, r.disco_session, r.getMessage()) for r in kept) == [
+        (0, s.id, "[0] hello"),
+        (1, s.id, "[1] hello"),
+    ]
 
 
 def test_a_record_that_came_from_elsewhere_keeps_what_it_says(session):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -115,6 +116,7 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
     """Let every worker have bars of its own from the first one, also in the cell that imports tqdm.
 
     And as wide as there is room behind the worker's prefix: a wider one would need two lines of a terminal.
+    The thread that looks after the bars of all is not that of the worker which makes the first one.
     """
     BARS.install()
     below = module._screen_shape_wrapper  # noqa: SLF001 - there is no other way
@@ -124,12 +126,20 @@ def fit_bars(module: ModuleType) -> Callable[[], None]:
         return None if shape is None else lambda stream: _narrower(*shape(stream))
 
     module._screen_shape_wrapper = wrapper  # type: ignore[attr-defined]  # noqa: SLF001
+    monitor = module.TMonitor
+    monitor.start = start = _start_for_all
 
     def undo() -> None:
+        if vars(monitor).get("start") is start:
+            del monitor.start
         if module._screen_shape_wrapper is wrapper:  # noqa: SLF001
             module._screen_shape_wrapper = below  # type: ignore[attr-defined]  # noqa: SLF001
 
     return undo
+
+
+def _start_for_all(thread: threading.Thread) -> None:
+    Context().run(threading.Thread.start, thread)
 
 
 def _narrower(columns: int | None, lines: int | None) -> tuple[int | None, int | None]:

@@ -8,6 +8,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import padded
+from disco_magic.functions.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
@@ -157,12 +158,13 @@ class NotebookScope:
         self._ghosts.append(self._contexts[worker])
 
     def haunted(self) -> bool:
-        """Whether a thread that was given up is still alive: what it prints must not reach the real streams.
+        """Whether threads may still write to it, though no worker executes the cell any more.
 
-        Its context tells: nothing but the call that is stuck still refers to it.
+        Those that the cell has started. And those that were given up, which must not reach the real streams:
+        of these the context tells, for nothing but the call that is stuck still refers to it.
         """
         self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
-        return bool(self._ghosts)
+        return bool(self._ghosts) or any(map(may_write_to, self._sinks.values()))
 
     def close(self) -> None:
         """No worker executes the cell any more, whatever they said."""

@@ -250,3 +250,10 @@ def test_bars_of_a_notebook_are_one_display_and_become_lines(fresh, tmp_path):
     assert len(ran.displays) == 1
     updates = [m for m in ran.messages if m["msg_type"] in AREA]
     assert updates[-1]["content"]["data"] == {"text/plain": "", "text/html": ""}
+
+
+def test_the_thread_that_looks_after_all_bars_is_not_that_of_the_worker_with_the_first(fresh):
+    fresh.ok("%%disco\nfrom tqdm import tqdm\nfor i in tqdm(range(3)):\n    pass")
+    # A worker's would still write to its cell, and keep the streams of cells in place.
+    ran = fresh.ok("import sys, tqdm\ntqdm.tqdm.monitor.is_alive(), type(sys.stdout).__name__")
+    assert ran.value == "(True, 'OutStream')"

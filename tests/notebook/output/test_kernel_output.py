@@ -196,3 +196,38 @@ def test_below_its_own_cell_a_handle_says_what_stays_true(fresh):
     assert sent.endswith("] was sent to workers [0-3]>")
     fresh.ok("h.wait()")
     assert "[0-3]  done  took " in fresh.ok("h").value
+
+
+def test_a_thread_that_a_cell_has_left_behind_writes_and_displays_in_that_cell(fresh):
+    fresh.ok(GATE)
+    first = fresh.send(
+        "%%disco -w 2\nimport builtins, threading\nfrom IPython.display import HTML, display\n"
+        "def late():\n    builtins.gate.wait(20)\n    print('late')\n    display(HTML('<b>late</b>'))\n"
+        "builtins.thread = threading.Thread(target=late)\nbuiltins.thread.start()"
+    )
+    fresh.finish(first)
+    second = fresh.ok("builtins.gate.set()\nbuiltins.thread.join()\nprint('done')")
+    assert second.lines == ["done"]
+    assert {m["parent_header"]["msg_id"] for m in second.late} == {first}
+    text = "".join(m["content"].get("text", "") for m in second.late)
+    assert text.startswith("[2] late\n")
+    assert [m["content"]["data"]["text/html"] for m in second.late if m["msg_type"] == "display_data"] == [
+        "<b>late</b>"
+    ]
+
+
+def test_calls_that_a_cell_gives_to_the_pool_of_another_one_write_in_their_own(fresh):
+    fresh.ok("%%disco\nfrom concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)")
+    assert sorted(fresh.ok("%%disco\npool.submit(print, 'one').result()").lines) == [
+        f"[{worker}] one" for worker in range(4)
+    ]
+    assert fresh.ok("%%disco -w 1\npool.submit(print, 'two').result()").lines == ["[1] two"]
+
+
+def test_a_thread_of_a_cell_asks_as_its_worker(fresh):
+    cell = fresh.send(
+        "%%disco -w 1\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(1) as pool:\n    said = pool.submit(input, 'name? ').result()\nprint(said)"
+    )
+    fresh.answer("Ada")
+    assert fresh.finish(cell).lines[-1] == "[1] Ada"

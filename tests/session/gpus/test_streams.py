@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -99,3 +100,59 @@ def test_restart_gives_new_streams(shared):
     after = {stream.ptr for stream in streams(shared)}
     assert not before & after
     assert host(shared.allreduce(shared.broadcast(np.ones(1))))[0] == [4]
+
+
+# --- threads that cells start ----------------------------------------------------------------------
+
+THREADS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+def here():
+    place = worker.place
+    return (
+        xp.cuda.get_current_stream().ptr == place.stream.ptr,
+        xp.cuda.runtime.getDevice() == place.device.index,
+        int(xp.ones(1).device.id) == place.device.index,
+    )
+found = []
+thread = threading.Thread(target=lambda: found.append(here()))
+thread.start()
+thread.join()
+with ThreadPoolExecutor(1) as pool:
+    found.append(pool.submit(here).result())
+"""
+
+
+def test_threads_of_a_cell_and_pools_compute_on_their_worker_s_stream(shared):
+    shared.run(THREADS)
+    assert shared["found"].get_all() == [[(True, True, True)] * 2] * 4
+
+
+def test_what_a_pool_computes_is_used_without_any_waiting(shared):
+    shared.run("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)")
+    for step in range(1, 6):
+        shared.run(
+            f"parts = list(pool.map(lambda n: xp.full(5000, n + worker_id) * {step}, range(4)))\n"
+            "total = allreduce(sum(parts)[:2])"
+        )
+        assert host(shared["total"])[2] == [48 * step] * 2
+    shared.run("pool.shutdown()")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_threads_of_a_cell_compute_on_their_worker_s_gpu(session):
+    s = session(2, devices=[1, 1])  # where cupy alone would take GPU 0
+    s.run(THREADS)
+    assert s["found"].get_all() == [[(True, True, True)] * 2] * 2
+
+
+def test_a_pool_s_thread_goes_back_to_where_it_was(gpus, shared):
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(lambda: gpus.cupy.cuda.get_current_stream().ptr).result()
+        mine = shared.call_packed(
+            lambda: pool.submit(lambda: gpus.cupy.cuda.get_current_stream().ptr).result()
+        ).get_all()
+        after = pool.submit(lambda: gpus.cupy.cuda.get_current_stream().ptr).result()
+    assert mine == [stream.ptr for stream in streams(shared)]
+    assert before == after
+    assert before not in mine

@@ -1,0 +1,190 @@
+"""Threads that a worker's code starts, and calls that it hands to pools, are the worker's own.
+
+::
+
+    thread.start()       on a worker:  the thread runs in a copy of the caller's context
+    pool.submit(f, x)                  the call runs in one, whichever thread of the pool makes it
+
+So what they print, log and display is that worker's and goes to the cell that started them, however late;
+what asks for the calling worker finds it; and on a GPU they compute where the worker does, behind what it has
+queued and before what it queues next. A thread that such a thread starts is the same worker's. Collectives
+stay refused there: they are made by the worker's own thread.
+
+As long as any session runs, `threading.Thread.start` and `ThreadPoolExecutor.submit` are ours. What we start
+ourselves on a worker is started in an empty context, ``Context().run(thread.start)``: it serves all.
+
+Such a context refers to its worker weakly. Threads of libraries stay for ever, and would keep the registers
+of a session that has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
+
+from disco_magic.functions.context import calling_worker, follow_worker
+from disco_magic.functions.streams import current_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+    from contextvars import Context
+
+    from disco_magic.functions.streams import Writer
+
+
+class _Change:
+    """A method of a class, of which there is another one for a while.
+
+    Args:
+        owner, name: which.
+        ours: the other one.
+    """
+
+    def __init__(self, owner: type, name: str, ours: Callable[..., Any]) -> None:
+        self._owner, self._name, self._ours = owner, name, ours
+        self._first = vars(owner)[name]
+        self._below: list[Callable[..., Any]] = []
+
+    @property
+    def below(self) -> Callable[..., Any]:
+        """What was there before."""
+        return (self._below[:1] or [self._first])[0]
+
+    def make(self) -> None:
+        """Put ours there. Idempotent."""
+        if not self._below:  # else it is there still, below somebody else's
+            self._below.append(vars(self._owner)[self._name])
+            setattr(self._owner, self._name, self._ours)
+
+    def undo(self) -> None:
+        """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
+        if self._below and vars(self._owner)[self._name] is self._ours:
+            setattr(self._owner, self._name, self._below.pop())
+
+
+def may_write_to(writer: Writer) -> bool:
+    """Whether anything that was started under that writer has not ended, or not begun yet."""
+    return any(each is not None and each.writer is writer for each in [living() for living in list(_living)])
+
+
+_active: list[bool] = []
+_living: Final[set[ref[_Adopted]]] = set()
+_starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", default=False)
+
+
+def begin() -> None:
+    """From now on they are. Idempotent."""
+    if not _active:
+        _active.append(True)
+    _START.make()
+    _SUBMIT.make()
+
+
+def end() -> None:
+    """No more; those that there are stay what they are. Idempotent."""
+    _active.clear()
+    _START.undo()
+    _SUBMIT.undo()
+
+
+class _Adopted:
+    """What a worker's code wants called elsewhere.
+
+    Args:
+        function: what.
+        context: in which it is called.
+        there: puts the calling thread where the worker computes.
+
+    Attributes:
+        writer: takes what it prints.
+    """
+
+    __slots__ = ("__weakref__", "_context", "_function", "_there", "writer")
+
+    def __init__(
+        self, function: Callable[..., Any], context: Context, there: AbstractContextManager[object]
+    ) -> None:
+        self._function, self._context, self._there = function, context, there
+        self.writer = context.get(current_writer)
+        # Of a set, `add`, `discard` and a copy are each one step of the interpreter.
+        _living.add(ref(self, _living.discard))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Once: in the thread that it is for."""
+        with self._there:
+            return self._context.run(self._function, *args, **kwargs)
+
+    def complain(self, thread: threading.Thread) -> None:
+        """Tell of the exception that ends a thread, as Python does, but where its worker writes."""
+        kind, error, traceback = sys.exc_info()
+        if kind is None or error is None:
+            return
+        while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+            traceback = traceback.tb_next
+        told = threading.ExceptHookArgs((kind, error.with_traceback(traceback), traceback, thread))
+        self._context.run(threading.excepthook, told)
+
+
+def _adopted(function: Callable[..., Any]) -> _Adopted | None:
+    """`function` as the calling worker's; None: no worker calls."""
+    me = calling_worker() if _active else None
+    if me is None:
+        return None
+    context = copy_context()
+    context.run(follow_worker, me)
+    return _Adopted(function, context, me.place.beside())
+
+
+def _start(self: threading.Thread) -> None:
+    """Stands for `threading.Thread.start`."""
+    work = None if _starts_for_all.get() else _adopted(self.run)
+    if work is None:
+        _START.below(self)
+        return
+    before = vars(self).get("run")
+
+    def run() -> None:
+        _put_back(self, before)  # and with it the circle of the thread and this function
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - as the thread itself would
+            work.complain(self)
+
+    self.run = run  # type: ignore[method-assign]  # which is called in the thread
+    try:
+        _START.below(self)
+    except BaseException:  # it cannot be started; or an interrupt has struck while its start was waited for
+        _put_back(self, before)
+        raise
+
+
+def _put_back(thread: threading.Thread, before: Callable[[], None] | None) -> None:
+    if before is None:
+        vars(thread).pop("run", None)
+    else:
+        thread.run = before  # type: ignore[method-assign]
+
+
+def _submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Stands for `ThreadPoolExecutor.submit`."""
+    work = _adopted(fn)
+    if work is None:
+        future: Future[Any] = _SUBMIT.below(self, fn, *args, **kwargs)
+        return future
+    # Its threads are nobody's: they also make calls of other workers, and of the notebook.
+    token = _starts_for_all.set(True)
+    try:
+        future = _SUBMIT.below(self, work, *args, **kwargs)
+    finally:
+        _starts_for_all.reset(token)
+    return future
+
+
+_START: Final = _Change(threading.Thread, "start", _start)
+_SUBMIT: Final = _Change(ThreadPoolExecutor, "submit", _submit)

@@ -172,12 +172,15 @@ class _Struck(Gate):
 
 
 class _Closed(_Struck):
-    """Opens when the session closes: in the data plane, which reads arrays, no interrupt strikes."""
+    """Opens when the session's end has interrupted the worker, which strikes nobody in the data plane.
+
+    Not already when the session is closed: what fails between the two was not stopped, and is told.
+    """
 
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
 
     def is_passed(self) -> bool:
-        """Whether the session is closed."""
-        return self._session.closed
+        """Whether the calling worker was interrupted."""
+        return self._session.closed and self._session._launcher.workers[here()].lane.interrupted is not None

@@ -21,7 +21,7 @@ from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
-from tests.covered import keep_coverage_whole
+from tests.covered import keep_coverage_whole, measure_once
 
 DEADLINE_S = 60
 # A machine with GPUs runs the same tests; those that want a GPU say so. For kernels in other processes, too.
@@ -44,7 +44,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    keep_coverage_whole()  # in processes of xdist it has begun only now
+    # In processes of xdist it has begun only now.
+    measure_once()
+    keep_coverage_whole()
 
 
 @pytest.hookimpl(optionalhook=True)

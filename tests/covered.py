@@ -5,6 +5,22 @@ from __future__ import annotations
 import threading
 
 
+def measure_once():
+    """Let one coverage.py measure in this process; where none or one does, do nothing.
+
+    In a process of xdist, pytest-cov (7.1) starts two, of which the lower one measures while the upper one is
+    paused: tests that are marked `no_cover` would be measured all the same, and its data dropped.
+    """
+    upper = _measuring()
+    if upper is None:
+        return
+    upper.stop()
+    lower = _measuring()
+    if lower is not None:
+        lower.stop()
+    upper.start()
+
+
 def keep_coverage_whole():
     """Let nothing strike coverage.py while it holds its lock; where it does not measure, do nothing.
 
@@ -31,10 +47,14 @@ def is_whole():
     return type(found[0]) is type(threading.Lock().acquire)
 
 
-def _collector():
+def _measuring():
     try:
         from coverage import Coverage
     except ImportError:
         return None
-    measuring = Coverage.current()
+    return Coverage.current()
+
+
+def _collector():
+    measuring = _measuring()
     return None if measuring is None else measuring._collector

@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -21,6 +22,7 @@ from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
 from disco_magic.testing.doubles import Gate
+from disco_magic.testing.gpu.kernels import KERNELS
 from tests.covered import keep_coverage_whole, measure_once
 
 DEADLINE_S = 60
@@ -41,6 +43,15 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def pytest_sessionstart(session):
+    """Kernels of simulated GPUs are compiled once for all processes of a run, also those that tests start."""
+    if KERNELS not in os.environ and not hasattr(session.config, "workerinput"):
+        folder = TemporaryDirectory(prefix="disco-kernels-")
+        session.config.add_cleanup(folder.cleanup)
+        session.config.add_cleanup(partial(os.environ.pop, KERNELS))
+        os.environ[KERNELS] = folder.name
 
 
 def pytest_collection_finish():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,9 @@ HOMES = {
     "tvm": {"functions/tvm_modules.py"},
     "tvm_ffi": {"functions/tvm_values.py", "functions/tvm_copies.py", "functions/tvm_modules.py"},
 }
+
+
+pytestmark = pytest.mark.no_cover  # read, not executed
 
 
 class Seen(NamedTuple):
@@ -94,6 +98,7 @@ FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 INSIDE = [path for path in FILES if str(path) != "__init__.py"]
 
 
+@cache
 def imports_of(path):
     package = ("disco_magic", *path.parts[:-1])
     return imports((PACKAGE / path).read_text(), package)

@@ -38,6 +38,8 @@ WATCH = """([index, count]) => {
     const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[index];
     window.heights = [];
     const look = () => {
+        if (!area.isConnected)
+            return;  // that of the test before
         const figures = area.querySelector('.disco-figures');
         const images = [...area.querySelectorAll('.disco-figures img')];
         const drawn = images.filter(each => each.naturalWidth).length;

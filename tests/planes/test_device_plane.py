@@ -9,16 +9,23 @@ from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.planes.on_gpus import OnGpus, places
 
-LAGS = [pytest.param(None, id="prompt"), pytest.param(7, id="lagging", marks=pytest.mark.no_cover)]
+# Each size once with streams that are prompt or late at random; late ones run the same lines.
+SCENES = [
+    pytest.param(None, 1, id="prompt-1"),
+    pytest.param(None, 3, id="prompt-3"),
+    pytest.param(7, 2, id="lagging-2", marks=pytest.mark.no_cover),
+    pytest.param(7, 3, id="lagging-3", marks=pytest.mark.no_cover),
+    pytest.param(7, 4, id="lagging-4", marks=pytest.mark.no_cover),
+]
 
 
-@pytest.fixture(scope="module", params=LAGS)
+@pytest.fixture(scope="module")
 def gpus(request):
     with SimulatedGpus(count=1, lag=request.param) as made:
         yield made
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize(("gpus", "size"), SCENES, indirect=["gpus"])
 @pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
 def test_the_device_plane_keeps_the_contract(check, size, gpus, run):
     def make(count):

@@ -14,6 +14,9 @@ from tests.faults.matrix import Expected
 from tests.faults.stages import DEADLINE_S
 from tests.faults.ways import error_of
 
+# Thousands of ways through the same lines, each of which has a test of its own.
+pytestmark = pytest.mark.no_cover
+
 CASES = all_cases()
 AT_EXIT = [case for case in CASES if case.moment == EXIT]
 

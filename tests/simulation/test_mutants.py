@@ -9,6 +9,8 @@ from tests.simulation.clockwork import Parts
 from tests.simulation.worker_reference import Violated
 from tests.simulation.world import STORM, run
 
+pytestmark = pytest.mark.no_cover
+
 # part -> the broken one -> what the simulation says
 MISTAKES = [
     ("ledger", mutants.ReusesLivingIds, "sent|lives twice"),

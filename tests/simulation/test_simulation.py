@@ -14,6 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.simulation.__main__ import main
 from tests.simulation.world import SENDING, World, run
 
+# The machines are covered, line by line, by tests of their own.
+pytestmark = pytest.mark.no_cover
+
 STEPS = 5000
 SEEDS = range(20)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -32,11 +33,16 @@ if TYPE_CHECKING:
 # the C++ libraries, which kernels do not use, two thirds of that. What they call is in the process.
 _FLAGS: Final = ("-x", "c++", "-std=c++17", "-O0", "-ffp-contract=off", "-w", "-nostdlib")
 _MOST_PARAMETERS: Final = 64
+KERNELS: Final = "DISCO_SIMULATED_KERNELS"
+"""A folder, in the environment, in which compiled kernels are kept and found, by several processes too."""
 _compiling = threading.Lock()
 
 
 @cache
 def _folder() -> Path:
+    """Where compiled kernels are: in the folder that the environment names, or until the process ends."""
+    if kept := os.environ.get(KERNELS):
+        return Path(kept)
     folder = Path(tempfile.mkdtemp(prefix="disco-gpu-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -80,10 +86,13 @@ def _compiled(code: str, options: tuple[str, ...], name: str) -> tuple[Any, tupl
     """The launcher of a kernel and the sizes of its parameters, negative ones of pointers."""
     source = f"{_prologue(options)}{code}\n#define DISCO_KERNEL {name}\n{AFTER}"
     path = _folder() / f"{hashlib.sha256(source.encode()).hexdigest()[:32]}.so"
-    done = _gxx(source, "-shared", "-fPIC", "-o", str(path))
-    if done.returncode:
-        _checked(code, options)
-        raise CUDADriverError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}\n{done.stderr}")
+    if not path.exists():
+        made = path.with_suffix(f".{os.getpid()}")  # nobody loads half of one
+        done = _gxx(source, "-shared", "-fPIC", "-o", str(made))
+        if done.returncode:
+            _checked(code, options)
+            raise CUDADriverError(f"CUDA_ERROR_NOT_FOUND: named symbol not found: {name}\n{done.stderr}")
+        made.replace(path)
     library = ctypes.CDLL(str(path))
     sizes = (ctypes.c_int * _MOST_PARAMETERS)()
     count = library.disco_describe(sizes, _MOST_PARAMETERS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from disco_magic.core.interfaces import Spot
 
@@ -93,14 +93,27 @@ def site_of(spot: Spot | None) -> Site:
     if spot is None:
         return Site("", 0)
     code, offset = spot
-    line = next(islice(code.co_positions(), offset // 2, None))[0]
-    return Site(code.co_filename, line or 0)
+    return Site(code.co_filename, line_at(code, offset))
+
+
+def line_at(code: CodeType, offset: int) -> int:
+    """The line of an instruction of `code`; of one that has none, where a loop jumps back, the one before."""
+    line = next(islice(code.co_positions(), max(0, offset) // 2, None), (None,))[0]
+    if line is None:
+        before = [each for start, _, each in code.co_lines() if start <= offset and each is not None]
+        line = before[-1] if before else code.co_firstlineno
+    return line
 
 
 def innermost_site(frame: FrameType | None) -> Site:
     """The innermost line of a stack that is not part of disco_magic."""
     frame = _innermost(frame)
-    return Site("", 0) if frame is None else Site(frame.f_code.co_filename, frame.f_lineno)
+    return Site("", 0) if frame is None else _site_at(frame)
+
+
+def _site_at(frame: FrameType) -> Site:
+    # Where a loop jumps back, f_lineno is None, whatever its type says.
+    return Site(frame.f_code.co_filename, frame.f_lineno or line_at(frame.f_code, frame.f_lasti))
 
 
 def _innermost(frame: FrameType | None) -> FrameType | None:
@@ -113,6 +126,6 @@ def cell_site(frame: FrameType | None) -> Site | None:
     """The innermost line of a stack that is shown under a label: a cell's; None if there is none."""
     while frame is not None:
         if label_of(frame.f_code.co_filename) is not None:
-            return Site(frame.f_code.co_filename, frame.f_lineno)
+            return _site_at(frame)
         frame = frame.f_back
     return None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import traceback
 from pathlib import PurePath
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
-from disco_magic.functions.sites import Site, label_of, runtime_file
+from disco_magic.functions.sites import Site, label_of, line_at, runtime_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType, TracebackType
+    from types import FrameType
 
 # Of BaseException: a class of the user's may have properties of these names.
 _TRACEBACK: Final = BaseException.__dict__["__traceback__"]
@@ -34,7 +35,9 @@ def frames_of(trace: TracebackType | None) -> list[FrameType]:
 
 def site_of_error(error: BaseException) -> Site:
     """The innermost line of a cell that an error came through; of none, the innermost of the user's code."""
-    steps = [Site(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(traceback_of(error))]
+    steps = [
+        Site(frame.f_code.co_filename, line or 0) for frame, line in traceback.walk_tb(traceback_of(error))
+    ]
     own = [step for step in reversed(steps) if not runtime_file(step.filename)]
     return next((step for step in own if step.is_labelled), own[0] if own else Site("", 0))
 
@@ -46,10 +49,27 @@ def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Fai
 
 
 def shorten(error: BaseException) -> None:
-    """Leave `error`, what led to it, and the parts of groups their `own_frames`."""
+    """Leave `error`, what led to it, and the parts of groups their `own_frames`, each with its line."""
     for each in _family(error):
         # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
-        BaseException.with_traceback(each, own_frames(each))
+        BaseException.with_traceback(each, _with_lines(own_frames(each)))
+
+
+def _with_lines(trace: TracebackType | None) -> TracebackType | None:
+    """`trace`, or a copy in which every step has a line: an interrupt may strike where the code has none.
+
+    IPython cannot show such a step.
+    """
+    steps: list[TracebackType] = []
+    while trace is not None:
+        steps.append(trace)
+        trace = trace.tb_next
+    if all(step.tb_lineno for step in steps):
+        return steps[0] if steps else None
+    for step in reversed(steps):
+        line = step.tb_lineno or line_at(step.tb_frame.f_code, step.tb_lasti)
+        trace = TracebackType(trace, step.tb_frame, step.tb_lasti, line)
+    return trace
 
 
 def _family(error: BaseException) -> Iterator[BaseException]:

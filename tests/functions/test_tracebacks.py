@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import types
 
 import pytest
 
@@ -10,7 +11,14 @@ from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.functions import sites
 from disco_magic.functions.cells import compile_cell
 from disco_magic.functions.registry import find_func
-from disco_magic.functions.tracebacks import error_text, failure_of, own_frames
+from disco_magic.functions.sites import site_of
+from disco_magic.functions.tracebacks import (
+    error_text,
+    failure_of,
+    frames_of,
+    own_frames,
+    shorten,
+)
 
 
 def raised(source, **names):
@@ -138,3 +146,25 @@ def test_a_mistake_of_the_runtime_s_keeps_its_lines():
         names["broken"]()
     error = caught.value.with_traceback(caught.value.__traceback__.tb_next)
     assert "some.py" in failure_of(0, 1, "a call", error).traceback_text
+
+
+def test_an_interrupt_that_strikes_where_the_code_has_no_line_is_at_the_line_before():
+    """A loop jumps back by an instruction without a line if its body ends in a branch (before 3.13)."""
+    error = raised("x = 1\nfor i in range(3):\n    x if i else None\n\ny = 1 / 0\n")
+    frame = frames_of(error.__traceback__)[-1]
+    offsets = [start for start, _, line in frame.f_code.co_lines() if line is None]
+    if not offsets:
+        pytest.skip("this Python has lines everywhere")
+    error.__traceback__ = types.TracebackType(None, frame, offsets[0], -1)
+    assert error.__traceback__.tb_lineno is None
+    failure = failure_of(0, 1, "Cell In[7]", error)
+    assert error.__traceback__.tb_lineno == 3
+    assert 'File "Cell In[7]", line 3' in failure.traceback_text
+    assert str(site_of((frame.f_code, offsets[0]))) == "Cell In[7], line 3"
+
+
+def test_a_traceback_with_all_lines_stays_the_object_that_it_is():
+    error = raised("1 / 0")
+    before = error.__traceback__ = own_frames(error)
+    shorten(error)
+    assert error.__traceback__ is before

@@ -15,7 +15,9 @@ In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain 
 from __future__ import annotations
 
 import builtins
+import linecache
 import re
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -26,12 +28,15 @@ from disco_magic.notebook.shell import request_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
 
 _OF_WORKERS: Final = re.compile(r"%%disco(?: (.*))?")
 _LOCAL: Final = re.compile(r"%%local[ \t]*")
+# What such a cell begins with when IPython executes it.
+_KEPT_HERE: Final = "# %%local"
 _LINE_OF_NOTEBOOK: Final = re.compile(r"\s*(?:[%!?#]|[\w.*]+\?{1,2}\s*;?\s*$)")
 _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
 # Those that execute Python code say nothing of workers if they run it here.
@@ -104,7 +109,7 @@ class PlainCells:
         if lines and _LOCAL.fullmatch(lines[0].rstrip("\n")):
             # A comment, so that the lines below keep their numbers; another magic is the business of ours.
             below = "".join(lines[1:]).lstrip()
-            return lines if below.startswith("%%") else [f"# {lines[0].rstrip()}\n", *lines[1:]]
+            return lines if below.startswith("%%") else [f"{_KEPT_HERE}\n", *lines[1:]]
         told = _OF_WORKERS.fullmatch(lines[0].rstrip()) if awaited and lines[1:] else None
         if told is not None:
             head, line, body = [], told[1] or "", "".join(lines[1:])
@@ -132,6 +137,8 @@ class PlainCells:
         stripped = text.strip()
         if not self.on or not stripped or stripped.startswith("%%") or self._hidden():
             return False
+        if self._is_within_local():
+            return False
         end = _END.fullmatch(stripped)
         if (end is not None and not self._is_known(end[1])) or self._is_magic(stripped):
             return False
@@ -146,6 +153,16 @@ class PlainCells:
         """Whether a front end executes this for itself: silently, or without a number."""
         content = request_of(self._front.shell).get("content", {})
         return bool(content.get("silent")) or not content.get("store_history", True)
+
+    def _is_within_local(self) -> bool:
+        """Whether code of a ``%%local`` cell executes this: ``%time`` and its like do, line by line."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if self._front.shell.compile.format_code_name(name) is not None:
+                return linecache.getline(name, 1).rstrip() == _KEPT_HERE
+            frame = frame.f_back
+        return False
 
     def _asks_for_register(self, line: str) -> bool:
         found = _HELP.match(line) if "?" in line else None

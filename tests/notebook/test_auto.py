@@ -239,3 +239,15 @@ def test_what_a_front_end_executes_for_itself_is_local(auto, monkeypatch):
     asked["content"] = {"silent": False, "store_history": True}
     auto.run("x = 1")
     assert names(auto) == ["here", "y"]
+
+
+@pytest.mark.parametrize(
+    "line", ["%timeit -n1 -r1 seen.append(here)", "%time seen.append(here)", "%prun -q seen.append(here)"]
+)
+def test_magics_that_execute_a_line_do_it_where_their_cell_is(auto, line):
+    auto.run(f"%%local\nseen, here = [], 5\n{line}")
+    assert auto.ip.user_ns["seen"] == [5]
+    auto.run("%%local\nget_ipython().run_cell('seen.append(7)')")
+    assert auto.ip.user_ns["seen"] == [5, 7]
+    auto.run("x = 1")
+    assert session().names() == ("x",)

@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 
 def _auto(front: Front, options: Namespace) -> None:
+    since = ""
     if options.state is not None:
+        # The cell that says so was on its way already, with what stands below.
+        since = " from the next cell on" if front.plain.on != (options.state == "on") else ""
         front.plain.on = options.state == "on"
     if front.plain.on:
-        said = "plain cells run on all workers; %%local runs one in the notebook, %disco auto off ends this"
+        where, other = "on all workers", "%%local runs one in the notebook, %disco auto off ends this"
     else:
-        said = (
-            "plain cells run in the notebook; %%disco runs one on all workers, %disco auto on does it always"
-        )
-    front.sessions.say(said)
+        where, other = "in the notebook", "%%disco runs one on all workers, %disco auto on runs all there"
+    front.sessions.say(f"plain cells run {where}{since}; {other}")
 
 
 def _parser() -> OptionParser:

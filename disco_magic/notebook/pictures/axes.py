@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 _DIGIT: Final = 6.2  # pixels: the width of a digit in the size of the tick labels
+_MANY: Final = 4  # lines per tick
 _SMALLEST: Final = 1e-300  # no ticks between what is closer together: their steps would be subnormal
 
 
@@ -95,6 +96,8 @@ def index_ticks(indices: Indices, most: int) -> list[tuple[int, int]]:
         if max(2, most // 2) < len(wanted) <= most and np.array_equal(indices[lines], wanted):
             return list(zip(lines.tolist(), wanted.tolist(), strict=True))
     lines = np.linspace(0, count - 1, most).round().astype(int)
+    if count < _MANY * most:  # rounded, their distances would differ visibly
+        lines = np.arange(0, count, -(-count // most))
     return list(zip(lines.tolist(), indices[lines].tolist(), strict=True))
 
 

@@ -85,6 +85,13 @@ def test_round_indices_get_the_ticks_where_they_are_shown(indices, expected):
         assert 3 <= len(ticks) <= 6
 
 
+@pytest.mark.parametrize(
+    ("count", "most", "expected"), [(4, 3, [0, 2]), (5, 3, [0, 2, 4]), (7, 3, [0, 3, 6])]
+)
+def test_of_few_lines_the_ticks_are_evenly_spaced(count, most, expected):
+    assert index_ticks(np.arange(count), most) == [(index, index) for index in expected]
+
+
 def test_where_no_round_index_is_shown_the_ticks_name_what_is():
     indices = np.linspace(0, 4099, 128).round().astype(np.int64)
     ticks = index_ticks(indices, 5)

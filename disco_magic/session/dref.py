@@ -12,13 +12,18 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from disco_magic.errors import UsageMistake
+from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import Row
     from disco_magic.session.session import Session
+
+
+# As long as people take for at once.
+_MOMENT_S: Final = 0.1
 
 
 class Drop(weakref.ref["DRef"]):
@@ -113,9 +118,19 @@ class DRef:
         """Type, shape, dtype, device, bytes and statistics on a sample, per worker.
 
         As far as the workers have come: None where there is no value yet; shown as "not there yet" while the
-        worker has commands to do still. Moves no data, waits for nobody.
+        worker has commands to do still. Moves no data. Waits a tenth of a second at most, for who is about to
+        come to it: most commands take some microseconds.
         """
-        return self.session.picture(self)
+        row = self.session.picture(self)
+
+        def is_there() -> bool:
+            nonlocal row
+            row = self.session.picture(self)
+            return not row.coming
+
+        if row.coming:
+            wait_until(is_there, _MOMENT_S)
+        return row
 
     def as_function(self, name: str) -> DPackedFunc:
         """The same register as something that can be called; this reference gives it up."""

@@ -74,7 +74,14 @@ def test_info_describes_one_register_per_worker(session):
     assert [(cell.shape, cell.mean, cell.nbytes) for cell in info.cells] == [((2, 2), 3.0, 32)] * 2
 
 
-def test_info_waits_for_nobody(gated, gate):
+def test_info_of_a_name_s_new_reference_has_its_value(session):
+    s = session(2)
+    s.put("x", np.ones(3))
+    for _ in range(20):
+        assert [cell.shape for cell in s["x"].info().cells] == [(3,)] * 2
+
+
+def test_info_waits_for_nobody_who_has_more_to_do(gated, gate):
     s = gated(1)
     pending = s.run_nowait("gate()")
     gate.arrived()

@@ -9,13 +9,11 @@ from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.register_text import ABSENT, absent, agreement, caption, content, together, where
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
-from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
 
-_MOMENT_S: Final = 0.1
 
 _STYLE: Final = table_style(
     "disco-registers",
@@ -39,23 +37,10 @@ def dref_bundle(dref: DRef, **_: object) -> dict[str, str]:
     text = repr(dref)
     html = f"<code>{escape(text)}</code>"
     try:
-        row = _row_of(dref)
+        row = dref.info()
     except (SessionClosed, UsageMistake):  # it is of the past
         return {"text/plain": text, "text/html": html}
     return {"text/plain": f"{text}\n{row!r}", "text/html": f"{html}{_table_html('', [row], '')}"}
-
-
-def _row_of(dref: DRef) -> Row:
-    """What `DRef.info` tells, a moment later if it is not there yet: most commands take some microseconds."""
-    rows = [dref.info()]
-
-    def is_there() -> bool:
-        rows[0] = dref.info()
-        return None not in rows[0].cells
-
-    if None in rows[0].cells:
-        wait_until(is_there, _MOMENT_S)
-    return rows[0]
 
 
 def snapshot_html(snapshot: SessionSnapshot) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, people
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
@@ -110,20 +109,13 @@ class CellHandle:
     async def _awaited(self) -> CellResult:
         import asyncio
 
-        from disco_magic.session.awaiting import until_ended
+        from disco_magic.session.awaiting import awaited
 
-        refuse_in_worker(self.pending.session.id, "await")
         self.asked = True
-        page = self._scope.page
-        with page.waited_for():
-            cancelled = await until_ended(self.pending, page.look)
-        task = asyncio.current_task()
+        page, task = self._scope.page, asyncio.current_task()
         try:
-            if not cancelled:
-                return self.wait()
-            if self.done():
-                self.wait()
-            raise asyncio.CancelledError(f"the wait for {self.pending.label} was cancelled")
+            with page.waited_for():
+                return await awaited(self.pending, self.wait, page.look)
         except KeyboardInterrupt as stopped:
             # The notebook shows it where it executes a cell; out of another task it would end the event loop,
             # and with that a kernel.

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
+from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.ear import EAR
 from disco_magic.session.pump import LOOK_UP_S
 
@@ -105,3 +106,23 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
                 cancelled = True
                 pending.stop_soon()
     return cancelled
+
+
+async def awaited(
+    pending: PendingCell, wait: Callable[[], T], on_look: Callable[[], None] | None = None
+) -> T:
+    """What ``wait()`` gives or raises of a cell that has ended; CancelledError if this was cancelled before.
+
+    Raises:
+        KeyboardInterrupt: the cell was stopped by it. Out of a task it ends the event loop.
+    """
+    refuse_in_worker(pending.session.id, "await")
+    cancelled = await until_ended(pending, on_look)
+    try:
+        if not cancelled:
+            return wait()
+        if pending.done():
+            wait()
+        raise asyncio.CancelledError(f"the wait for {pending.label} was cancelled")
+    finally:
+        del pending, wait, on_look  # error -> traceback -> this frame -> handle -> error

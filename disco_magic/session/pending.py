@@ -6,7 +6,7 @@ import weakref
 from contextlib import suppress
 from functools import partial
 from queue import Empty
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, ranges
@@ -19,7 +19,7 @@ from disco_magic.session.sigint import interrupt, sigint_to
 from disco_magic.session.stopping import Stopping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PendingCell(Stopping):
-    """Handle of a running cell.
+    """Handle of a running cell: wait for it, await it, cancel it.
 
     Attributes:
         seq: sequence number of its command.
@@ -184,6 +184,34 @@ class PendingCell(Stopping):
             raise outcome.with_traceback(None)  # else it grows with every wait
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
+
+    def result(self, timeout: float | None = None) -> CellResult:
+        """As `wait`, but a cell that takes longer goes on, as a future does.
+
+        Args:
+            timeout: seconds; None: the session's `timeout`.
+
+        Raises:
+            SyncTimeout: a TimeoutError that says who is where; the cell can be waited for again.
+            CellError, KeyboardInterrupt: as `wait`.
+        """
+        return self.wait(timeout, stop=False)
+
+    def __await__(self) -> Generator[Any, None, CellResult]:
+        """Await it for what `wait` gives and raises; cancelling that stops the cell."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> CellResult:
+        import asyncio  # 30 ms that only who awaits has to spend
+
+        from disco_magic.session.awaiting import awaited
+
+        try:
+            return await awaited(self, self.wait)
+        except KeyboardInterrupt as stopped:  # out of a task it would end the event loop
+            raise asyncio.CancelledError(str(stopped)) from None
+        finally:
+            del self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
     def _wait_attentively(self, limit: Limit, on_look: Callable[[], None] | None, *, stop: bool) -> None:
         while True:

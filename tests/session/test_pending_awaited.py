@@ -1,0 +1,65 @@
+"""The handle of `session.run_nowait` in asyncio code."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from disco_magic.errors import CellError, WorkerError
+
+
+def test_it_can_be_awaited_and_gathered(session):
+    s = session(2)
+
+    async def main():
+        one = await s.run_nowait("worker_id + 1")
+        both = await asyncio.gather(s.run_nowait("1"), s.run_nowait("2"))
+        return one.values, [result[0] for result in both]
+
+    assert asyncio.run(main()) == ([1, 2], [1, 2])
+
+
+def test_awaiting_it_raises_what_the_cell_raised_and_keeps_nothing(session):
+    s = session(1)
+
+    async def main():
+        await s.run_nowait("class Big: pass\nbig = Big()\nimport weakref\ngone = weakref.ref(big)\n1 / 0")
+
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        asyncio.run(main())
+    assert s.run("del big\ngone() is None")[0] is True
+
+
+def test_an_await_that_is_cancelled_stops_the_cell(session):
+    s = session(2)
+    pending = s.run_nowait("while True:\n    i = 1\n    i += 1")
+
+    async def main():
+        await asyncio.wait_for(pending, 0.01)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    assert pending.done()
+    assert s.run("int(allreduce(1))").values == [2, 2]
+
+
+def test_its_result_comes_within_the_timeout_or_the_cell_goes_on(gated, gate):
+    s = gated(1)
+    pending = s.run_nowait("gate()\n5")
+    with pytest.raises(TimeoutError, match="goes on"):
+        pending.result(0.01)
+    assert not pending.done()
+    gate.open()
+    assert pending.result(60)[0] == 5
+
+
+def test_awaited_on_a_worker_it_would_wait_for_itself(session):
+    s = session(1)
+    pending = s.run_nowait("1")
+
+    async def main():
+        await pending
+
+    with pytest.raises(WorkerError, match="which would wait for itself"):
+        s.call_packed(lambda: asyncio.run(main())).get(0)

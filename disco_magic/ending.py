@@ -12,6 +12,7 @@ from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.places import HOST
 from disco_magic.functions.tracebacks import failure_of, traceback_of
+from disco_magic.kept_locks import give_back_locks
 
 if TYPE_CHECKING:
     import contextvars
@@ -82,8 +83,10 @@ class Ending:
                 error = struck
         with self.mutex:
             interrupted = lane.end()
-            if lane.abandoned:
-                return False
+        if interrupted:
+            give_back_locks()
+        if lane.abandoned:
+            return False
         try:
             self.context.place.enter()  # what was ended may have had a stream or a device of its own
         except Exception as late:  # noqa: BLE001 - a GPU that is lost, which is told with what failed

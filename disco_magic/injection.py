@@ -10,8 +10,9 @@ the first instruction of the next function it calls for ever. Two rules follow:
 
 * `inject` lowers the flag again, by an exception that its own thread raises and catches. The target does not
   need it: a thread raises the flag for its own pending exception whenever it takes the GIL.
-* A pending exception is never taken back with ``PyThreadState_SetAsyncExc(id, NULL)``, which raises the flag
-  with nothing that could lower it. The target lets it strike in `let_strike` instead.
+* A pending exception is taken back with ``PyThreadState_SetAsyncExc(id, NULL)``, which raises the flag with
+  nothing that could lower it, by `inject` alone, before it lowers that. The target lets it strike in
+  `let_strike` instead.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ import threading
 import traceback
 from itertools import pairwise
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import WorkerInterrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _set_async_exc: Final = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _set_async_exc.argtypes = (ctypes.c_ulong, ctypes.py_object)
@@ -46,10 +50,20 @@ class _Lowered(BaseException):
     """Injected by a thread into itself, to lower the interpreter's flag."""
 
 
-def inject(thread_id: int) -> None:
-    """Raise WorkerInterrupt in another thread; one that has ended already is left alone."""
+def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> bool:
+    """Raise WorkerInterrupt in another thread; one that has ended already is left alone.
+
+    Args:
+        thread_id: of that thread.
+        may_be_struck: asked at once whether it may, where it is. If not, what is still pending is taken back.
+
+    Returns:
+        Whether it may.
+    """
     _set_async_exc(thread_id, ctypes.py_object(WorkerInterrupt))
-    unheard = None
+    stays, unheard = may_be_struck(), None
+    if not stays:
+        _set_async_exc(thread_id, ctypes.py_object())
     try:
         _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
         let_strike()
@@ -65,6 +79,7 @@ def inject(thread_id: int) -> None:
         raise
     if unheard is not None:  # not above: what its handler raises has nothing to do with this
         signal.raise_signal(unheard)
+    return stays
 
 
 def _unheard(struck: _Lowered) -> int | None:

@@ -38,6 +38,7 @@ class Lane:
         abandoned: the thread was given up; it must not touch the worker any more.
         crossing: how deep the thread is in calls of libraries.
         withheld: an interrupt waits for it to come back from there.
+        pursued: a thread tries to strike it: it was where nothing may strike, see `fragile`.
         shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
         thread_id: of the thread; 0 before it began.
         left_over: registers that the thread before this one may not have dropped any more.
@@ -50,6 +51,7 @@ class Lane:
         "inject_at",
         "interrupted",
         "left_over",
+        "pursued",
         "running",
         "shielded",
         "thread_id",
@@ -64,6 +66,7 @@ class Lane:
         self.shielded = 0
         self.crossing = 0
         self.withheld = False
+        self.pursued = False
         self.thread_id = 0
         self.inject_at = 0.0
 

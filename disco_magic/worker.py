@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import sys
 import time
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from disco_magic import injection
 from disco_magic.bridges import AGAIN_S, on_a_bridge
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt, words
+from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.allocations import nbytes_kept
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
@@ -87,9 +88,30 @@ class Worker(Serving):
         if lane.shielded or now < lane.inject_at:
             return
         lane.withheld = on_a_bridge(lane)
-        if not lane.withheld:
+        if lane.withheld or lane.pursued:
+            return
+        if strike(lane.thread_id):
             lane.inject_at = now + AGAIN_S
-            injection.inject(lane.thread_id)
+            return
+        lane.pursued = True
+        with suppress(
+            RuntimeError
+        ):  # too many threads, or the interpreter is ending: the next interrupt tries
+            Pursuit(lane.thread_id, partial(self._pursue, lane))
+            return
+        lane.pursued = False
+
+    def _pursue(self, lane: Lane) -> bool:
+        """Strike the lane's thread, if it has not ended its command meanwhile; whether that is over."""
+        with self.mutex:
+            if lane.interrupted is None:
+                lane.pursued = False
+                return True
+            if lane.shielded or on_a_bridge(lane) or not strike(lane.thread_id):
+                return False
+            lane.pursued = False
+            lane.inject_at = time.monotonic() + AGAIN_S
+            return True
 
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.

@@ -20,10 +20,10 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 LAYERS = [
     ["errors"],
     ["core"],
-    ["patience", "recorder", "stopwatch"],
+    ["kept_locks", "patience", "recorder", "stopwatch", "switching"],
     ["bridges"],
     ["functions", "injection"],
-    ["devices"],
+    ["devices", "fragile"],
     ["channels", "planes", "lane"],
     ["ending"],
     ["serving"],

@@ -23,7 +23,7 @@ from disco_magic.functions.context import Topology
 from disco_magic.functions.running import CellRunner
 from disco_magic.worker import Worker
 from tests.session.test_turns import LOOKS, instructions
-from tests.worker.conftest import Plane
+from tests.worker.conftest import Plane, noted
 
 OURS = awaits.__file__
 ASYNCIO = os.path.dirname(asyncio.__file__) + os.sep
@@ -114,8 +114,9 @@ class Stage:
         monkeypatch.setattr(warnings, "showwarning", lambda *args, **_: self.said.append(args[:2]))
         monkeypatch.setattr(injection, "inject", self.inject)
 
-    def inject(self, thread):
+    def inject(self, thread, _):
         self.striker.inject(thread)
+        return True
 
     def run(self, source, number):
         """Run a cell, struck at the `number`-th moment, and another one; whether it came so far."""
@@ -257,7 +258,7 @@ def test_an_await_that_survives_being_cancelled_is_ended_by_the_next_request(wor
 
 def test_a_step_that_does_not_end_is_injected_into_by_the_next_request(worker, monkeypatch):
     injected = []
-    monkeypatch.setattr(injection, "inject", injected.append)
+    monkeypatch.setattr(injection, "inject", noted(injected))
     with pytest.raises(asyncio.CancelledError):
         run(worker, "stop()\nstop()\nawait asyncio.sleep(3600)")
     assert injected == [threading.get_ident()]
@@ -267,7 +268,7 @@ def test_a_step_that_does_not_end_is_injected_into_by_the_next_request(worker, m
 def test_a_callback_that_does_not_end_is_injected_into_too(worker, monkeypatch, pause, times):
     # Nothing else could end it: its thread would go on beside the one that takes its worker over.
     injected, now = [], [100.0]
-    monkeypatch.setattr(injection, "inject", injected.append)
+    monkeypatch.setattr(injection, "inject", noted(injected))
     monkeypatch.setattr(awaits, "time", SimpleNamespace(monotonic=lambda: now[0]))
     worker.cells.namespace["later"] = lambda: now.append(now.pop() + pause)
     source = (

@@ -66,8 +66,9 @@ class Clockwork:
 
     perf_counter = monotonic
 
-    def inject(self, thread_id):
+    def inject(self, thread_id, _):
         self.pending.add(thread_id)
+        return True
 
     def let_strike(self):
         if self.ident in self.pending:

@@ -11,6 +11,16 @@ from disco_magic.functions.context import Topology
 from disco_magic.worker import Worker
 
 
+def noted(injected):
+    """Stands for `injection.inject`: notes the threads in a list."""
+
+    def inject(thread_id, _):
+        injected.append(thread_id)
+        return True
+
+    return inject
+
+
 class Plane:
     """Keeps who left which command, and how often a departure was told."""
 

@@ -18,6 +18,7 @@ from disco_magic.core.messages import Call, Stop
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.lane import Lane
 from tests.conftest import until
+from tests.worker.conftest import noted
 
 AT_THE_END = "interrupted in a call of a library"
 STRUCK = "the command was interrupted"
@@ -36,7 +37,7 @@ def injected(monkeypatch):
     """Threads that would have been injected into; they are the test's own, and look for it at once."""
     seen = []
     monkeypatch.setattr(bridges, "_looks", lambda frame: True)
-    monkeypatch.setattr(injection, "inject", seen.append)
+    monkeypatch.setattr(injection, "inject", noted(seen))
     return seen
 
 

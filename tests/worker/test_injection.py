@@ -12,6 +12,8 @@ import threading
 import pytest
 
 from disco_magic import injection
+from disco_magic.errors import WorkerInterrupt
+from tests.conftest import DEADLINE_S, until
 
 SIGNALS = 40
 # One after the other: the next one when somebody has heard the last one.
@@ -95,6 +97,8 @@ def test_a_signal_is_heard_whenever_it_arrives(heard, target, way, number):
 ALARMS = """
 import signal, threading
 from disco_magic import injection
+from disco_magic.errors import WorkerInterrupt
+from tests.conftest import DEADLINE_S, until
 target = threading.Thread(target=int)
 target.start()
 target.join()
@@ -117,3 +121,25 @@ def test_pythons_own_handler_raises_what_it_always_does():
         [sys.executable, "-c", ALARMS], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ran.stdout, ran.stderr) == ("done\n", "")
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_what_may_not_strike_is_taken_back(may):
+    gate, ended = threading.Lock(), []
+
+    def wait():
+        try:
+            with gate:
+                pass
+        except WorkerInterrupt:
+            ended.append("struck")
+        else:
+            ended.append("well")
+
+    with gate:
+        thread = threading.Thread(target=wait)
+        thread.start()
+        until(lambda: sys._current_frames()[thread.ident].f_code is wait.__code__)
+        assert injection.inject(thread.ident, lambda: may) is may
+    thread.join(DEADLINE_S)
+    assert ended == ["struck" if may else "well"]

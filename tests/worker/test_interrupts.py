@@ -11,6 +11,7 @@ from disco_magic import injection
 from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
+from tests.worker.conftest import noted
 
 
 def boom():
@@ -57,7 +58,7 @@ def test_an_injected_exception_ends_the_function_it_is_meant_for(bench):
 
 def test_an_interrupt_between_the_functions_end_and_the_bookkeeping_counts(bench, monkeypatch):
     # Step 3 without an injection: interrupt takes the command out, the function has returned already.
-    monkeypatch.setattr(injection, "inject", lambda thread_id: None)
+    monkeypatch.setattr(injection, "inject", lambda *_: True)
     (event,) = bench.serve(Call(1, 5, bench.worker.interrupt, (1,)))
     assert event.failure.summary == "WorkerInterrupt: the command was interrupted"
     assert bench.values == {}
@@ -155,7 +156,7 @@ def test_further_strikes_before_a_command_is_ended_end_nothing_else(bench, monke
 
 def test_an_await_that_ended_in_this_moment_is_injected_instead(bench, monkeypatch):
     injected = []
-    monkeypatch.setattr(injection, "inject", injected.append)
+    monkeypatch.setattr(injection, "inject", noted(injected))
 
     def closed():
         raise RuntimeError("Event loop is closed")
@@ -168,7 +169,7 @@ def test_an_await_that_ended_in_this_moment_is_injected_instead(bench, monkeypat
 
 def test_a_second_interrupt_injects_although_an_await_could_be_cancelled(bench, monkeypatch):
     injected, cancelled = [], []
-    monkeypatch.setattr(injection, "inject", injected.append)
+    monkeypatch.setattr(injection, "inject", noted(injected))
     bench.worker.lane.running.append(Sync(1))
     bench.worker.cells.cancel = lambda: cancelled.append(1)
     bench.worker.interrupt(1)
@@ -182,7 +183,7 @@ def test_a_second_interrupt_injects_although_an_await_could_be_cancelled(bench, 
 
 def test_nothing_is_injected_inside_of_a_plane_call(bench, monkeypatch):
     injected = []
-    monkeypatch.setattr(injection, "inject", injected.append)
+    monkeypatch.setattr(injection, "inject", noted(injected))
 
     def program():
         assert bench.worker.guard.enter() == (1, None)

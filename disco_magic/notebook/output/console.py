@@ -17,6 +17,7 @@ from disco_magic.functions.streams import install_streams, put_back, remove_stre
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
+from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,6 @@ class Console:
         self._formatting: WorkerFormatting | None = None
         self._filters: Filters | None = None
         self._libraries: Libraries | None = None
-        self._interval: float | None = None
 
     @contextmanager
     def cell(self, scope: NotebookScope) -> Iterator[None]:
@@ -127,9 +127,7 @@ class Console:
             self._publishers.append(WorkerPublisher(self._shell))
         if self._formatting is None:
             self._formatting = WorkerFormatting(self._shell)
-        if self._interval is None:
-            self._interval = sys.getswitchinterval()
-            sys.setswitchinterval(SWITCH_INTERVAL_S)
+        SWITCHING.hold(self, SWITCH_INTERVAL_S)
 
     def _remove(self) -> None:
         release_handlers()
@@ -139,6 +137,4 @@ class Console:
         if self._formatting is not None:
             self._formatting.remove()
             self._formatting = None
-        if self._interval is not None:
-            sys.setswitchinterval(self._interval)
-            self._interval = None
+        SWITCHING.release(self)

@@ -1,0 +1,119 @@
+"""Code of others in which nothing may strike: a lock would stay taken for ever, and nobody knows by whom.
+
+A thread that waits for a lock gets a pending exception when it has the lock, as the call returns: before the
+``try`` or the ``with`` that would give it back, if the lock is taken by a function in Python; and one that is
+about to give it back is struck as the function begins that would. So:
+
+  1. An interrupt strikes only where the innermost frame is not of such code. CPython raises it in that very
+     frame, as soon as the thread goes on.
+  2. Where it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a
+     thread that waits in it for others, who import the same module for one, goes on when they are struck.
+
+What of the user's calls ``lock.acquire()`` without a ``with`` is as safe as it is from Ctrl-C in a program.
+"""
+
+from __future__ import annotations
+
+import dis
+import queue
+import sys
+import threading
+from concurrent.futures import _base, thread
+from contextvars import Context
+from typing import TYPE_CHECKING, Final
+
+from disco_magic import injection
+from disco_magic.patience import pause
+from disco_magic.switching import SWITCHING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+_PAUSE_S: Final = 0.5e-3
+# So often in a row, longer than a stop takes; then twenty times a second: it may sit there for ever.
+_OFTEN: Final = 2000
+_SELDOM_S: Final = 50e-3
+_A_MOMENT_S: Final = 1e-6
+# Threads that contend for a lock let go of the interpreter just where they wait for it. Who looks then finds
+# them nowhere else, unless they have to let go at any instruction.
+_ANYWHERE_S: Final = 1e-6
+_THREADING: Final = threading.__file__
+# Waiting for a module that another thread imports; reading one.
+_FILES: Final = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>"})
+_CODES: Final = frozenset(
+    function.__code__
+    for function in (
+        threading.Condition._acquire_restore,  # type: ignore[attr-defined]  # noqa: SLF001 - in the middle of `wait`
+        threading.Condition._release_save,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+        threading.Semaphore.acquire,
+    )
+)
+# They take locks and give them back, as those of `Condition` do, or what else a ``with`` is for.
+_OF_WITH: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__"})
+_START: Final = threading.Thread.start.__code__
+# From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have
+# to: out of a ``with`` over a condition that is where `__exit__` begins. These files are full of those.
+_SHORT: Final = frozenset({_THREADING, queue.__file__, _base.__file__, thread.__file__})
+_BLOCKING: Final = frozenset({threading.Condition.wait.__code__, threading.Thread.join.__code__})
+_STRIKES_LATER: Final = sys.version_info >= (3, 13)
+
+
+def is_fragile(frame: FrameType | None) -> bool:
+    """Whether what strikes a thread whose innermost frame this is could leave a lock taken."""
+    if frame is None:
+        return False
+    code = frame.f_code
+    if code in _CODES or code.co_name in _OF_WITH or code.co_filename in _FILES:
+        return True
+    if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
+        return True
+    # On 3.11 what is meant for a thread hits the one that it starts, which then never says that it is there.
+    while frame is not None and frame.f_code.co_filename == _THREADING:
+        if frame.f_code is _START:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _has_begun_only(frame: FrameType) -> bool:
+    return dis.opname[frame.f_code.co_code[max(0, frame.f_lasti)]] == "RESUME"
+
+
+def strike(thread_id: int) -> bool:
+    """Raise WorkerInterrupt in another thread, if it may be struck where it is now; whether it may.
+
+    The interpreter's lock is taken anew before, and so not asked for for some milliseconds. Should the thread
+    go on all the same and come to such code in between, the exception is taken back.
+    """
+
+    def may_be_struck() -> bool:
+        return not is_fragile(sys._current_frames().get(thread_id))  # noqa: SLF001 - the documented way
+
+    pause(_A_MOMENT_S)
+    return may_be_struck() and injection.inject(thread_id, may_be_struck)
+
+
+class Pursuit:
+    """A thread that tries to strike another one, until it could or need not any more.
+
+    Args:
+        thread_id: whom.
+        attempt: strikes if it may, says whether that is over.
+    """
+
+    def __init__(self, thread_id: int, attempt: Callable[[], bool]) -> None:
+        self._target = next((each for each in threading.enumerate() if each.ident == thread_id), None)
+        self._attempt = attempt
+        pursuer = threading.Thread(target=self._run, name="disco-pursuit", daemon=True)
+        Context().run(pursuer.start)  # not as a thread of a worker that stops others
+
+    def _run(self) -> None:
+        looks = 0
+        while self._target is not None and self._target.is_alive() and not self._attempt():
+            looks += 1
+            if looks < _OFTEN:
+                with SWITCHING.held(_ANYWHERE_S):
+                    pause(_PAUSE_S)
+            else:
+                pause(_SELDOM_S)

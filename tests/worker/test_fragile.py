@@ -1,0 +1,211 @@
+"""Interrupts beside locks of the standard library: none may stay taken when its thread is struck."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from disco_magic.errors import CellError
+from disco_magic.fragile import is_fragile
+from tests.conftest import DEADLINE_S, until
+
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        """Nothing."""
+
+
+class Kept:
+    """Takes a lock for a ``with`` by a method in Python, as many libraries do."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __enter__(self):
+        return self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def the_condition():
+    condition = threading.Condition(threading.Lock())
+    return condition._lock, "with thing: pass", condition
+
+
+def the_event():
+    event = threading.Event()
+    return event._cond._lock, "thing.set()", event
+
+
+def the_semaphore():
+    semaphore = threading.Semaphore()
+    return semaphore._cond._lock, "thing.acquire()", semaphore
+
+
+def the_handler():
+    handler, logger = Handler(), logging.getLogger("tests.worker.fragile")
+    logger.addHandler(handler)
+    logger.propagate = False
+    return handler.lock, "thing.warning('x')", logger
+
+
+def the_lock_between_processes():
+    lock = multiprocessing.get_context("spawn").Lock()
+    return lock, "with thing: pass", lock
+
+
+def the_lock_of_a_library():
+    kept = Kept()
+    return kept.lock, "with thing: pass", kept
+
+
+def the_lock_that_is_given_back_late():
+    class Late(Kept):
+        def __init__(self):
+            super().__init__()
+            self.gate = threading.Lock()
+
+        def __exit__(self, *_):
+            with self.gate:
+                pass
+            self.lock.release()
+
+    late = Late()
+    return late.gate, "with thing: pass", late, late.lock
+
+
+def the_lock_of_tqdm():
+    std = pytest.importorskip("tqdm.std", reason="the extra 'loader' has it")
+    lock = std.TqdmDefaultWriteLock()
+    return lock.locks[-1], "with thing: pass", lock
+
+
+def waits(worker):
+    """Whether its thread has come from the cell to where the lock is taken, which somebody else has."""
+    frame = sys._current_frames().get(worker.lane.thread_id)
+    return frame is not None and frame.f_code.co_name in ("__enter__", "__exit__", "acquire")
+
+
+def is_free(lock):
+    """Whether another thread can have it."""
+    found = []
+
+    def look():
+        found.append(lock.acquire(timeout=1))
+        if found[0]:
+            lock.release()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        the_condition,
+        the_event,
+        the_semaphore,
+        the_handler,
+        the_lock_between_processes,
+        the_lock_of_a_library,
+        the_lock_that_is_given_back_late,
+        the_lock_of_tqdm,
+    ],
+)
+def test_a_lock_that_a_thread_waited_for_is_free_when_it_was_interrupted(session, make):
+    """The lock was taken in C, and what was pending struck as that returned: nobody gave it back."""
+    lock, code, thing, *others = make()
+    s = session(1)
+    s["holder"] = s.call_packed(lambda: Hidden(thing))
+    lock.acquire()
+    pending = s.run_nowait(f"thing = holder.thing\n{code}\nwhile True:\n    i = 1\n    i += 1")
+    worker = s._launcher.workers[0]
+    until(lambda: waits(worker))
+    pending.stop_soon()
+    stopper = threading.Thread(target=pending.cancel)
+    stopper.start()
+    until(lambda: worker.lane.inject_at or worker.lane.pursued)
+    lock.release()
+    stopper.join(DEADLINE_S)
+    assert all(map(is_free, [lock, *others]))
+    with pytest.raises((CellError, KeyboardInterrupt)):
+        pending.wait(DEADLINE_S)
+    assert s.run("1 + 1")[0] == 2
+
+
+class Hidden:
+    """What is not copied on its way to a worker."""
+
+    def __init__(self, thing):
+        self.thing = thing
+
+
+@contextmanager
+def module_that_waits(tmp_path, monkeypatch, gate):
+    """`slow`, whose import waits at a gate: in a loop of Python's, so that it can be struck."""
+    (tmp_path / "slow.py").write_text("import slow_gate\nwhile not slow_gate.open(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = type(sys)("slow_gate")
+    made.open = gate
+    monkeypatch.setitem(sys.modules, "slow_gate", made)
+    yield
+    sys.modules.pop("slow", None)
+
+
+def test_a_module_can_be_imported_after_its_first_import_was_stopped_on_all_workers(
+    session, tmp_path, monkeypatch
+):
+    """Those who waited for the first one's import were struck with a lock of its own in hand."""
+    is_open = []
+    with module_that_waits(tmp_path, monkeypatch, lambda: bool(is_open)):
+        s = session(4)
+        pending = s.run_nowait("import slow")
+        frames = sys._current_frames
+        ids = [worker.lane.thread_id for worker in s._launcher.workers]
+        until(lambda: sum(is_fragile(frames().get(each)) for each in ids) == 3)
+        pending.cancel()
+        assert not s._launcher.stuck
+        is_open.append(True)
+        s.run("import slow", timeout=DEADLINE_S)
+
+
+def test_who_starts_a_thread_is_struck_when_that_has_begun(session, monkeypatch):
+    """On 3.11 it has its creator's number until it runs, and what was meant for that hit it."""
+    s = session(1)
+    started, begin = threading.Event(), threading._start_new_thread
+
+    def held_back(function, args):
+        started.set()
+        threads.append((function, args))
+
+    threads = []
+    worker = s._launcher.workers[0]
+    s.run("import threading\nthread = threading.Thread(target=int)")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "_start_new_thread", held_back)
+        pending = s.run_nowait("thread.start()\nwhile True:\n    i = 1\n    i += 1")
+        assert started.wait(DEADLINE_S)
+    until(lambda: is_fragile(sys._current_frames().get(worker.lane.thread_id)))
+    stopper = threading.Thread(target=pending.cancel)
+    stopper.start()
+    until(lambda: worker.lane.inject_at or worker.lane.pursued)
+    assert worker.lane.pursued
+    begin(*threads[0])
+    stopper.join(DEADLINE_S)
+    assert s.run("thread.join(10)\nthread.is_alive()")[0] is False
+
+
+def test_code_of_users_is_struck_where_it_is():
+    def frame():
+        return sys._getframe()
+
+    assert not is_fragile(frame())
+    assert not is_fragile(None)

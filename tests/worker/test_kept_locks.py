@@ -1,0 +1,56 @@
+"""Locks of libraries that a thread has when its interrupted command is over."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from disco_magic.kept_locks import give_back_locks
+
+
+class Quiet(logging.Handler):
+    def emit(self, record):
+        """Nothing."""
+
+
+@pytest.fixture
+def handler():
+    return Quiet()
+
+
+def asked(ask):
+    """What `ask` gives in another thread."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(ask()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_those_that_the_calling_thread_has_are_given_back_however_often_it_took_them(handler):
+    for _ in range(3):
+        handler.acquire()
+    give_back_locks()
+    assert not handler.lock._is_owned()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(handler.lock.acquire, timeout=0).result()
+        pool.submit(handler.lock.release).result()
+
+
+def test_those_of_other_threads_stay_theirs(handler):
+    handler.acquire()
+    asked(give_back_locks)
+    assert handler.lock._is_owned()
+    handler.release()
+
+
+def test_tqdms_are_given_back_too():
+    std = pytest.importorskip("tqdm.std", reason="the extra 'loader' has it")
+    lock = std.TqdmDefaultWriteLock()
+    lock.acquire()
+    give_back_locks()
+    assert not lock.th_lock._is_owned()
+    assert not lock.mp_lock._semlock._is_mine()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from disco_magic.functions.context import calling_worker, follow_worker
+from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.streams import current_writer
 
 if TYPE_CHECKING:
@@ -36,36 +37,6 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from disco_magic.functions.streams import Writer
-
-
-class _Change:
-    """A method of a class, of which there is another one for a while.
-
-    Args:
-        owner, name: which.
-        ours: the other one.
-    """
-
-    def __init__(self, owner: type, name: str, ours: Callable[..., Any]) -> None:
-        self._owner, self._name, self._ours = owner, name, ours
-        self._first = vars(owner)[name]
-        self._below: list[Callable[..., Any]] = []
-
-    @property
-    def below(self) -> Callable[..., Any]:
-        """What was there before."""
-        return (self._below[:1] or [self._first])[0]
-
-    def make(self) -> None:
-        """Put ours there. Idempotent."""
-        if not self._below:  # else it is there still, below somebody else's
-            self._below.append(vars(self._owner)[self._name])
-            setattr(self._owner, self._name, self._ours)
-
-    def undo(self) -> None:
-        """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
-        if self._below and vars(self._owner)[self._name] is self._ours:
-            setattr(self._owner, self._name, self._below.pop())
 
 
 def may_write_to(writer: Writer) -> bool:
@@ -82,15 +53,15 @@ def begin() -> None:
     """From now on they are. Idempotent."""
     if not _active:
         _active.append(True)
-    _START.make()
-    _SUBMIT.make()
+    _START.put()
+    _SUBMIT.put()
 
 
 def end() -> None:
     """No more; those that there are stay what they are. Idempotent."""
     _active.clear()
-    _START.undo()
-    _SUBMIT.undo()
+    _START.take()
+    _SUBMIT.take()
 
 
 class _Adopted:
@@ -111,7 +82,8 @@ class _Adopted:
         self, function: Callable[..., Any], context: Context, there: AbstractContextManager[object]
     ) -> None:
         self._function, self._context, self._there = function, context, there
-        self.writer = context.get(current_writer)
+        writer = context.get(current_writer)
+        self.writer = None if writer is None else writer.bottom
         # Of a set, `add`, `discard` and a copy are each one step of the interpreter.
         _living.add(ref(self, _living.discard))
 
@@ -186,5 +158,5 @@ def _submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **k
     return future
 
 
-_START: Final = _Change(threading.Thread, "start", _start)
-_SUBMIT: Final = _Change(ThreadPoolExecutor, "submit", _submit)
+_START: Final = Replaced(threading.Thread, "start", _start)
+_SUBMIT: Final = Replaced(ThreadPoolExecutor, "submit", _submit)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces
+from disco_magic.functions import adopted, namespaces, redirecting
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
@@ -80,6 +80,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     namespace["__builtins__"] = behind
     context.marks.namespace = namespace
     adopted.begin()
+    redirecting.begin()
     return namespace
 
 
@@ -88,6 +89,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     namespaces.drop(context.session_id, context.id, namespace)
     if not namespaces.in_use():
         adopted.end()
+        redirecting.end()
 
 
 def text_of(value: Any) -> str:

@@ -28,11 +28,31 @@ _KEPT: Final = 16
 class Writer(Protocol):
     """Takes what a worker writes during one cell."""
 
-    def writer(self, channel: str, base: Any) -> Callable[[str], int]:
+    def writer(self, channel: str, base: Any) -> Callable[[str], int | None]:
         """``sys.stdout.write`` (or stderr's) for this worker; `base`: the stream that was there before."""
 
     def flush(self, channel: str, base: Any) -> None:
         """``sys.stdout.flush()`` (or stderr's) in the worker."""
+
+    def instead(self, channel: str) -> Any:
+        """The stream that the worker's code has put in the place of its own; None: none."""
+
+    @property
+    def bottom(self) -> Writer:
+        """The one that takes it if nothing is redirected."""
+
+
+class Direct:
+    """The part of a `Writer` that is alike in all that redirect nothing."""
+
+    def instead(self, channel: str) -> Any:  # noqa: ARG002 - see there
+        """See `Writer`."""
+        return None
+
+    @property
+    def bottom(self) -> Any:
+        """See `Writer`."""
+        return self
 
 
 current_writer: ContextVar[Writer | None] = ContextVar("disco_magic_writer", default=None)
@@ -65,7 +85,8 @@ class WorkerStream:
     @property
     def names_worker(self) -> bool:
         """Whether what the calling thread writes is shown under its worker's id; `functions.logs` asks."""
-        return current_writer.get() is not None
+        writer = current_writer.get()
+        return writer is not None and writer.instead(self._channel) is None
 
     @property
     def write(self) -> Callable[[str], int | None]:
@@ -97,7 +118,9 @@ class WorkerStream:
             self._base.flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._base, name)
+        writer = current_writer.get()
+        instead = None if writer is None else writer.instead(self._channel)
+        return getattr(self._base if instead is None else instead, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "write":

@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.streams import install_streams, put_back, remove_streams
+from disco_magic.functions.streams import CHANNELS, install_streams, put_back, remove_streams
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
@@ -47,6 +47,7 @@ class Console:
         self._formatting: WorkerFormatting | None = None
         self._filters: Filters | None = None
         self._libraries: Libraries | None = None
+        self._kept: tuple[Any, Any] | None = None  # sys.stdout and sys.stderr, while nobody waits for a cell
 
     @contextmanager
     def cell(self, scope: NotebookScope) -> Iterator[None]:
@@ -63,6 +64,7 @@ class Console:
             raise
         finally:
             self._restore(saved)
+            self._kept = saved[:2] if scope.handle is not None and scope.running() else self._kept
             self.settle()
 
     def settle(self, *_: object) -> None:
@@ -76,6 +78,11 @@ class Console:
         for scope in self._open:
             if not scope.running():
                 scope.close()
+        if self._kept is not None:  # cells that nobody waits for may have put others there since
+            for channel, stream in zip(CHANNELS, self._kept, strict=True):
+                put_back(channel, stream)
+            if not any(scope.running() for scope in self._open):
+                self._kept = None
         self._open = [scope for scope in self._open if scope.running() or scope.haunted()]
         if self._filters is not None and not any(scope.running() for scope in self._open):
             self._filters.restore()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from disco_magic.functions.streams import Direct
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.libraries.contents import updated
@@ -62,7 +63,7 @@ class Screen(Protocol):
         """The worker will write no more."""
 
 
-class Sink:
+class Sink(Direct):
     """Collects a worker's text per channel and hands whole lines to the page.
 
     Threads: written by the worker's thread and by threads that user code started in the worker's context;

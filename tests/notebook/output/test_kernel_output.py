@@ -231,3 +231,19 @@ def test_a_thread_of_a_cell_asks_as_its_worker(fresh):
     )
     fresh.answer("Ada")
     assert fresh.finish(cell).lines[-1] == "[1] Ada"
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "contextlib.redirect_stdout(io.StringIO()).__enter__()",
+        "sys.stdout = io.StringIO()",  # as many libraries do
+    ],
+)
+def test_what_a_background_cell_puts_in_the_place_of_stdout_does_not_silence_the_notebook(fresh, inside):
+    fresh.ok(GATE)
+    fresh.ok(f"{WAITING}import contextlib, io\n{inside}")
+    fresh.ok("builtins.gate.set()\nhandle.wait()")
+    assert fresh.ok("print('heard')").lines == ["heard"]
+    assert sorted(fresh.ok("%%disco\nprint('heard')").lines) == [f"[{worker}] heard" for worker in range(4)]
+    assert fresh.ok("import sys\ntype(sys.stdout).__name__").value == "'OutStream'"

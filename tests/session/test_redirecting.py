@@ -1,0 +1,119 @@
+"""`redirect_stdout` on workers: each has what it prints itself, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+
+import pytest
+
+from disco_magic.errors import CellError
+
+BEGIN = """
+import contextlib, io, sys
+from contextlib import redirect_stderr, redirect_stdout
+kept = io.StringIO()
+"""
+METHODS = ("__enter__", "__exit__")
+
+
+def test_each_worker_keeps_its_own_lines(session, capsys):
+    s = session(4)
+    s.run(
+        BEGIN + "with contextlib.redirect_stdout(kept):\n"
+        "    for i in range(50):\n        print('mine', worker_id, i)\n    barrier()\nprint('after')"
+    )
+    texts = s.run("kept.getvalue()").values
+    assert texts == ["".join(f"mine {worker} {i}\n" for i in range(50)) for worker in range(4)]
+    assert sorted(capsys.readouterr().out.splitlines()) == [f"[{worker}] after" for worker in range(4)]
+
+
+def test_workers_that_leave_one_after_the_other_do_not_silence_the_program(session, capsys):
+    """Interleaved exits of what replaces a stream of the process left one worker's buffer there."""
+    s, stdout = session(3), sys.stdout
+    s.run(
+        BEGIN
+        + "block = contextlib.redirect_stdout(kept)\nblock.__enter__()\nfor turn in range(num_workers):\n"
+        "    barrier()\n    if turn == worker_id: block.__exit__(None, None, None)"
+    )
+    s.shutdown()
+    assert sys.stdout is stdout
+    print("heard")
+    assert capsys.readouterr().out == "heard\n"
+
+
+# code -> what is kept, what is printed
+BLOCKS = {
+    "with redirect_stderr(kept):\n    print('y')\n    print('x', file=sys.stderr)": ("x\n", "y\n"),
+    "with redirect_stdout(None):\n    print('x')": ("", ""),
+    "with redirect_stdout(sys.stderr):\n    with redirect_stderr(kept):\n        print('x')": ("x\n", ""),
+    """
+with redirect_stdout(io.StringIO()):
+    with redirect_stdout(kept):
+        print('x')
+    print('y')
+print('z')
+""": ("x\n", "z\n"),
+    """
+both = redirect_stdout(kept)
+with both:
+    with both:
+        print('x')
+    print('y')
+""": ("x\ny\n", ""),
+    """
+with redirect_stdout(kept):
+    print('x', flush=True)
+    sys.stdout.write(sys.stdout.getvalue())
+""": ("x\nx\n", ""),
+    """
+import threading
+with redirect_stdout(kept):
+    thread = threading.Thread(target=print, args=('x',))
+    thread.start()
+    thread.join()
+""": ("x\n", ""),
+}
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_blocks_of_every_kind(session, capsys, code):
+    s = session(2)
+    s.run(BEGIN + code, workers=[1])
+    kept, out = BLOCKS[code]
+    assert s.run("kept.getvalue()", workers=[1])[1] == kept
+    assert capsys.readouterr() == (f"[1] {out}" if out else "", "")
+
+
+def test_a_block_that_an_error_ends_is_over(session, capsys):
+    s = session(1)
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        s.run(BEGIN + "with contextlib.redirect_stdout(kept):\n    1 / 0")
+    s.run("print('heard')")
+    assert capsys.readouterr().out == "[0] heard\n"
+
+
+def test_a_log_record_in_redirected_lines_names_its_worker(session, capsys):
+    logger = logging.getLogger("tests.redirecting")
+    logger.propagate = False
+    s = session(2)
+    s.run(
+        BEGIN + "import logging\nlogger = logging.getLogger('tests.redirecting')\n"
+        "with contextlib.redirect_stderr(kept):\n    handler = logging.StreamHandler()\n"
+        "    logger.addHandler(handler)\n    logger.warning('low')\nlogger.removeHandler(handler)",
+        workers=[1],
+    )
+    assert s.run("kept.getvalue()", workers=[1])[1] == "[1] low\n"
+
+
+def test_the_program_s_own_is_what_it_always_was(session):
+    before = [vars(contextlib._RedirectStream)[name] for name in METHODS]
+    s, kept, stdout = session(1), io.StringIO(), sys.stdout
+    with contextlib.redirect_stdout(kept):
+        assert sys.stdout is kept
+        print("x")
+    assert (sys.stdout, kept.getvalue()) == (stdout, "x\n")
+    s.shutdown()
+    assert [vars(contextlib._RedirectStream)[name] for name in METHODS] == before

@@ -86,8 +86,12 @@ class Mailbox:
         if not self.boxes[worker]:
             return []
         with self._board.lock:
-            boxes = [box for (_, sent_in), box in self.boxes[worker].items() if sent_in == scope]
-            return [message.describe() for box in boxes for message in box]
+            return self._sent_in(worker, scope)
+
+    def _sent_in(self, worker: int, scope: int) -> list[str]:
+        # Not in the body of a `with`, see `notebook.libraries.caught`: an interrupt may strike here.
+        boxes = [box for (_, sent_in), box in self.boxes[worker].items() if sent_in == scope]
+        return [message.describe() for box in boxes for message in box]
 
     def forget(self, worker: int) -> None:
         """Drop messages to `worker` of scopes it has left; with the board's lock held."""

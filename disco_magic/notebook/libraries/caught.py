@@ -95,13 +95,18 @@ class Catchers:
         mine = home()
         if self._inside and mine is not None:
             with self._turn:
-                self._drop([each for each in self._inside if each.owner is mine])
+                self._drop(self._those(lambda each: each.owner is mine))
 
     def drop_all(self) -> None:
         """No cell runs: no worker is inside of anything, given up or not."""
         if self._inside:
             with self._turn:
-                self._drop([each for each in self._inside if each.owner is not None])
+                self._drop(self._those(lambda each: each.owner is not None))
+
+    def _those(self, are_meant: Callable[[_Inside], bool]) -> list[_Inside]:
+        # Not in the body of a `with`: CPython 3.13.0 compiles a comprehension with a condition so that who is
+        # struck there leaves the lock taken.
+        return [each for each in self._inside if are_meant(each)]
 
     def _drop(self, gone: list[_Inside]) -> None:
         self._dropped.update(each.catcher for each in gone)
@@ -131,7 +136,7 @@ class Catchers:
     def _leave(self, catcher: Any) -> bool:
         """Whether it was inside as this class knows it."""
         with self._turn:
-            left = [each for each in self._inside if each.catcher is not catcher]
+            left = self._those(lambda each: each.catcher is not catcher)
             if len(left) < len(self._inside):
                 self._inside = left
                 self._hold()

@@ -89,7 +89,7 @@ def cross(function: Callable[..., Any], *given: Any) -> Any:
     except BaseException as error:
         with mutex:
             lane.crossing = depth
-        if not isinstance(error, WorkerInterrupt):
+        if not issubclass(type(error), WorkerInterrupt):
             land()
         lane.withheld = False
         raise

@@ -13,13 +13,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.phrases import class_name, people, ranges, words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
 """What an interrupt says that comes without words."""
-NAMES: Final = 10
-"""So many names are told where one is unknown that looks like none of them."""
 
 
 class DiscoError(Exception):
@@ -147,8 +147,25 @@ class Failure:
     def __post_init__(self) -> None:
         # Now, by the thread that failed: others ask with the plane's lock held, where no __str__ may run.
         name = class_name(self.exception)
-        text = words(self.exception)
-        object.__setattr__(self, "summary", f"{name}: {text.splitlines()[0]}" if text else name)
+        first = next(iter(words(self.exception).splitlines()), "")
+        object.__setattr__(self, "summary", f"{name}: {first}" if first else name)
+
+    def is_by(self, *kinds: type[BaseException]) -> bool:
+        """Whether its exception is one of these: `isinstance` would ask that for its `__class__`."""
+        return issubclass(type(self.exception), kinds)
+
+    @property
+    def first(self) -> Failure:
+        """The one that it follows from: where a worker waited for another one that failed, that one's."""
+        failure = self
+        while (before := _waited_for(failure)) is not None:
+            failure = before
+        return failure
+
+
+def _waited_for(failure: Failure) -> Failure | None:
+    error: Any = failure.exception
+    return error.failure if failure.is_by(PlaneAborted) else None
 
 
 class WorkerError(DiscoError):
@@ -240,59 +257,3 @@ def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
 def other_lines(others: Iterable[Failure]) -> list[str]:
     """``also, call save failed on worker 0: OSError: disk full``, for each."""
     return [f"also, {each.command} failed on worker {each.worker}: {each.summary}" for each in others]
-
-
-def words(error: BaseException) -> str:
-    """``str(error)``, also of an exception whose own ``__str__`` raises."""
-    try:
-        return str(error).strip()
-    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
-        return "<exception str() failed>"
-
-
-def class_name(value: object) -> str:
-    """Name of a value's class as Python keeps it: a metaclass of the user's may raise where it is asked."""
-    return str(type.__dict__["__name__"].__get__(type(value)))
-
-
-def near_misses(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
-    import difflib  # 2 ms that only who mistypes has to spend
-
-    near = difflib.get_close_matches(name, known, n=3)
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`near_misses`, or else what there is: ``there are: a, b``; of many the first ten."""
-    names = list(known)
-    shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
-    return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
-
-
-def people(workers: Sequence[int]) -> str:
-    """``worker 2`` or ``workers [0-1,3]``."""
-    return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
-
-
-def only(workers: Sequence[int], what: str) -> str:
-    """``only worker 2 has x`` or ``only workers [0-1] have x``."""
-    return f"only {people(workers)} {'has' if len(workers) == 1 else 'have'} {what}"
-
-
-def padded(workers: Sequence[int], among: int) -> str:
-    """`ranges`, as wide as the widest of `among` workers: what follows stands in one column."""
-    return ranges(workers).ljust(len(ranges((among - 1,))))
-
-
-def ranges(workers: Sequence[int]) -> str:
-    """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
-    ids = sorted(workers)
-    parts: list[str] = []
-    start = 0
-    for i in range(1, len(ids) + 1):
-        if i == len(ids) or ids[i] != ids[i - 1] + 1:
-            first, last = ids[start], ids[i - 1]
-            parts.append(str(first) if first == last else f"{first}-{last}")
-            start = i
-    return f"[{','.join(parts)}]"

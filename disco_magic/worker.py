@@ -15,13 +15,14 @@ from disco_magic.bridges import AGAIN_S, on_a_bridge
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
-from disco_magic.errors import WorkerInterrupt, words
+from disco_magic.errors import WorkerInterrupt
 from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.allocations import nbytes_kept
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
 from disco_magic.lane import Lane
+from disco_magic.phrases import words
 from disco_magic.serving import Serving
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ def rank(origin: Failure, failure: Failure) -> tuple[int, bool, int]:
 def _was_led_to(error: BaseException) -> bool:
     """Whether a collective was called while an exception of the user's was on its way."""
     link = error
-    while isinstance(link, PlaneError) and link.__context__ is not None:
+    while issubclass(type(link), PlaneError) and link.__context__ is not None:
         link = link.__context__
     return link is not error and not issubclass(type(link), DiscoError | WorkerInterrupt)
 
@@ -34,4 +34,4 @@ def kind_of(failure: Failure) -> tuple[str, str]:
 
 def is_consequence(failure: Failure) -> bool:
     """Whether a failure only follows from another one (a released wait, an interrupt)."""
-    return issubclass(type(failure.exception), PlaneAborted | WorkerInterrupt)
+    return failure.is_by(PlaneAborted, WorkerInterrupt)

@@ -10,7 +10,8 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
-from disco_magic.errors import UsageMistake, near_misses, ranges
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import near_misses, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
-from disco_magic.errors import people, ranges
+from disco_magic.phrases import people, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import aligned, coarse_seconds, from_to, human_seconds
-from disco_magic.errors import INTERRUPTED, ranges
+from disco_magic.errors import INTERRUPTED
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

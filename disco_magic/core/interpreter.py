@@ -36,7 +36,8 @@ from disco_magic.core.messages import (
 )
 from disco_magic.core.registers import Poison, RegisterFile
 from disco_magic.core.wording import describe
-from disco_magic.errors import Failure, UnknownName, near_misses
+from disco_magic.errors import Failure, UnknownName
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from disco_magic.core.blame import is_consequence, kind_of, rank
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
-from disco_magic.errors import Failure, PlaneAborted, class_name
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from disco_magic.core.messages import Event
+    from disco_magic.errors import Failure
 
 Reply = Reached | Answer | CellDone
 _PLAIN = (Reached, Answer)
@@ -145,10 +146,8 @@ class Ledger:
         name = class_name(failure.exception)
         if any((failure.seq, name) == (seq, raised) for _, seq, raised in self._raised):
             return True
-        origin: Failure | None = failure
-        while origin is not None and isinstance(origin.exception, PlaneAborted):
-            origin = origin.exception.failure
-        if origin is None or origin is failure:
+        origin = failure.first
+        if origin is failure:
             return False
         return any((origin.worker, origin.seq) == (worker, seq) for worker, seq, _ in self._raised)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, overload
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import aligned
-from disco_magic.errors import Divergence, people, ranges
+from disco_magic.errors import Divergence
+from disco_magic.phrases import people, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import human_seconds, plural
-from disco_magic.errors import people
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from disco_magic.core.words import aligned, human_bytes, human_seconds
-from disco_magic.errors import ranges
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from disco_magic.core.lanes import picture
 from disco_magic.core.spending import Summary, summarize
 from disco_magic.core.trace import trace_of, write_trace
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

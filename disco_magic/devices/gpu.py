@@ -20,10 +20,11 @@ from disco_magic.devices.events import has_passed, is_lost
 from disco_magic.devices.find import gpu_kind
 from disco_magic.devices.staging import Staging
 from disco_magic.devices.visiting import on_stream
-from disco_magic.errors import UsageMistake, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER, NOTEBOOK
 from disco_magic.patience import pause_precisely, wait_until
+from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

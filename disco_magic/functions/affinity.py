@@ -8,7 +8,8 @@ import threading
 from contextvars import Context
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

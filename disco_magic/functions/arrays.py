@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, class_name, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.tensors import array_of
+from disco_magic.phrases import class_name, words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

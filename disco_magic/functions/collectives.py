@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.errors import UsageMistake, class_name
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import check_brought, read_early
 from disco_magic.functions.facts import facts_of
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tensors import read_out
+from disco_magic.phrases import class_name
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.errors import UsageMistake, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_copy
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.own_classes import NOBODY, Receiver, hand_over, refuse, stand_ins, successors_in
 from disco_magic.functions.tvm_copies import shared_in
+from disco_magic.phrases import words
 
 # Immutable all the way down: the object itself may be handed over.
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import NoPicture, class_name
+from disco_magic.errors import NoPicture
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.functions.fingerprint import PLAIN, fingerprint
 from disco_magic.functions.pictures import Picture, text_of
 from disco_magic.functions.samples import is_number
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.errors import NoPicture, words
+from disco_magic.errors import NoPicture
 from disco_magic.functions.sights import current_sight
 from disco_magic.functions.wanted import Axis, Wanted, sampled, whole
+from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from disco_magic.errors import NoPicture, Stopped, UsageMistake, class_name
+from disco_magic.errors import NoPicture, Stopped, UsageMistake
 from disco_magic.functions.distant import elements_of_cupy, elements_of_torch, lines_of
 from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.samples import sample_of
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.errors import class_name
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts

@@ -165,7 +165,7 @@ def _calling_worker() -> WorkerContext | None:
 
 
 def _words(session: int, workers: list[int]) -> str:
-    from disco_magic.errors import people  # only who has to be told
+    from disco_magic.phrases import people  # only who has to be told
 
     return f"what cells have defined on {people(workers)} of session {session}"
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import NoPicture, UsageMistake, class_name
+from disco_magic.errors import NoPicture, UsageMistake
 from disco_magic.functions.elements import check_count, elements_of, plane_of
 from disco_magic.functions.samples import SAMPLE, is_number, summaries
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from disco_magic.functions.elements import Array, Elements

@@ -16,10 +16,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import padded
 from disco_magic.functions.running import text_of
 from disco_magic.functions.streams import Direct, current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
+from disco_magic.phrases import padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

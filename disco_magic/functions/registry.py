@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from disco_magic.errors import UnknownName, UsageMistake, near_misses
+from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.installed import has_package
 from disco_magic.functions.namespaces import CELL_MODULE
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

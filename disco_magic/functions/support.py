@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.words import plural
-from disco_magic.errors import UnknownName, near_misses
+from disco_magic.errors import UnknownName
 from disco_magic.functions.installed import (
     find_library,
     first_of,
@@ -27,6 +27,7 @@ from disco_magic.functions.installed import (
     version_of,
     visible_gpus,
 )
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import is_tensor
+from disco_magic.phrases import words
 
 Array = np.ndarray[Any, Any]
 

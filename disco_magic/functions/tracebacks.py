@@ -7,8 +7,9 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import DiscoError, Failure, WorkerInterrupt, class_name
+from disco_magic.errors import DiscoError, Failure, WorkerInterrupt
 from disco_magic.functions.sites import Site, label_of, line_at, runtime_file
+from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.lending import lent
+from disco_magic.phrases import words
 
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
-from disco_magic.errors import LaunchError, class_name, words
+from disco_magic.errors import LaunchError
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import sights_of
 from disco_magic.injection import LAST_PAUSES_S
 from disco_magic.launchers.onlooker import Onlooker
+from disco_magic.phrases import class_name, words
 from disco_magic.worker import Worker
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from disco_magic.errors import UnknownName, near_misses
+from disco_magic.errors import UnknownName
 from disco_magic.loader.table import as_html, as_text
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import DiscoError, words
+from disco_magic.errors import DiscoError
+from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     from io import FileIO

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from disco_magic.loader.stored import StoredTensor

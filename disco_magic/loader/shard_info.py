@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.modules import Module
 from disco_magic.functions.registry import find_func
 from disco_magic.functions.shapes import check_shape
 from disco_magic.loader import dtypes, fields
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from disco_magic.errors import UsageMistake, class_name, near_misses
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook.inspector.refresher import Refresher
 from disco_magic.notebook.live.views import LiveViews
 from disco_magic.notebook.plain import PlainCells
+from disco_magic.phrases import class_name, near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

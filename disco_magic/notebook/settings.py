@@ -11,9 +11,9 @@ from traitlets import Enum, Float, Int, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
-from disco_magic.errors import words
 from disco_magic.notebook.option_types import KINDS, MODES, PLANES
 from disco_magic.notebook.shell import request_of
+from disco_magic.phrases import words
 
 if TYPE_CHECKING:
     from traitlets import Bunch

@@ -9,9 +9,9 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import near_misses, only, people
 from disco_magic.functions.namespaces import beside
 from disco_magic.functions.tracebacks import frames_of
+from disco_magic.phrases import near_misses, only, people
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,10 +8,11 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.words import plural
-from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines, ranges
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tracebacks import error_text
 from disco_magic.notebook.strays import advice_on_workers
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

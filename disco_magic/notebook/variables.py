@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UnknownName, UsageMistake, WorkerError, only, people, words
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError
+from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:

@@ -225,7 +225,7 @@ class Board:
 
 
 def _is_stop(failure: Failure) -> bool:
-    return isinstance(failure.exception, WorkerInterrupt)
+    return failure.is_by(WorkerInterrupt)
 
 
 def _distinct(waits: Iterable[Wait]) -> list[Wait]:

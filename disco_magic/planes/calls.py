@@ -5,8 +5,8 @@ from __future__ import annotations
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import ranges
 from disco_magic.functions.sites import site_of
+from disco_magic.phrases import ranges
 from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import people
+from disco_magic.phrases import people
 from disco_magic.planes.calls import FROM_ROOT, GATHERING, SPLITTING, Call, describe_array, table
 from disco_magic.planes.layout import Expected, giver, results, sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import people
+from disco_magic.phrases import people
 from disco_magic.planes.meeting import Receive
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneError, people, words
+from disco_magic.errors import PlaneError
+from disco_magic.phrases import people, words
 from disco_magic.planes.meeting import WaitForNobody
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneAborted, ranges
+from disco_magic.errors import PlaneAborted
+from disco_magic.phrases import ranges
 from disco_magic.planes.meeting import Receive, Verdict
 
 if TYPE_CHECKING:
@@ -53,7 +54,5 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:
     """What went wrong first, and whether that was on another worker which this one waited for."""
-    first = failure
-    while first is not None and isinstance(first.exception, PlaneAborted) and first.exception.failure:
-        first = first.exception.failure
+    first = None if failure is None else failure.first
     return first, first is not failure

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from disco_magic.errors import PlaneAborted, PlaneError, people
+from disco_magic.errors import PlaneAborted, PlaneError
+from disco_magic.phrases import people
 from disco_magic.planes.calls import Call, describe_array, grouped
 
 if TYPE_CHECKING:

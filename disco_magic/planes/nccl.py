@@ -21,8 +21,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt, words
+from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt
 from disco_magic.patience import wait_until
+from disco_magic.phrases import words
 from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
 from disco_magic.planes.communicators import Communicators, known
@@ -247,7 +248,7 @@ class NcclPlane(GpuPlane):
             return
         # Not one that was skipped because of another one's failure.
         is_its_own = (failure.worker, failure.seq) == (worker, scope)
-        interrupted = is_its_own and isinstance(failure.exception, WorkerInterrupt)
+        interrupted = is_its_own and failure.is_by(WorkerInterrupt)
         if interrupted:
             self._flights.note(worker, failure)
         super().leave(worker, scope, failure)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneError, PlaneMismatch, class_name, words
+from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.functions.affinity import cores
+from disco_magic.phrases import class_name, words
 from disco_magic.planes.blocks import Mover
 from disco_magic.planes.checks import verdict
 from disco_magic.planes.meeting import Meeting, Verdict
@@ -174,7 +175,7 @@ class Rendezvous:
                 plan.run()
         except BaseException as error:
             meeting.verdict = broken(call, error)
-            if not isinstance(error, Exception):
+            if not issubclass(type(error), Exception):  # isinstance would ask it for its __class__
                 raise
         finally:
             if meeting.pieces is None and meeting.size > 1:
@@ -217,7 +218,7 @@ class Rendezvous:
             pieces.clear()
             if meeting.verdict is None:
                 meeting.verdict = broken(call, error)
-            if not isinstance(error, Exception):
+            if not issubclass(type(error), Exception):  # isinstance would ask it for its __class__
                 raise
         finally:
             self._rest(meeting, call)

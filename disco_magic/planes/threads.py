@@ -15,7 +15,8 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import PlaneMismatch, UsageMistake, ranges
+from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.phrases import ranges
 from disco_magic.planes.arguments import as_index, check_seat, read_call, spot_of
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call

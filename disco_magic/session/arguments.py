@@ -6,8 +6,9 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from disco_magic.errors import SessionClosed, UsageMistake, ranges
+from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.functions.arrays import host_array
+from disco_magic.phrases import ranges
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from disco_magic.core.divergence import compare, marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
-from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, nearest
+from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample, gap
+from disco_magic.phrases import nearest
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import span
 from disco_magic.devices import find
-from disco_magic.errors import LaunchError, UsageMistake, class_name, words
+from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
+from disco_magic.phrases import class_name, words
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.session.equipment import choose
 from disco_magic.session.queues import MAX_OUTSTANDING

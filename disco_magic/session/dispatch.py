@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.messages import Lost, Sync
-from disco_magic.errors import SyncTimeout, WorkerLost, people
+from disco_magic.errors import SyncTimeout, WorkerLost
 from disco_magic.functions.context import on_worker_of, refuse_in_worker
+from disco_magic.phrases import people
 from disco_magic.session.dref import GIVEN_UP, DRef
 from disco_magic.session.pump import Mark, take
 from disco_magic.session.queues import Queues

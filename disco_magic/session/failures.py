@@ -108,5 +108,4 @@ class Failures(Resting):
 
 
 def _is_stopped(failure: Failure) -> bool:
-    # By type: isinstance would ask an exception of the user's for its class.
-    return issubclass(type(failure.exception), WorkerInterrupt)
+    return failure.is_by(WorkerInterrupt)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UnknownName, UsageMistake, nearest
+from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.samples import SAMPLE
+from disco_magic.phrases import nearest
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:

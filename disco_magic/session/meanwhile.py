@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import CellError, people
+from disco_magic.errors import CellError
 from disco_magic.functions.tracebacks import site_of_error
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ from collections.abc import ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
-from disco_magic.errors import UnknownName, UsageMistake, nearest
+from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.phrases import nearest
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef
 

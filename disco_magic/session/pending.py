@@ -9,8 +9,9 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import SyncTimeout, WorkerError, ranges
+from disco_magic.errors import SyncTimeout, WorkerError
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import PlaneUnavailable, UsageMistake, near_misses
+from disco_magic.errors import PlaneUnavailable, UsageMistake
 from disco_magic.functions import worker_builtins
 from disco_magic.functions.affinity import check_cores
+from disco_magic.phrases import near_misses
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:

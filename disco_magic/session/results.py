@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake, padded, ranges
+from disco_magic.errors import CellError, SessionClosed, UsageMistake
+from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

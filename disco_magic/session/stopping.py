@@ -18,8 +18,8 @@ from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.words import until_the_end
-from disco_magic.errors import ranges
 from disco_magic.injection import PAUSES_S
+from disco_magic.phrases import ranges
 from disco_magic.session.judging import Judging
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S

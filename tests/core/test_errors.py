@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from disco_magic import errors
-from disco_magic.errors import CellError, Failure, UnknownName, UsageMistake, WorkerError, ranges
+from disco_magic.errors import CellError, Failure, UnknownName, UsageMistake, WorkerError
+from disco_magic.phrases import ranges
 
 
 class Mute(Exception):

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.output import arrival, page
+from disco_magic.phrases import ranges
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.gpus import found, with_nccl

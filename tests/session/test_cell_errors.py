@@ -157,3 +157,28 @@ def test_functions_find_their_worker_and_its_collectives(session):
     s = session(4)
     assert s.call_packed(mean, s.call_packed(lambda: float(disco.worker().id))).get_all() == [1.5] * 4
     assert np.isclose(s.run("mean_of = float(worker_id)\nworker.allreduce(mean_of, 'avg')")[3], 1.5)
+
+
+ODD = """
+class Odd(Exception):
+    @property
+    def __class__(self):
+        raise ValueError("asked for its class")
+class OddText(str):
+    def splitlines(self, *_): return []
+    def strip(self, *_): return self
+class OddWords(Exception):
+    def __str__(self): return OddText("boom")
+"""
+
+
+@pytest.mark.parametrize("kind", ["Odd", "OddWords"])
+def test_an_exception_that_answers_oddly_is_told_and_costs_no_worker(session, kind):
+    s = session(3)
+    s.run(ODD)
+    with pytest.raises(CellError, match=kind):
+        s.run(f"raise {kind}()")
+    with pytest.raises(CellError, match=kind) as caught:
+        s.run(f"if worker_id == 1: raise {kind}()\nallreduce(1)")
+    assert caught.value.origin.worker == 1
+    assert s.run("int(allreduce(1))").values == [3] * 3

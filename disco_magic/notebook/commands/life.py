@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from IPython.display import display
 
 from disco_magic.core.words import human_bytes, plural
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from argparse import Namespace

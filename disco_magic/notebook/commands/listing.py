@@ -11,10 +11,11 @@ from IPython.display import display
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake, ranges
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.targets import parse_workers
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from argparse import Namespace

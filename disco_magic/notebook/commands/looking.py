@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.errors import UnknownName, UsageMistake, nearest
+from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.targets import list_workers
+from disco_magic.phrases import nearest
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UsageMistake, class_name, people, ranges, words
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import host_array, read_array
 from disco_magic.functions.copies import table_kinds
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.phrases import class_name, people, ranges, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import UsageMistake, near_misses
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook.commands import auto, debugging, life, listing, looking, moving
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from disco_magic.notebook.commands.command import Command

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
-from disco_magic.errors import ranges
 from disco_magic.functions.members import registers_among
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

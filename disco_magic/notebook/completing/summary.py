@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import MARK
 from disco_magic.core.register_text import line_of
 from disco_magic.core.snapshot import Row
-from disco_magic.errors import ranges
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

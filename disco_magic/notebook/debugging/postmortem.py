@@ -11,9 +11,10 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import DiscoError, UsageMistake, WorkerLost, people
+from disco_magic.errors import DiscoError, UsageMistake, WorkerLost
 from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import failures_of, user_frames
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

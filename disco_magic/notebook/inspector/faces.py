@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.markup import MARK, head_cells, table_style
 from disco_magic.core.words import human_bytes
-from disco_magic.errors import ranges
 from disco_magic.functions.describe import describe
 from disco_magic.functions.peek import (
     NoPicture,
@@ -25,6 +24,7 @@ from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spa
 from disco_magic.notebook.pictures.differences import difference_html
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
 from disco_magic.notebook.pictures.scales import common_limits
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

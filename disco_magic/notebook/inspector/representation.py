@@ -6,7 +6,7 @@ from html import escape
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import class_name, ranges, words
+from disco_magic.phrases import class_name, ranges, words
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import Row

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
 from disco_magic.core.register_text import agreement
 from disco_magic.core.words import human_bytes
-from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.charts import spark
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,12 +13,13 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import PlaneError, class_name, words
+from disco_magic.errors import PlaneError
 from disco_magic.functions.tracebacks import error_text, shorten
 from disco_magic.notebook.libraries.contents import as_output, contents_of, show_now
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
+from disco_magic.phrases import class_name, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

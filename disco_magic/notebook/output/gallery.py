@@ -7,9 +7,9 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.screens import clean
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,6 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import padded
 from disco_magic.functions.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
@@ -19,6 +18,7 @@ from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.screens import SPARE
 from disco_magic.notebook.output.sink import Sink
 from disco_magic.notebook.output.streams import current_sink, use_sink
+from disco_magic.phrases import padded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

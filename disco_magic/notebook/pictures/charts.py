@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.bars import Bars, amount, grouped, in_words, missing
 from disco_magic.notebook.pictures.colours import LINES
 from disco_magic.notebook.pictures.frames import dim, figure
 from disco_magic.notebook.pictures.plots import Plot
 from disco_magic.notebook.pictures.series import cells_of, lines_of, said
 from disco_magic.notebook.pictures.tiles import likeness, tiles_html
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence

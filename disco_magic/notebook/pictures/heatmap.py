@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.frames import dim, figure
 from disco_magic.notebook.pictures.images import (
     TOP,
@@ -22,6 +21,7 @@ from disco_magic.notebook.pictures.images import (
 )
 from disco_magic.notebook.pictures.scales import Scale, common_limits
 from disco_magic.notebook.pictures.tiles import likeness, tiles_html
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

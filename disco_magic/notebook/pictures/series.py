@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.pictures.axes import number
 from disco_magic.notebook.pictures.tiles import likeness
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

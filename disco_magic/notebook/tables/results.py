@@ -8,9 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from disco_magic.errors import ranges
 from disco_magic.notebook.output.arrange import Item
 from disco_magic.notebook.output.gallery import HELD, gallery, is_picture
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

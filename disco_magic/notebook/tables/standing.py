@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 from disco_magic.core.words import aligned, coarse_seconds
-from disco_magic.errors import SessionClosed, WorkerError, class_name, grouped, ranges, words
+from disco_magic.errors import SessionClosed, WorkerError, grouped
+from disco_magic.phrases import class_name, ranges, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

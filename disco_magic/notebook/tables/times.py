@@ -14,8 +14,8 @@ from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
 from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
-from disco_magic.errors import ranges
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

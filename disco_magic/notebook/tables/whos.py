@@ -10,7 +10,7 @@ from disco_magic.core.markup import MARK, NUMBERS, head_cells, row_head, table_s
 from disco_magic.core.register_text import caption, content, together
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import aligned, human_bytes, plural
-from disco_magic.errors import ranges
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

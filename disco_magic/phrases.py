@@ -1,0 +1,67 @@
+"""What messages are made of: workers as ranges, names that are near, an error in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NAMES: Final = 10
+"""So many names are told where one is unknown that looks like none of them."""
+
+
+def words(error: BaseException) -> str:
+    """``str(error)``, a plain one, also of an exception whose own ``__str__`` raises."""
+    try:
+        return str.__str__(str(error)).strip()
+    except BaseException:  # noqa: BLE001 - a user's __str__ may raise anything; tracebacks say it in these words
+        return "<exception str() failed>"
+
+
+def class_name(value: object) -> str:
+    """Name of a value's class as Python keeps it: a metaclass of the user's may raise where it is asked."""
+    return str(type.__dict__["__name__"].__get__(type(value)))
+
+
+def near_misses(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
+    import difflib  # 2 ms that only who mistypes has to spend
+
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`near_misses`, or else what there is: ``there are: a, b``; of many the first ten."""
+    names = list(known)
+    shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
+    return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
+
+
+def people(workers: Sequence[int]) -> str:
+    """``worker 2`` or ``workers [0-1,3]``."""
+    return f"worker {workers[0]}" if len(workers) == 1 else f"workers {ranges(workers)}"
+
+
+def only(workers: Sequence[int], what: str) -> str:
+    """``only worker 2 has x`` or ``only workers [0-1] have x``."""
+    return f"only {people(workers)} {'has' if len(workers) == 1 else 'have'} {what}"
+
+
+def padded(workers: Sequence[int], among: int) -> str:
+    """`ranges`, as wide as the widest of `among` workers: what follows stands in one column."""
+    return ranges(workers).ljust(len(ranges((among - 1,))))
+
+
+def ranges(workers: Sequence[int]) -> str:
+    """Worker ids as people write them: ``[0-3]``, ``[0,2-4]``."""
+    ids = sorted(workers)
+    parts: list[str] = []
+    start = 0
+    for i in range(1, len(ids) + 1):
+        if i == len(ids) or ids[i] != ids[i - 1] + 1:
+            first, last = ids[start], ids[i - 1]
+            parts.append(str(first) if first == last else f"{first}-{last}")
+            start = i
+    return f"[{','.join(parts)}]"

@@ -104,6 +104,9 @@ class Plane(Protocol):
     def close(self) -> None:
         """Release everybody and refuse further calls. Idempotent."""
 
+    def forsake(self, reason: str) -> None:
+        """Refuse all calls, in the child of a fork, where no other worker is."""
+
     def allreduce(self, seat: Seat, x: Any, op: str, out: Any | None) -> Any:
         """Reduce `x` over the members; every member gets the result."""
 
@@ -215,6 +218,9 @@ class Launcher(Protocol):
 
     def start(self, deliver: Callable[[Event], None]) -> Sequence[Channel]:
         """Start all workers or none (LaunchError); `deliver` receives their events from any thread."""
+
+    def forsake(self, reason: str) -> None:
+        """Let collectives of a worker that has forked raise in the child, where no other worker is."""
 
     def prepare(self, worker: int, seq: int, scope: Any, context: Any) -> None:
         """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""

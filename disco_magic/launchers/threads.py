@@ -135,6 +135,12 @@ class ThreadLauncher(Onlooker):
         if len(self._ended) == len(self.workers):
             self.plane.close()  # of a session that was dropped nobody else would
 
+    def forsake(self, reason: str) -> None:
+        """See `Launcher.forsake`. Threads that are not there may hold what the worker that is takes."""
+        for worker in self.workers:
+            worker.mutex = threading.RLock()
+        self.plane.forsake(reason)
+
     def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:
         """Tell a worker in what scope the cell `seq`, sent next, is to be executed."""
         self.workers[worker].scopes[seq] = (scope, context)

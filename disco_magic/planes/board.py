@@ -195,6 +195,11 @@ class Board:
         """See `Plane.close`."""
         self.abort(_FOREVER, CLOSED)
 
+    def forsake(self, reason: str) -> None:
+        """As `close`, in the child of a fork: nobody else is here, not even who holds the lock."""
+        self.lock = threading.Lock()
+        self.ended, self._reason = _FOREVER, reason
+
     def over(self, scope: int, members: Iterable[int]) -> bool:
         """Nobody of `members` can make another call in `scope`."""
         return scope <= self.ended or all(self.left[member] >= scope for member in members)

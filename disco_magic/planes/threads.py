@@ -109,6 +109,10 @@ class ThreadPlane:
         """Release everybody and refuse further calls. Idempotent."""
         self._board.close()
 
+    def forsake(self, reason: str) -> None:
+        """See `Plane.forsake`."""
+        self._board.forsake(reason)
+
     def statistics(self) -> dict[str, int]:
         """How much the plane holds: parked workers, open meetings, unread messages, remembered failures."""
         with self._board.lock:

@@ -192,6 +192,7 @@ class Session(
         self.closed = self._taken_down = self.forsaken = True
         # Threads that are not there either may hold the former ones.
         self._turn, self._restarting = Turn(), Turn()
+        self._launcher.forsake(f"this is a forked process, and of session {self.id} {why}")
 
     def restart(self) -> None:
         """Interrupt all workers and start new ones: same session, same numbers, empty registers."""

@@ -155,6 +155,9 @@ class ScriptedLauncher:
         """Pretend that `worker` is gone."""
         self.deliver(Lost(worker, 0, reason))
 
+    def forsake(self, reason: str) -> None:
+        """Nothing: nobody is in a collective."""
+
     def prepare(self, worker: int, seq: int, scope: object, context: object) -> None:  # noqa: ARG002 - the contract
         """Note that worker `worker` runs cell `seq` in a scope."""
         self.prepared.append((worker, seq))

@@ -105,6 +105,25 @@ def test_a_function_of_a_cell_is_not_registered_for_the_process(session):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("call", ["allreduce(1)", "barrier()", "recv(1)"])
+def test_in_a_forked_child_of_a_worker_collectives_say_that_the_others_are_not_there(session, call):
+    s = session(2)
+    code = f"""
+import os
+child = os.fork() if worker_id == 0 else None
+if child == 0:
+    try:
+        {call}
+    except BaseException as error:
+        os._exit(0 if "this is a forked process" in str(error) else 2)
+    os._exit(1)
+child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+    assert s.run(code, timeout=60)[0] == 0
+    assert s.run("int(allreduce(1))").values == [2, 2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_in_a_forked_child_a_session_says_that_its_workers_are_not_there(session):
     s = session(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+from pathlib import Path
 from typing import Final
 
 SESSION: Final = ("workers", "groups", "kind", "ccl", "devices")
@@ -51,6 +52,14 @@ def name_or_result(text: str) -> str:
 def unquoted(text: str) -> str:
     """Any text; IPython leaves the quotes on."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+def file(text: str) -> Path:
+    """A file to be written: as the shell takes it, ``~/a.json`` or ``"a b.json"``."""
+    written = unquoted(text)
+    if not written:
+        raise argparse.ArgumentTypeError("it is empty; write the name of a file")
+    return Path(written).expanduser()
 
 
 def seconds(text: str) -> float:

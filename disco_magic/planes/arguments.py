@@ -100,7 +100,8 @@ def check_root(kind: str, root: object, size: int) -> int:
     rank = as_index(kind, "root", root)
     if not 0 <= rank < size:
         raise UsageMistake(
-            f"{kind}: root={rank} is no rank of a communicator of {size}; expected 0 to {size - 1}"
+            f"{kind}: root={rank} is no rank of a communicator of {size}, within which root counts;"
+            f" expected 0 to {size - 1}"
         )
     return rank
 

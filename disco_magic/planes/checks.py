@@ -230,4 +230,21 @@ def check_out_fits(
         )
     if not memory.is_writeable(out):
         return f"{kind}: out of worker {worker} is read-only - pass a writeable array, or no out"
+    if _overlaps_itself(out):
+        return (
+            f"{kind}: elements of out of worker {worker} share memory with each other (strides {out.strides})"
+            f" - pass an array of its own, or no out"
+        )
     return None
+
+
+def _overlaps_itself(array: NDArray[Any]) -> bool:
+    """Whether elements may share memory, as in what `broadcast_to` gives."""
+    if not array.size:
+        return False
+    reach = array.itemsize  # of all axes with smaller strides together
+    for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if length > 1 and stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False

@@ -6,7 +6,8 @@ import pytest
 from disco_magic.core.interfaces import Seat
 from disco_magic.functions import sites
 from disco_magic.planes.calls import Call
-from disco_magic.planes.checks import verdict
+from disco_magic.planes.checks import check_out_fits, verdict
+from disco_magic.planes.layout import Expected
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import reduction
 
@@ -171,6 +172,29 @@ def test_a_read_only_out_is_refused():
     frozen = np.empty((4, 6), "f4")
     frozen.flags.writeable = False
     assert "out of worker 1 is read-only" in with_outs(None, frozen)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "overlaps"),
+    [
+        ((2, 3), (0, 8), True),
+        ((2, 3), (8, 8), True),
+        ((2, 3), (16, 8), True),
+        ((2, 3), (24, 8), False),
+        ((2, 3), (8, 16), False),
+        ((2, 3), (-24, -8), False),
+        ((1, 3), (0, 8), False),
+        ((0, 3), (0, 0), False),
+        ((2, 2, 2), (32, 16, 8), False),
+        ((2, 2, 2), (24, 16, 8), True),
+    ],
+)
+def test_an_out_whose_elements_share_memory_is_refused(shape, strides, overlaps):
+    memory = np.zeros(64)
+    out = np.lib.stride_tricks.as_strided(memory[20:], shape, strides)
+    expected = Expected(shape, memory.dtype)
+    sentence = check_out_fits("allreduce", 1, out, expected, HOST)
+    assert (sentence is not None and "share memory with each other" in sentence) is overlaps
 
 
 def test_outs_of_two_members_may_not_share_memory():

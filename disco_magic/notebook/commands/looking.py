@@ -106,7 +106,10 @@ def _timeline_parser() -> OptionParser:
     parser = parser_of("timeline", "Show who did what when, who kept others waiting, and what that cost.")
     parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last seconds")
     parser.add_argument(
-        "--save", metavar="FILE", help="do not show it, write it as a trace for https://ui.perfetto.dev"
+        "--save",
+        type=of.file,
+        metavar="FILE",
+        help="do not show it, write it as a trace for https://ui.perfetto.dev",
     )
     return parser
 

@@ -7,6 +7,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
+from IPython.core.error import UsageError
 
 from disco_magic.core.timeline import Span, Timeline
 from disco_magic.errors import UsageMistake
@@ -364,3 +365,11 @@ def test_a_kernel_gets_the_view(fresh):
     still, live = [display["data"] for display in fresh.ok("%disco timeline").displays]
     assert "<svg" in still["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in live
+
+
+def test_a_trace_is_saved_under_names_that_shells_take(four, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    four.run(f"%disco timeline --save '{tmp_path}/a b.json'")
+    four.run("%disco timeline --save ~/c.json")
+    assert {each.name for each in tmp_path.iterdir()} == {"a b.json", "c.json"}
+    assert "name of a file" in str(four.fail("%disco timeline --save ''", UsageError))

@@ -150,10 +150,6 @@ class Failure:
         first = next(iter(words(self.exception).splitlines()), "")
         object.__setattr__(self, "summary", f"{name}: {first}" if first else name)
 
-    def is_by(self, *kinds: type[BaseException]) -> bool:
-        """Whether its exception is one of these: `isinstance` would ask that for its `__class__`."""
-        return issubclass(type(self.exception), kinds)
-
     @property
     def first(self) -> Failure:
         """The one that it follows from: where a worker waited for another one that failed, that one's."""
@@ -163,9 +159,14 @@ class Failure:
         return failure
 
 
+def is_by(failure: Failure, *kinds: type[BaseException]) -> bool:
+    """Whether its exception is one of these: `isinstance` would ask that for its `__class__`."""
+    return issubclass(type(failure.exception), kinds)
+
+
 def _waited_for(failure: Failure) -> Failure | None:
     error: Any = failure.exception
-    return error.failure if failure.is_by(PlaneAborted) else None
+    return error.failure if is_by(failure, PlaneAborted) else None
 
 
 class WorkerError(DiscoError):

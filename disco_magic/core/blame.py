@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, WorkerInterrupt
+from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, WorkerInterrupt, is_by
 
 if TYPE_CHECKING:
     from disco_magic.errors import Failure
@@ -34,4 +34,4 @@ def kind_of(failure: Failure) -> tuple[str, str]:
 
 def is_consequence(failure: Failure) -> bool:
     """Whether a failure only follows from another one (a released wait, an interrupt)."""
-    return failure.is_by(PlaneAborted, WorkerInterrupt)
+    return is_by(failure, PlaneAborted, WorkerInterrupt)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 _NOT_READY: Final = 600  # cudaErrorNotReady, and hipErrorNotReady
-# cudaError_t: errors after which the GPU refuses everything else that this process asks for.
-_LOST: Final = frozenset({700, 702, 708, 709, 710, 714, 715, 716, 717, 718, 719, 720})
+# cudaError_t, and hipError_t where it has them: errors after which the GPU refuses everything else that this
+# process asks for. Memory and links that failed (214, 220, 226) are among them, illegal addresses (700),
+# time limits (702), assertions (710), failed launches (719), and leaked tensor memory (721).
+_LOST: Final = frozenset({214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721})
 
 
 def is_lost(error: BaseException) -> bool:

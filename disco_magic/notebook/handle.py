@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped
+from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, is_by
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
@@ -174,7 +174,7 @@ class CellHandle:
         """`error`; where nothing failed but the session ended, that news in its place."""
         if not isinstance(error, WorkerError) or not self.pending.is_outlived:
             return error
-        if not all(failure.is_by(WorkerInterrupt) for failure in error.failures.values()):
+        if not all(is_by(failure, WorkerInterrupt) for failure in error.failures.values()):
             return error
         session = self.pending.session
         ended = SessionClosed(

@@ -27,7 +27,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt
+from disco_magic.errors import PlaneAborted, PlaneMismatch, WorkerInterrupt, is_by
 from disco_magic.planes import circles, departures
 from disco_magic.planes.meeting import Verdict
 from disco_magic.stopwatch import Stopwatch
@@ -230,7 +230,7 @@ class Board:
 
 
 def _is_stop(failure: Failure) -> bool:
-    return failure.is_by(WorkerInterrupt)
+    return is_by(failure, WorkerInterrupt)
 
 
 def _distinct(waits: Iterable[Wait]) -> list[Wait]:

@@ -67,6 +67,10 @@ class Communicators:
 
     def prepare(self, members: Members) -> bool:
         """Whether `members` are connected; if not, they are invited. By one of them, before they connect."""
+        if self.of(members) is not None:
+            return True
+        # Without the lock: the first one of a process looks for networks, and who stops a cell takes that.
+        unique = self._nccl.get_unique_id()
         with self._lock:
             if self._of(members) is not None:
                 return True
@@ -74,7 +78,7 @@ class Communicators:
             # was given up still waits in NCCL with the former id.
             number = next(self._numbers)
             self._whole.clear()
-            self._invitations[members] = _Invitation(number, self._nccl.get_unique_id())
+            self._invitations[members] = _Invitation(number, unique)
             # Only if no group has one: another split would take it away with what it still has to do.
             if members == self._everybody and all(self._of(group) is None for group in self._groups):
                 self._invitations.update({group: _Invitation(number, None) for group in self._groups})

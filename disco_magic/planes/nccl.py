@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.devices import find
-from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt
+from disco_magic.errors import MissingDependency, PlaneError, WorkerInterrupt, is_by
 from disco_magic.patience import wait_until
 from disco_magic.phrases import words
 from disco_magic.planes.board import CLOSED
@@ -248,7 +248,7 @@ class NcclPlane(GpuPlane):
             return
         # Not one that was skipped because of another one's failure.
         is_its_own = (failure.worker, failure.seq) == (worker, scope)
-        interrupted = is_its_own and failure.is_by(WorkerInterrupt)
+        interrupted = is_its_own and is_by(failure, WorkerInterrupt)
         if interrupted:
             self._flights.note(worker, failure)
         super().leave(worker, scope, failure)

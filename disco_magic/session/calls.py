@@ -36,9 +36,10 @@ class Calls(Failures):
     """What `Session`, its array verbs and its named registers share.
 
     Attributes:
-        devices: as `Session` has them.
+        device, devices: as `Session` has them.
     """
 
+    device: str
     devices: tuple[int, ...]
 
     def call_packed(
@@ -148,7 +149,8 @@ class Calls(Failures):
 
     def _places(self) -> list[Device]:
         """Where the workers' arrays are."""
-        return [Device("cuda", index) for index in self.devices] or [HOST.device]
+        kind = self.device.partition(":")[0]
+        return [Device(kind, index) for index in self.devices] or [HOST.device]
 
     def get_global_func(self, name: str) -> DPackedFunc:
         """A function by its registered name, as a register on every worker.

@@ -86,8 +86,17 @@ class Preset:
 
     @property
     def device(self) -> str:
-        """Where the workers' arrays live: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``, ``"cuda:[3,1]"``."""
-        return span("cuda", self.devices) if self.devices else "cpu"
+        """Where the workers' arrays live: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``, ``"rocm:[3,1]"``."""
+        return span(self._gpu_kind, self.devices) if self.devices else "cpu"
+
+    @property
+    def carrier(self) -> str:
+        """What carries collectives by its own name: on AMD's GPUs ``"nccl"`` is ``"rccl"``."""
+        return "rccl" if self.plane_name == "nccl" and self._gpu_kind == "rocm" else self.plane_name
+
+    @property
+    def _gpu_kind(self) -> str:
+        return find.gpu_kind(find.load_cupy())
 
     def launcher(self, topology: Topology, session_id: int) -> Launcher:
         """A new launcher with a new plane; called again at every restart."""
@@ -180,6 +189,6 @@ class ThreadedSession(Session):
 
     def _begin(self) -> None:
         super()._begin()
-        if self.plane_name == "nccl":
+        if self.plane_name in ("nccl", "rccl"):
             # At the start, where a GPU that is not to be reached is no surprise; not waited for.
             self.call_packed(builtins.connect)

@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import WorkerError, WorkerInterrupt, describe
+from disco_magic.errors import WorkerError, WorkerInterrupt, describe, is_by
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
 
@@ -108,4 +108,4 @@ class Failures(Resting):
 
 
 def _is_stopped(failure: Failure) -> bool:
-    return failure.is_by(WorkerInterrupt)
+    return is_by(failure, WorkerInterrupt)

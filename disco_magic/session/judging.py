@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerInterrupt, WorkerLost
+from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerInterrupt, WorkerLost, is_by
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -154,7 +154,7 @@ class Judging:
 
 def _is_of_interrupt(failure: Failure) -> bool:
     """Whether an interrupt is what ended it, there or on a worker that it waited for."""
-    return failure.first.is_by(WorkerInterrupt)
+    return is_by(failure.first, WorkerInterrupt)
 
 
 def _with_result_of(previous: CellResult | BaseException | None, error: BaseException) -> BaseException:

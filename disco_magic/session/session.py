@@ -74,7 +74,7 @@ class Session(
         self.kind = preset.kind
         self.device = preset.device
         self.devices = preset.devices
-        self.plane_name = preset.plane_name
+        self.plane_name = preset.carrier
         self._preset = preset
         self._restarting = Turn()  # two threads that restart at once would start workers that nobody holds
         self.id = current.enroll(self)

@@ -251,7 +251,7 @@ class ScriptedPreset:
     device = "cpu"
     devices = ()
     why = ""
-    plane_name = "none"
+    plane_name = carrier = "none"
 
     def __init__(self) -> None:
         self.made: list[ScriptedLauncher] = []

@@ -119,7 +119,7 @@ class SteppedLauncher(ThreadLauncher):
 class SteppedPreset:
     """What a session asks for its launcher; `made` are those of all its lives."""
 
-    kind, device, plane_name = "threads", "cpu", "threads"
+    kind, device, plane_name, carrier = "threads", "cpu", "threads", "threads"
     devices, why = (), ""
 
     def __init__(self, world):

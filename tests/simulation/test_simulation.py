@@ -85,8 +85,8 @@ def test_the_invariants_hold_in_a_long_run(seed, happened):
 
 
 def test_everything_that_can_happen_has_happened(happened):
-    if not happened:
-        pytest.skip("the long runs were not selected")
+    if happened["--- step"] < STEPS * len(SEEDS):
+        pytest.skip("not all the long runs were made in this process")
     assert [kind for kind in KINDS if not happened[kind]] == []
 
 

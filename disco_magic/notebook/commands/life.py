@@ -46,7 +46,8 @@ def _another_than(running: Session, options: Namespace) -> str:
         wanted = getattr(options, what)
         if wanted not in (None, number):
             return f"{wanted} {what}"
-    if options.ccl not in (None, "auto", running.plane_name):
+    plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # as --ccl has it
+    if options.ccl not in (None, "auto", plane):
         return f"--ccl {options.ccl}"
     if options.devices is not None and names_others(options.devices, running.devices):
         return f"--devices {options.devices}"

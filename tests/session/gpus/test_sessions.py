@@ -197,3 +197,30 @@ def test_a_worker_on_a_gpu_is_asked_for_its_work_may_go_on_while_it_sleeps(share
 def test_a_list_of_arrays_on_a_gpu_is_refused_with_what_makes_one_of_them(shared, made):
     with pytest.raises(CellError, match=r"cannot be read .*- xp.stack\(\[...\]\) makes one array of several"):
         shared.run(f"x = xp.ones(2)\nallreduce({made})")
+
+
+# --- AMD's -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def amd(gpus, monkeypatch):
+    """These GPUs, as a cupy that was built for ROCm has them."""
+    monkeypatch.setattr(gpus.cupy.cuda.runtime, "is_hip", True)
+    return gpus
+
+
+@pytest.mark.usefixtures("amd")
+def test_amds_gpus_are_called_rocm_everywhere(session):
+    s = session(2, devices="rocm:0,rocm:0")
+    assert s.device == "rocm:0"
+    assert s.run("worker.device").values == ["rocm:0"] * 2
+    s["there"] = s.empty((3,), "float32", device="rocm:0")
+    assert s.run("type(there) is xp.ndarray").values == [True, True]
+    with pytest.raises(UsageMistake, match=r"the workers have 'rocm:0' and 'cpu'"):
+        s.empty((3,), "float32", device="cuda:0")
+    assert host_of_sum(s) == [3.0, 3.0]
+
+
+def host_of_sum(session):
+    session.run("y = float(allreduce(xp.full(1, worker_id + 1.0))[0])")
+    return session["y"].get_all()

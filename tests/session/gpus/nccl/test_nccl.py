@@ -328,3 +328,13 @@ def test_a_worker_waits_for_its_own_while_another_one_s_communicator_takes_long_
     gate.open()
     gpus.double.release(1)
     assert later.wait().values == [[10, 10]] * 4
+
+
+def test_on_amds_gpus_it_is_called_rccl(gpus, session, monkeypatch):
+    monkeypatch.setattr(gpus.cupy.cuda.runtime, "is_hip", True)
+    s = session(2, devices="auto")
+    assert (s.plane_name, s.device) == ("rccl", "rocm:[0-1]")
+    s.init_ccl("rccl", 0, 1)
+    with pytest.raises(PlaneUnavailable, match="has the data plane rccl"):
+        s.init_ccl("nccl")
+    assert s.run("allreduce(xp.ones(1)).get().tolist()").values == [[2.0]] * 2

@@ -60,10 +60,20 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
     Returns:
         Whether it may.
     """
-    _set_async_exc(thread_id, ctypes.py_object(WorkerInterrupt))
-    stays, unheard = may_be_struck(), None
+    _put(thread_id, ctypes.py_object(WorkerInterrupt))
+    stays = may_be_struck()
     if not stays:
-        _set_async_exc(thread_id, ctypes.py_object())
+        _put(thread_id, ctypes.py_object())
+    return stays
+
+
+def _put(thread_id: int, pending: ctypes.py_object[type[BaseException]]) -> None:
+    """Let this be what is pending for another thread, and lower the interpreter's flag again.
+
+    No function in Python is called before that: a thread that is traced would not come out of it.
+    """
+    unheard = None
+    _set_async_exc(thread_id, pending)
     try:
         _set_async_exc(threading.get_ident(), ctypes.py_object(_Lowered))
         let_strike()
@@ -79,7 +89,6 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
         raise
     if unheard is not None:  # not above: what its handler raises has nothing to do with this
         signal.raise_signal(unheard)
-    return stays
 
 
 def _unheard(struck: _Lowered) -> int | None:

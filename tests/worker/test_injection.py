@@ -47,6 +47,25 @@ class Heard:
         self.count += 1
 
 
+# What is traced, by a debugger or by coverage, does not come out of a function that it calls on CPython 3.11
+# while the interpreter's flag is up; and who sits in C code does not lower it.
+TRACED = """
+import sys, threading
+from disco_magic.fragile import strike
+inside, door = threading.Event(), threading.Lock()
+def wait():
+    inside.set()
+    door.acquire()
+door.acquire()
+thread = threading.Thread(target=wait, daemon=True)
+thread.start()
+inside.wait()
+sys.settrace(lambda *_: lambda *_: None)
+struck = strike(thread.ident)
+sys.settrace(None)
+print(struck)
+"""
+
 WAYS = {
     "object": lambda heard: heard,
     "method": lambda heard: heard.hear,
@@ -143,3 +162,9 @@ def test_what_may_not_strike_is_taken_back(may):
         assert injection.inject(thread.ident, lambda: may) is may
     thread.join(DEADLINE_S)
     assert ended == ["struck" if may else "well"]
+
+
+def test_a_thread_that_is_traced_comes_back_from_a_strike():
+    command = [sys.executable, "-c", TRACED]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE_S)  # noqa: S603 - our own
+    assert ran.stdout == "True\n"

@@ -182,8 +182,11 @@ def remove_streams(owner: object) -> None:
 def put_back(channel: str, before: Any) -> None:
     """Make `before`, a stream or a stand-in, ``sys.stdout`` (or stderr) again.
 
-    A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing.
+    A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing. One
+    that has been closed is not put back: whoever has closed it has put the present one there.
     """
+    if getattr(unwrapped(before), "closed", False) is True:
+        return
     if unwrapped(getattr(sys, channel)) is not unwrapped(before):
         bare = before is not None and not isinstance(before, WorkerStream)
         setattr(sys, channel, _stand_in(before, channel) if bare else before)

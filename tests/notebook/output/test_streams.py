@@ -9,7 +9,13 @@ import weakref
 
 import pytest
 
-from disco_magic.functions.streams import WorkerStream, install_streams, remove_streams
+from disco_magic.functions.streams import (
+    WorkerStream,
+    install_streams,
+    put_back,
+    remove_streams,
+    unwrapped,
+)
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.output.streams import using_sink
 
@@ -99,6 +105,17 @@ def test_what_stood_in_for_a_stream_stands_in_for_it_again_without_what_was_assi
         sys.stdout.write("mine")
         remove_streams(onto)
     assert texts[0].getvalue() == "mine"
+
+
+def test_a_stream_is_put_back_unless_it_has_been_closed(texts, onto):
+    kept, present = io.StringIO(), texts[0]
+    with onto(*texts):
+        put_back("stdout", kept)
+        assert unwrapped(sys.stdout) is kept
+        sys.stdout = present
+        kept.close()
+        put_back("stdout", kept)
+        assert sys.stdout is present
 
 
 def test_only_the_last_ones_are_kept(onto):

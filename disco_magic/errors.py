@@ -50,7 +50,7 @@ class LaunchError(DiscoError):
 
 
 class SyncTimeout(DiscoError, TimeoutError):
-    """A wait ran out of time. The message says who is where, since when, and who keeps whom waiting.
+    """A wait timed out. The message says what each worker is doing, since when, and whom the others wait for.
 
     Attributes:
         diagnosis: that, as a `disco_magic.core.doctor.Diagnosis`; taken when the time was over.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import disco_magic as disco
 from disco_magic.devices import find, pinned, staging
+from tests.conftest import until
 from tests.doubles import nccl as doubles
 
 
@@ -35,6 +37,21 @@ def host(value):
 def streams(session):
     """The stream of each worker."""
     return [place.stream for place in session._launcher.places]
+
+
+def done_after_a_barrier(gpus, session):
+    """What each worker's stream, with nothing queued, is behind a barrier, while worker 1's is held."""
+    done = {}
+
+    def program(me):
+        me.barrier()
+        done[me.worker_id] = me.place.stream.done
+
+    with gpus.hold(streams(session)[1]):
+        session.call_packed(lambda: program(disco.worker()))
+        until(lambda: len(done) == session.num_workers)
+    session.sync_all()
+    return done
 
 
 def in_small_chunks(monkeypatch, nbytes, threads=3):

@@ -12,10 +12,9 @@ import pytest
 
 from disco_magic.devices import find, pinned, staging
 from disco_magic.errors import CellError, UsageMistake
-from disco_magic.planes.kernels import MOST
 from disco_magic.planes.reductions import OPS
 from disco_magic.planes.wire import wire
-from disco_magic.session.equipment import choose
+from disco_magic.session.equipment import MOST_SHARING, choose
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.gpus import found
 
@@ -83,7 +82,7 @@ def test_the_python_block_prints_what_its_comments_say(gpu, capsys):
 
 
 def test_numbers_on_the_page_are_those_of_the_code():
-    assert f"up to {MOST // 2} on the GPU in a reduction" in PAGE
+    assert f"| workers | up to {MOST_SHARING} |" in PAGE
     assert f"has two buffers of up to {staging.CHUNK_NBYTES >> 20} MiB" in PAGE
     assert pinned.BUFFERS == 2
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher
     from disco_magic.notebook.output.scope import NotebookScope
-    from disco_magic.planes.device import DeviceMemory, DevicePlane
+    from disco_magic.planes.device import DevicePlane
+    from disco_magic.planes.device_memory import DeviceMemory
     from disco_magic.planes.memory import HOST, Memory
     from disco_magic.planes.nccl import NcclPlane
     from disco_magic.planes.threads import ThreadPlane

@@ -210,7 +210,11 @@ class Collectives:
         return self._call("alltoall", x, axis, out, in_group=in_group)
 
     def barrier(self, *, in_group: bool = True) -> None:
-        """Return when every member has called it. Cost: the waking of the members; nothing is moved."""
+        """Return when every member has called it. Cost: the waking of the members; nothing is moved.
+
+        On GPUs it waits for no work, but orders it: what a member queues afterwards, on its current stream,
+        runs after what all of them had queued before.
+        """
         self._call("barrier", in_group=in_group)
 
     def send(self, x: Any, to: int) -> None:

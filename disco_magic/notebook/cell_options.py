@@ -62,13 +62,13 @@ def _add_workers(who: Callable[..., object]) -> None:
         "-t",
         "--targets",
         metavar="WORKERS",
-        help="run it on these only; collectives in the cell then fail",
+        help="run it on these only; collectives that need others then fail",
     )
     who(
         "--session",
         type=of.name,
         metavar="NAME",
-        help="run it in the session that this variable holds, not in the current one",
+        help="run it in the session held by this variable instead of the current one",
     )
     who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
     who("--show", metavar="WORKERS", help="show output and values of these only; all run")
@@ -118,7 +118,7 @@ def _add_output(out: Callable[..., object]) -> None:
         "--progress-after",
         type=of.patience,
         metavar="SECONDS",
-        help="show where the workers are once they have shown nothing for so long; 0: at once, "
+        help="show what each worker is doing after this many seconds without output; 0: at once, "
         "none or -1: never",
     )
     out(
@@ -136,7 +136,7 @@ def _add_check(agree: Callable[..., object]) -> None:
         choices=CHECKS,
         const=CHECKS[0],
         help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
-        "values: or those marked by worker.replicated in value",
+        "with values, also if a register marked by worker.replicated differs in value",
     )
 
 

@@ -48,7 +48,7 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
 def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
     """What is wrong, in words: one line per worker with what it waits in and for whom."""
     if len(workers) == 1:
-        return f"worker {workers[0]} waits for itself in {waiting[workers[0]]} - it has to send before"
+        return f"worker {workers[0]} waits for itself in {waiting[workers[0]]} - send before recv"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
     said = [f"{people(sorted(workers))} wait for each other in a circle, none of them can go on"]
     said += [

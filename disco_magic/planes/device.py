@@ -12,13 +12,9 @@ What is on the host, NumPy's arrays and numbers, is carried as in the thread pla
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from disco_magic.errors import UsageMistake
-from disco_magic.planes.kernels import Folder
+from disco_magic.planes.device_memory import DeviceMemory
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.small import plan_of
 from disco_magic.planes.threads import ThreadPlane
@@ -27,227 +23,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.devices.gpu import GpuPlace
-    from disco_magic.planes.blocks import Fold
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.layout import Expected
-    from disco_magic.planes.meeting import Message
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
-    from disco_magic.planes.reductions import Reduction
 
 
-_PER_THREAD = 2  # cudaStreamPerThread: one number for all threads' streams
+class _Barrier:
+    """An order of the members' streams."""
 
+    def __init__(self, calls: Sequence[Call], memory: DeviceMemory) -> None:
+        self._calls, self._memory = calls, memory
 
-class Sent(NamedTuple):
-    """When a message's copy is there, and on which stream its memory lives."""
+    def run(self) -> None:
+        with self._memory.between(self._calls):
+            pass
 
-    ready: Any
-    stream: Any
-
-
-class DeviceMemory:
-    """Arrays of cupy; implements `disco_magic.planes.memory.Memory`.
-
-    Each member's arrays belong to the stream that was its current one when it made the call: results are
-    allocated there, and what is queued elsewhere over them lies between two events of it. cupy hands freed
-    memory to the next allocation of the same stream at once, so that anything else would be a race.
-
-    Args:
-        places: of the workers, in the order of their ids.
-    """
-
-    library = "xp"
-    shared = False
-
-    def __init__(self, places: Sequence[GpuPlace]) -> None:
-        self.places = places
-        self.name = str(places[0].device)
-        self.cupy = places[0].xp
-        self.folder = Folder(self.cupy)
-        # worker -> its current stream at its last call; written before it meets the others.
-        self.streams: list[Any] = [place.stream for place in places]
-
-    def arrive(self, worker: int) -> None:
-        """`worker` makes a call, on its current stream.
-
-        Raises:
-            UsageMistake: its code has chosen another GPU, on whose stream nothing of this worker is queued.
-        """
-        device, here = self.places[worker].device, self.cupy.cuda.runtime.getDevice()
-        if here != device.index:
-            raise UsageMistake(
-                f"a collective of worker {worker} was called while its current GPU is {device.kind}:{here};"
-                f" it computes on {device} - call it outside of `with xp.cuda.Device({here})`"
-            )
-        stream = self.cupy.cuda.get_current_stream()
-        if stream.ptr == _PER_THREAD:
-            raise UsageMistake(
-                f"a collective of worker {worker} was called on the per-thread default stream, which nothing"
-                " tells from that of another worker - use worker.place.stream or one of your own"
-            )
-        self.streams[worker] = stream
-
-    def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:
-        """See `Memory.read`."""
-        near = self.places[worker].read(x)
-        if near is None:  # None itself, where the verb needs an array
-            return HOST.read(kind, worker, x)
-        array = self._here(kind, worker, near)
-        if not array.flags.c_contiguous:
-            _check_alignment(kind, worker, array)
-            array = self.cupy.ascontiguousarray(array)
-        elif _lies_oddly(array):
-            array = array.copy()  # of bytes, wherever they lie
-        return array, False
-
-    def check_out(self, kind: str, worker: int, out: Any) -> Any:
-        """See `Memory.check_out`."""
-        if not isinstance(out, self.cupy.ndarray):
-            what = "an array of NumPy" if isinstance(out, np.ndarray) else type(out).__name__
-            raise UsageMistake(f"{kind}: out must be an array of cupy, got {what}")
-        _check_alignment(kind, worker, out)
-        return self._here(kind, worker, out)
-
-    def _here(self, kind: str, worker: int, array: Any) -> Any:
-        place = self.places[worker]
-        if array.device.id != place.device.index:
-            raise UsageMistake(
-                f"{kind}: the array of worker {worker} is on {place.device.kind}:{array.device.id}, the"
-                f" worker computes on {place.device} - copy it there first, with xp.array(x)"
-            )
-        return array
-
-    def check_reduction(self, kind: str, op: str, dtype: np.dtype[Any]) -> None:
-        """See `Memory.check_reduction`."""
-        self.folder.check(kind, op, dtype)
-
-    def empty(self, call: Call, expected: Expected) -> Any:
-        """From the memory of the caller's stream, whichever thread this is."""
-        mine = self.cupy.cuda.get_current_stream()
-        self.streams[call.worker].use()
-        try:
-            return self.cupy.empty(expected.shape, expected.dtype)
-        finally:
-            mine.use()
-
-    def overlap(self, a: Any, b: Any) -> bool:
-        """See `Memory.overlap`."""
-        return HOST.overlap(_shadow(a), _shadow(b))
-
-    def share(self, a: Any, b: Any) -> bool:
-        """See `Memory.share`."""
-        return HOST.share(_shadow(a), _shadow(b))
-
-    def are_apart(self, arrays: Sequence[Any]) -> bool:
-        """They are if each one's bytes end before the next one's begin."""
-        if len(arrays) < 2:
-            return True
-        spans = sorted([_span(array) for array in arrays])
-        return all(end <= start for (_, end), (start, _) in pairwise(spans))
-
-    def address(self, array: Any) -> int:
-        """See `Memory.address`."""
-        return int(array.data.ptr)
-
-    def is_writeable(self, array: Any) -> bool:  # noqa: ARG002 - cupy has no read-only arrays
-        """See `Memory.is_writeable`."""
-        return True
-
-    def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
-        """Queue `folds` on the calling thread's stream, between what all members queued and will queue."""
-        mine = self.cupy.cuda.get_current_stream()
-        others = [call.worker for call in calls if self.streams[call.worker].ptr != mine.ptr]
-        for worker in others:
-            fence = self.places[worker].fence
-            fence.record(self.streams[worker])
-            mine.wait_event(fence)
-        try:
-            for whole in folds:
-                self.folder.launch(whole.sources, whole.targets, reduction)
-        finally:  # also after an error: what was queued until then uses the members' arrays
-            if others:
-                done = self.cupy.cuda.Event(disable_timing=True)
-                done.record(mine)
-                for worker in others:
-                    self.streams[worker].wait_event(done)
-
-    def copy(self, target: Any, source: Any) -> None:
-        """See `Memory.copy`."""
-        self.cupy.copyto(target, source)
-
-    def parcel(self, worker: int, array: Any, x: Any) -> tuple[Any, Sent]:
-        """See `Memory.parcel`."""
-        copied = isinstance(x, self.cupy.ndarray) and not self.overlap(array, x)
-        sent = array if copied else array.copy()
-        ready = self.cupy.cuda.Event(disable_timing=True)
-        ready.record(self.streams[worker])
-        return sent, Sent(ready, self.streams[worker])
-
-    def unpack(self, worker: int, message: Message) -> Any:
-        """See `Memory.unpack`. The receiver copies: what was sent is memory of the sender's stream."""
-        self.arrive(worker)  # an `out` on the host did not
-        sent, stream, source = message.token, self.streams[worker], cast("Any", message.array)
-        stream.wait_event(sent.ready)
-        array = self.cupy.empty(source.shape, source.dtype)
-        runtime = self.cupy.cuda.runtime
-        # Also from one GPU to another: the address says where it is.
-        runtime.memcpyAsync(
-            array.data.ptr, source.data.ptr, array.nbytes, runtime.memcpyDeviceToDevice, stream.ptr
-        )
-        copied = self.cupy.cuda.Event(disable_timing=True)
-        copied.record(stream)
-        with self.cupy.cuda.Device(source.device.id):  # a null stream has no number but 0, on every GPU
-            sent.stream.wait_event(copied)  # before that memory is anybody else's
-        return array
-
-
-def _lies_oddly(array: Any) -> bool:
-    """Whether its elements do not begin where a GPU can read and write them."""
-    return bool(array.data.ptr % array.dtype.alignment)
-
-
-def _check_alignment(kind: str, worker: int, array: Any) -> None:
-    if _lies_oddly(array):
-        raise UsageMistake(
-            f"{kind}: an array of worker {worker} has elements of {array.dtype} and lies at no multiple of"
-            f" {array.dtype.alignment} bytes - a GPU reads and writes them there only; copy the bytes first"
-        )
-
-
-def _span(array: Any) -> tuple[int, int]:
-    """Where its bytes begin and end."""
-    start: int = array.data.ptr
-    if array.flags.c_contiguous:
-        return start, start + array.nbytes
-    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
-    backward = sum([step for step in steps if step < 0])
-    return start + backward, start + sum(steps) - backward + array.itemsize
-
-
-class _Shadow:
-    """Where a device array is, in words that NumPy understands."""
-
-    def __init__(self, array: Any) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "data": (int(array.data.ptr), False),
-            "shape": array.shape,
-            "strides": array.strides,
-            "typestr": f"|V{array.dtype.itemsize}",
-        }
-
-
-def _shadow(array: Any) -> np.ndarray[Any, Any]:
-    """An array at the same address, to compare with others; its elements must not be touched."""
-    return np.asarray(_Shadow(array))
+    def result(self, rank: int) -> None:
+        """Nothing."""
 
 
 class GpuPlane(ThreadPlane):
     """What the planes of workers on GPUs have in common: arrays of cupy too, and those lent through DLPack.
 
     The arrays of all members of a call have to be in one kind of memory; what is on the host goes as in
-    `ThreadPlane`.
+    `ThreadPlane`. A barrier does not wait for the GPUs, but there too what follows it comes after what was
+    before it.
 
     Args:
         places: of the workers.
@@ -262,9 +62,13 @@ class GpuPlane(ThreadPlane):
         *,
         plan: Callable[[list[Call]], Plan] = plan_of,
     ) -> None:
-        super().__init__(len(places), plan=plan)
+        super().__init__(len(places), plan=self._plan)
         self._places = places
         self._memory = memory
+        self._plan_of = plan
+
+    def _plan(self, calls: list[Call]) -> Plan:
+        return _Barrier(calls, self._memory) if calls[0].kind == "barrier" else self._plan_of(calls)
 
     def memory_of(self, worker: int, x: object) -> Memory:
         """Where `x` is; who brings nothing gets what the others bring, on GPUs or not."""

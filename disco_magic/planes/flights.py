@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
     from disco_magic.planes.communicators import Communicators
-    from disco_magic.planes.device import DeviceMemory
+    from disco_magic.planes.device_memory import DeviceMemory
     from disco_magic.planes.flight import Fate
 
 # So long nobody looks whether the work can end at all: that takes several times as long as to see its end.

@@ -28,7 +28,8 @@ from disco_magic.planes.board import CLOSED
 from disco_magic.planes.calls import Call
 from disco_magic.planes.communicators import Communicators, known
 from disco_magic.planes.connecting import Connecting
-from disco_magic.planes.device import DeviceMemory, GpuPlane
+from disco_magic.planes.device import GpuPlane
+from disco_magic.planes.device_memory import DeviceMemory
 from disco_magic.planes.flight import Fate
 from disco_magic.planes.flights import Flights
 from disco_magic.planes.layout import giver
@@ -71,6 +72,16 @@ class NcclMemory(DeviceMemory):
                 return super().empty(call, expected)
         except MemoryError as error:  # on the last member's thread, so that its error would name that one
             raise MemoryError(f"worker {call.worker}, on {device}: {words(error)}") from error
+
+    def fenced(self, worker: int) -> Any:
+        """See `DeviceMemory.fenced`. A null stream has no number but 0, on every GPU."""
+        with self.cupy.cuda.Device(self.places[worker].device.index):
+            return super().fenced(worker)
+
+    def let_wait(self, worker: int, event: Any) -> None:
+        """See `DeviceMemory.let_wait`."""
+        with self.cupy.cuda.Device(self.places[worker].device.index):
+            super().let_wait(worker, event)
 
 
 class NcclPlan:
@@ -170,7 +181,7 @@ class NcclPlane(GpuPlane):
 
     def __init__(self, places: Sequence[GpuPlace], groups: Sequence[tuple[int, ...]] = ()) -> None:
         memory = NcclMemory(places)
-        super().__init__(places, memory, plan=self._plan)
+        super().__init__(places, memory, plan=self._planned)
         self._nccl = load_nccl(memory.cupy)
         if find.gpu_kind(memory.cupy) == "rocm":
             self.name = "rccl"
@@ -181,11 +192,10 @@ class NcclPlane(GpuPlane):
             place.wait = partial(self._flights.wait, worker)
             place.incomplete = partial(self._flights.incomplete, worker)
 
-    def _plan(self, calls: list[Call]) -> Plan:
-        kind = calls[0].kind
-        if kind == "connect":
+    def _planned(self, calls: list[Call]) -> Plan:
+        if calls[0].kind == "connect":
             return _Connected()
-        if kind == "barrier" or giver(calls).memory is HOST:
+        if giver(calls).memory is HOST:
             return plan_of(calls)
         return NcclPlan(calls, self._memory, self._nccl, self._communicators, self._flights)
 

@@ -6,6 +6,7 @@ Pure but for the count of GPUs, which is only asked for where it decides somethi
 from __future__ import annotations
 
 import operator
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -220,6 +221,12 @@ def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None)
     if one and ccl != "nccl" and workers > MOST_SHARING:
         raise UsageMistake(
             f"{workers} workers on one GPU are more than the {MOST_SHARING} that a kernel can serve"
+        )
+    if not one and os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+        raise PlaneUnavailable(
+            "with CUDA_LAUNCH_BLOCKING set NCCL cannot start between several GPUs: who starts the first part"
+            " of a collective waits for it, and it for the others - restart Python without, or look for the"
+            f" error with all workers on one GPU: devices=[{', '.join(['0'] * min(workers, 4))}]"
         )
     if ccl != "auto":
         return Choice(workers, ccl, numbers)

@@ -95,7 +95,7 @@ class Failures(Resting):
         if further and not told:
             told[further[0].worker] = further.pop(0)
         if told:
-            _LOG.warning("a session has ended, and nothing had raised: %s", describe(told, further))
+            _LOG.warning("session ended with failures that were never raised: %s", describe(told, further))
 
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""

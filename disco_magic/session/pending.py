@@ -114,7 +114,7 @@ class PendingCell(Stopping):
     def cancel(self) -> None:
         """Stop the cell on all its workers and wait until they have; `wait` then raises CellError.
 
-        That says that it was cancelled. Who has not begun it leaves it out, and what was sent before goes on.
+        That says that it was cancelled. Workers that have not begun it skip it; earlier commands still run.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came meanwhile; the cell was stopped all the same. A third one gives up

@@ -82,7 +82,7 @@ class Session(
 
     @property
     def why(self) -> str:
-        """Why it has these devices and this data plane, if that was left to us; in words."""
+        """Why these devices and this data plane were chosen, if the caller did not say; text."""
         return self._preset.why
 
     def _begin(self) -> None:

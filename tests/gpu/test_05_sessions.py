@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+from tests.gpu.machine import SIMULATED
 from tests.session.gpus import test_copies as copies
 from tests.session.gpus import test_sessions as sessions
 from tests.session.gpus import test_streams as streams
@@ -63,3 +64,23 @@ def test_matrix_products_between_collectives(shared):
     shared.run("y = allreduce(xp.tanh(x @ a) @ b)")
     for y in shared["y"].get_all():
         np.testing.assert_allclose(y, np.tanh(x @ a) @ b, rtol=1e-12)
+
+
+def test_what_a_graph_would_have_to_repeat_is_refused_and_the_graph_can_be_ended(shared):
+    if SIMULATED:
+        pytest.skip("graphs are not simulated")
+    shared.run(
+        "stream = xp.cuda.Stream(non_blocking=True); x = xp.ones(4)\n"
+        "with stream:\n"
+        "    stream.begin_capture()\n"
+        "    try:\n"
+        "        y = allreduce(x)\n"
+        "    except Exception as error:\n"
+        "        told = str(error)\n"
+        "    x += 1\n"
+        "    graph = stream.end_capture()\n"
+        "    graph.launch()\n"
+        "z = allreduce(x)"
+    )
+    assert "captured for a CUDA graph" in shared["told"].get(3)
+    assert shared["z"].get(0).tolist() == [8.0] * 4

@@ -34,6 +34,16 @@ def test_without_nccl_that_nobody_asked_for_all_share_the_first_gpu(workers, mad
     assert choose("nccl", "auto", 2) == Choice(2, "nccl", (0, 1))
 
 
+def test_several_gpus_are_refused_where_cuda_waits_for_every_start(sees, monkeypatch):
+    sees(2)
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    with pytest.raises(PlaneUnavailable, match=r"CUDA_LAUNCH_BLOCKING .* devices=\[0, 0\]"):
+        choose("auto", "auto", 2)
+    assert choose("auto", [0, 0], None).plane_name == "device"
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
+    assert choose("auto", "auto", 2).plane_name == "nccl"
+
+
 NOT_ASKED = "GPUs are for sessions that ask for them: devices='auto'"
 
 

@@ -180,7 +180,7 @@ def test_what_nobody_has_raised_is_logged_when_the_session_ends(caplog):
     handle = s.run_nowait("1 / (1 - worker_id)\n{}['key']", workers=[0])
     s.shutdown(timeout=None)
     (said,) = warnings_of(caplog)
-    assert said.startswith("a session has ended, and nothing had raised: ")
+    assert said.startswith("session ended with failures that were never raised: ")
     assert "[1] call fail_on: ValueError: boom" in said
     assert "[0] KeyError: 'key'" in said
     with pytest.raises(WorkerError, match="KeyError"):  # who has its handle is told all the same
@@ -216,4 +216,4 @@ def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_p
     )
     command = [sys.executable, script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
-    assert "nothing had raised: Cell 1 failed on worker 0\n[0] ZeroDivisionError: " in ran.stderr
+    assert "never raised: Cell 1 failed on worker 0\n[0] ZeroDivisionError: " in ran.stderr

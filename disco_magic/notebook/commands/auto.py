@@ -28,7 +28,8 @@ def _auto(front: Front, options: Namespace) -> None:
 
 def _parser() -> OptionParser:
     parser = parser_of(
-        "auto", "Run every plain cell on all workers (on), or not (off); without a word: which."
+        "auto",
+        "Run plain cells on all workers (on) or in the notebook (off); without an argument, show which.",
     )
     parser.add_argument("state", nargs="?", choices=("on", "off"), help="%%%%local escapes while it is on")
     return parser

@@ -104,7 +104,9 @@ def _totals(snapshot: SessionSnapshot) -> str:
 
 
 def _sync(front: Front, _: Namespace) -> None:
-    front.sessions.require().sync_all()
+    session = front.sessions.require()
+    session.sync_all()
+    session.raise_failures(session.failures_of_handles())  # who types this asks about those cells too
 
 
 def _interrupt(front: Front, options: Namespace) -> None:
@@ -135,8 +137,8 @@ STATUS: Final = Command(parser_of("status", "Say what there is and what every wo
 SYNC: Final = Command(
     parser_of(
         "sync",
-        "Wait until the workers have executed everything sent so far; raise what failed. What failed in a "
-        "--nowait cell its handle raises, as long as that is kept.",
+        "Wait until the workers have executed everything sent so far; raise what failed, also in --nowait "
+        "cells whose handles nobody has asked.",
     ),
     _sync,
 )

@@ -112,7 +112,9 @@ def _listing_parser(name: str, description: str) -> OptionParser:
         metavar="TYPE",
         help="only registers of such a type or dtype: int ndarray float32",
     )
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="of these workers only; as for cells")
+    parser.add_argument(
+        "-w", "--workers", metavar="WORKERS", help="only these workers; same syntax as for cells"
+    )
     return parser
 
 
@@ -122,7 +124,9 @@ def _log_parser() -> OptionParser:
         "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
     )
     parser.add_argument("--all", action="store_true", help="all that are kept")
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="of these workers only; as for cells")
+    parser.add_argument(
+        "-w", "--workers", metavar="WORKERS", help="only these workers; same syntax as for cells"
+    )
     return parser
 
 

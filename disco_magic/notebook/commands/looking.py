@@ -95,9 +95,9 @@ def _registers_parser() -> OptionParser:
     )
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
     parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")
-    parser.add_argument("--table", action="store_true", help="a table that stays as it is")
+    parser.add_argument("--table", action="store_true", help="a static table")
     parser.add_argument(
-        "--numbered", action="store_true", help="in a table: with registers that only references keep"
+        "--numbered", action="store_true", help="include numbered registers held only by references"
     )
     return parser
 

@@ -220,6 +220,10 @@ class Stream:
         made.record(self)
         return made
 
+    def is_capturing(self) -> bool:
+        """Whether its work is recorded for a graph instead of being done; that is not simulated."""
+        return False
+
     def wait_event(self, event: Event) -> None:
         """Let all further work wait for the event; nothing if it was never recorded."""
         self.queue.device.check()

@@ -11,7 +11,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError
 from tests.conftest import until
-from tests.gpus import host, streams
+from tests.gpus import done_after_a_barrier, host, streams
 
 
 @contextmanager
@@ -63,6 +63,33 @@ def test_an_interrupt_ends_the_wait_for_a_gpu_and_the_session_goes_on(gpus, shar
             pending.wait()
         assert shared.call_packed(lambda: 5).get(1) == 5
     assert shared["x"].get(0).tolist() == [1] * 4
+
+
+def test_what_is_queued_after_a_barrier_runs_after_what_all_queued_before(shared):
+    table = {}
+
+    def program(me):
+        if me.worker_id == 1:
+            table["x"] = me.xp.zeros(1 << 18)
+            for _ in range(20):  # so that its stream is behind those of the others
+                table["x"] += 1
+        me.barrier()
+        return table["x"] + me.worker_id
+
+    shared["got"] = shared.call_packed(lambda: program(disco.worker()))
+    sums = [worker * 2.0**18 for worker in range(20, 24)]
+    assert shared.run("got.sum().item()").values == sums
+
+
+def test_a_barrier_orders_streams_that_have_nothing_queued(gpus, shared):
+    assert done_after_a_barrier(gpus, shared) == dict.fromkeys(range(4), False)
+
+
+@pytest.mark.parametrize("call", ["allreduce(xp.ones(2))", "barrier()", "send(xp.ones(2), 0)"])
+def test_a_stream_that_is_captured_takes_no_collective(gpus, shared, monkeypatch, call):
+    monkeypatch.setattr(gpus.cupy.cuda.Stream, "is_capturing", lambda _: True)
+    with pytest.raises(CellError, match=r"captured for a CUDA graph.*capture what is between collectives"):
+        shared.run(call)
 
 
 # --- whose stream it is ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, U
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
-from tests.gpus import found, host, streams, with_nccl
+from tests.gpus import done_after_a_barrier, found, host, streams, with_nccl
 from tests.session.gpus.nccl.conftest import stalled, works
 
 reason = doubles.available()
@@ -338,3 +338,8 @@ def test_on_amds_gpus_it_is_called_rccl(gpus, session, monkeypatch):
     with pytest.raises(PlaneUnavailable, match="has the data plane rccl"):
         s.init_ccl("nccl")
     assert s.run("allreduce(xp.ones(1)).get().tolist()").values == [[2.0]] * 2
+
+
+def test_a_barrier_orders_the_streams_of_several_gpus(gpus, crew):
+    assert done_after_a_barrier(gpus, crew) == dict.fromkeys(range(4), False)
+    assert works(crew)

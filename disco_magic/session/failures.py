@@ -108,4 +108,4 @@ class Failures(Resting):
 
 
 def _is_stopped(failure: Failure) -> bool:
-    return is_by(failure, WorkerInterrupt)
+    return is_by(failure.first, WorkerInterrupt)  # also who was let go because another one was stopped before

@@ -11,6 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import WorkerError
+from tests.conftest import until
 from tests.session.conftest import fail_on, give, who
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -203,6 +204,17 @@ def test_nothing_is_logged_of_what_was_raised_or_stopped(caplog, end):
         with pytest.raises(KeyError), s:
             raise KeyError
     s.shutdown(timeout=0.0)
+    assert warnings_of(caplog) == []
+
+
+def test_nothing_is_logged_of_those_who_were_let_go_because_another_one_was_stopped(caplog, gate):
+    s = disco.ThreadedSession(2, devices="cpu", extras=lambda _: {"gate": gate})
+    handle = s.run_nowait("if worker_id: allreduce(1)\nelse:\n    gate()\n    while True: pass")
+    gate.arrived()
+    s.interrupt([0])
+    gate.open()
+    until(handle.done)
+    s.shutdown()
     assert warnings_of(caplog) == []
 
 

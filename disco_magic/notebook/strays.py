@@ -40,7 +40,7 @@ def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
     """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
     missing = _missing(shell, error)
     if missing is None:
-        return []
+        return _advice_for_modules(error)
     name, frame = missing
     said = _there(shell, frame, name) or near_misses(name, _known(frame))
     return [said] if said else []
@@ -62,6 +62,20 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     if name not in shell.user_ns or name in shell.user_ns_hidden:
         return _ELSEWHERE.get(name, "")
     return _of_notebook(name, shell.user_ns[name])
+
+
+def _advice_for_modules(error: BaseException) -> list[str]:
+    """How code that is imported comes to what cells find without import."""
+    from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
+
+    name = error.name if type(error) is NameError else ""
+    if name in VERBS:
+        way = f"disco_magic.worker().{name}(...)"
+    elif name in BEHIND and name != "np":
+        way = "disco_magic.worker()" if name == "worker" else f"disco_magic.worker().{name}"
+    else:
+        return []
+    return [f"{name} is there without import in cells alone; a module imports disco_magic and has {way}"]
 
 
 def _of_notebook(name: str, value: object) -> str:

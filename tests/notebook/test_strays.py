@@ -96,6 +96,24 @@ def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
     assert last_lines(four)[-1] == "[0-3] NameError: lr"
 
 
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("allreduce", "disco_magic.worker().allreduce(...)"),
+        ("worker_id", "disco_magic.worker().worker_id"),
+        ("worker", "disco_magic.worker()"),
+    ],
+)
+def test_a_module_is_told_how_it_comes_to_what_cells_find_without_import(
+    four, tmp_path, monkeypatch, name, way
+):
+    (tmp_path / f"apart_{name}.py").write_text(f"def look():\n    return {name}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    four.fail(f"%%disco\nimport apart_{name}\napart_{name}.look()", CellError)
+    said = f"{name} is there without import in cells alone; a module imports disco_magic and has {way}"
+    assert last_lines(four)[-1] == said
+
+
 FREE = "def f():\n    def g():\n        return lr\n    g()\n    lr = 1\nf()"
 
 

@@ -80,9 +80,14 @@ def _advice_for_modules(error: BaseException) -> list[str]:
 
 def _of_notebook(name: str, value: object) -> str:
     """How cells come to what a variable of the notebook holds."""
-    from disco_magic.session.dref import DRef  # these bring NumPy, which loading the extension does not
+    # They bring NumPy, which loading the extension does not.
+    from disco_magic.notebook.handle import CellHandle
+    from disco_magic.session.dref import DRef
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.session import Session
 
+    if issubclass(type(value), CellHandle | PendingCell):
+        return f"{name} is the handle of a cell, and the notebook's; ask it there, under %%local if need be"
     if issubclass(type(value), Session):
         return f"{name} is a session, which the notebook has; a cell has {_IN_CELLS}"
     if issubclass(type(value), DRef):

@@ -61,6 +61,15 @@ def test_a_reference_is_named_for_cells(four):
     assert four.lines == ["[0-3] 5"]
 
 
+@pytest.mark.parametrize("made", ["%%disco --nowait -o h\n5", "h = disco_magic.session().run_nowait('5')"])
+def test_a_handle_is_the_notebook_s(four, made):
+    four.run("import disco_magic")
+    four.run(made)
+    four.fail("%%disco\nh.wait()", CellError)
+    said = "h is the handle of a cell, and the notebook's; ask it there, under %%local if need be"
+    assert last_lines(four)[-1] == said
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

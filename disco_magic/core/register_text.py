@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.device import span
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import human_bytes, plural
+from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
@@ -20,9 +21,18 @@ COMING: Final = "not there yet"
 
 def snapshot_text(snapshot: SessionSnapshot) -> str:
     """All registers of a session: a line each where workers agree, the odd ones marked where they do not."""
-    totals = ", ".join(f"[{worker}] {human_bytes(total)}" for worker, total in enumerate(snapshot.nbytes))
     table = table_text(list(snapshot.rows), snapshot.num_workers)
-    return "\n".join(part for part in (caption(snapshot), table, f"total {totals}") if part)
+    return "\n".join(part for part in (caption(snapshot), table, f"total {totals(snapshot)}") if part)
+
+
+def totals(snapshot: SessionSnapshot) -> str:
+    """What the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
+    alike: dict[str, list[int]] = {}
+    for worker, total in enumerate(snapshot.nbytes):
+        alike.setdefault(human_bytes(total), []).append(worker)
+    return ", ".join(
+        f"{ranges(workers)} {total}{' each' if len(workers) > 1 else ''}" for total, workers in alike.items()
+    )
 
 
 def table_text(rows: list[Row], num_workers: int) -> str:

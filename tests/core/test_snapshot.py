@@ -141,5 +141,5 @@ def test_a_snapshot_shows_itself_as_a_table_and_a_row_as_its_lines():
     shown = repr(merge(3, [[("x", A), ("y", None)], [("x", A)], [("x", other)]])).splitlines()
     assert shown[0] == "Disco session 3: 2 registers, 1 differs between workers (\u2260)"
     assert shown[1:4] == repr(row).splitlines()
-    assert shown[4:] == ["  y  [0-2] no value", "total [0] 8 B, [1] 8 B, [2] 8 B"]
-    assert repr(merge(3, [[], []])) == "Disco session 3: 0 registers\ntotal [0] 0 B, [1] 0 B"
+    assert shown[4:] == ["  y  [0-2] no value", "total [0-2] 8 B each"]
+    assert repr(merge(3, [[], []])) == "Disco session 3: 0 registers\ntotal [0-1] 0 B each"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
-from disco_magic.core.words import human_bytes, plural
+from disco_magic.core.register_text import totals
+from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
-from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -88,19 +88,15 @@ def _status(front: Front, _: Namespace) -> None:
 def _say_status(front: Front, session: Session) -> None:
     everything = session.registers(numbered=True, sample=0)
     named = replace(everything, rows=tuple(row for row in everything.rows if not row.name.startswith("#")))
-    front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}: {_totals(named)}")
+    front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}: {totals(named)}")
     besides = replace(everything, rows=tuple(row for row in everything.rows if row.name.startswith("#")))
     if besides.rows:
         values = plural(len(besides.rows), "value")
-        sizes = f": {_totals(besides)}" if any(besides.nbytes) else ""  # of objects nobody knows any
+        sizes = f": {totals(besides)}" if any(besides.nbytes) else ""  # of objects nobody knows any
         front.sessions.say(f"besides, {values} that results and references keep{sizes}")
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
-
-
-def _totals(snapshot: SessionSnapshot) -> str:
-    return ", ".join(f"{ranges((worker,))} {human_bytes(n)}" for worker, n in enumerate(snapshot.nbytes))
 
 
 def _sync(front: Front, _: Namespace) -> None:

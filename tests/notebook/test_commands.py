@@ -84,7 +84,7 @@ def test_restart_keeps_the_numbers_and_empties_the_registers(crew):
 
 def test_status_says_what_every_worker_does(crew):
     crew.run("x = 1\n%disco status")
-    assert crew.lines[0].endswith(f"0 registers: {', '.join(f'[{w}] 0 B' for w in range(crew.n))}")
+    assert crew.lines[0].endswith(" 0 registers")
     assert crew.lines[1].endswith("all workers are idle")
     assert crew.lines[3].split()[1:] == ["idle", "0"]
 
@@ -92,8 +92,8 @@ def test_status_says_what_every_worker_does(crew):
 def test_status_tells_of_values_without_a_name(crew):
     crew.run("%%disco\nx = 1\nnp.ones(128)")
     crew.run("%disco status")
-    assert " 1 register: [0] 0 B" in crew.lines[0]
-    kept = ", ".join(f"[{worker}] 1 KiB" for worker in range(crew.n))
+    assert crew.lines[0].endswith(" 1 register")
+    kept = "[0] 1 KiB" if crew.n == 1 else f"[0-{crew.n - 1}] 1 KiB each"
     assert crew.lines[1] == f"besides, 1 value that results and references keep: {kept}"
     crew.run("%disco rm Out[3]")
     crew.run("%%disco\n7")

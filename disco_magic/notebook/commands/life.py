@@ -88,15 +88,19 @@ def _status(front: Front, _: Namespace) -> None:
 def _say_status(front: Front, session: Session) -> None:
     everything = session.registers(numbered=True, sample=0)
     named = replace(everything, rows=tuple(row for row in everything.rows if not row.name.startswith("#")))
-    front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}: {totals(named)}")
+    front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}{_sizes(named)}")
     besides = replace(everything, rows=tuple(row for row in everything.rows if row.name.startswith("#")))
     if besides.rows:
         values = plural(len(besides.rows), "value")
-        sizes = f": {totals(besides)}" if any(besides.nbytes) else ""  # of objects nobody knows any
-        front.sessions.say(f"besides, {values} that results and references keep{sizes}")
+        front.sessions.say(f"besides, {values} that results and references keep{_sizes(besides)}")
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
+
+
+def _sizes(snapshot: SessionSnapshot) -> str:
+    """Nothing where there are none: of objects nobody knows any."""
+    return f": {totals(snapshot)}" if any(snapshot.nbytes) else ""
 
 
 def _sync(front: Front, _: Namespace) -> None:

@@ -29,6 +29,7 @@ from weakref import ref
 from disco_magic.functions.context import calling_worker, follow_worker
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.streams import current_writer
+from disco_magic.functions.tracebacks import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,8 @@ def may_write_to(writer: Writer) -> bool:
     return any(each is not None and each.writer is writer for each in [living() for living in list(_living)])
 
 
+# Their frames are around what a thread executes.
+_AROUND: Final = frozenset({__file__, threading.__file__})
 _active: list[bool] = []
 _living: Final[set[ref[_Adopted]]] = set()
 _starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", default=False)
@@ -93,14 +96,26 @@ class _Adopted:
             return self._context.run(self._function, *args, **kwargs)
 
     def complain(self, thread: threading.Thread) -> None:
-        """Tell of the exception that ends a thread, as Python does, but where its worker writes."""
+        """Tell of the exception that ends a thread, where its worker writes: as Python does, but at once.
+
+        Python writes line by line, and those of several workers would stand between each other.
+        """
         kind, error, traceback = sys.exc_info()
         if kind is None or error is None:
             return
-        while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
             traceback = traceback.tb_next
-        told = threading.ExceptHookArgs((kind, error.with_traceback(traceback), traceback, thread))
-        self._context.run(threading.excepthook, told)
+        error = error.with_traceback(traceback)
+        if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
+            told = threading.ExceptHookArgs((kind, error, traceback, thread))
+            self._context.run(threading.excepthook, told)
+        elif not issubclass(kind, SystemExit):
+            self._context.run(_write, f"Exception in thread {thread.name}:\n{error_text(error)}")
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text)
 
 
 def _adopted(function: Callable[..., Any]) -> _Adopted | None:

@@ -1,4 +1,4 @@
-"""Presets: which channel, plane and launcher go together, and the sessions made of them."""
+"""Presets: which plane and launcher go together, and the sessions made of them."""
 
 from __future__ import annotations
 

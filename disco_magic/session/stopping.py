@@ -5,8 +5,8 @@ In steps, because CPython cannot end a thread that sits in C code::
     0.00 s   cancel an await, release waits of the plane, inject WorkerInterrupt once
     0.35 s   inject again (the first one may have been caught)
     0.70 s   inject again
-    1.00 s   give up the threads that are still stuck; new ones go on with the same registers
-    11 s     give up the cell: something holds a worker up that is no command
+    0.90 s   give up the threads that are still stuck; new ones go on with the same registers
+    10.9 s   give up the cell: something holds a worker up that is no command
 
 `injection.PAUSES_S` says why not more often.
 """

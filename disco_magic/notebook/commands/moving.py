@@ -114,7 +114,8 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
 def _moving_parser(name: str, description: str, rule: str = "") -> OptionParser:
     parser = parser_of(name, description)
     parser.epilog = rule
-    parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help="names; a variable has that of its register")
+    of_both = "names; variable and register have the same"
+    parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
     if rule:
         parser.add_argument(
             "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"

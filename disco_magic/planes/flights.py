@@ -60,7 +60,7 @@ class Flights:
         # Only the thread that serves the worker adds to these and takes out of them; anybody looks.
         self._of: list[deque[Flight]] = [deque() for _ in memory.places]
         self._incomplete: list[deque[Flight]] = [deque() for _ in memory.places]
-        self._starting: Flight | None = None
+        self._starting: tuple[Call, Fate] | None = None
         self._ordered: set[Fate] = set()  # to be condemned by threads that may only have been started
         self._condemned: set[int] = set()
         self._untold: dict[int, Verdict] = {}  # worker -> what `settle` has to raise
@@ -106,7 +106,7 @@ class Flights:
         That may not end by itself: a first start connects its members, and CUDA can be told to wait for what
         is started. Who interrupts a member then has no flight to give up, but this.
         """
-        self._starting = Flight(call, fate, None)
+        self._starting = call, fate
         try:
             yield
         finally:
@@ -258,13 +258,13 @@ class Flights:
                 self._condemn_soon(fate, given_up(flight.describe(), why, failure))
 
     def _give_up_start(self, worker: int, scopes: range, why: str, failure: Failure | None) -> None:
-        start = self._starting
-        if start is None or start.scope not in scopes or worker not in start.fate.members:
+        if (start := self._starting) is None:
             return
-        if start.fate.verdict is None:
+        call, fate = start
+        if call.seat.scope in scopes and worker in fate.members and fate.verdict is None:
             # Those who add their flights after it, if it ends all the same, find it here.
-            start.fate.verdict = given_up(start.describe(), why, failure)
-            self._condemn_soon(start.fate, start.fate.verdict)
+            fate.verdict = given_up(Flight(call, fate, None).describe(), why, failure)
+            self._condemn_soon(fate, fate.verdict)
 
     def _is_done(self, flight: Flight) -> bool:
         try:

@@ -102,7 +102,7 @@ class Stream:
     def __enter__(self) -> None:
         self.use()
 
-    wait_event = __exit__ = _nothing
+    is_capturing = wait_event = __exit__ = _nothing
 
 
 class Event:

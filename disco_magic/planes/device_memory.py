@@ -7,7 +7,6 @@ to the next allocation of the same stream at once, so that anything else would b
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -18,7 +17,7 @@ from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.planes.blocks import Fold
@@ -150,28 +149,33 @@ class DeviceMemory:
 
     def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
         """Queue `folds` on the calling thread's stream, between what all members queued and will queue."""
-        with self.between(calls):
+        mine = self.cupy.cuda.get_current_stream()
+        others = self._after(calls, mine)
+        try:
             for whole in folds:
                 self.folder.launch(whole.sources, whole.targets, reduction)
+        finally:  # also after an error: what was queued until then uses the members' arrays
+            self._before(others, mine)
 
-    @contextmanager
-    def between(self, calls: Sequence[Call]) -> Generator[None]:
-        """What is queued here, on the calling thread's stream, runs between what all members queued and will.
-
-        That takes three events for each other member, for none of which anybody waits.
-        """
+    def order(self, calls: Sequence[Call]) -> None:
+        """What members will queue runs after what all of them queued; nobody waits for that."""
         mine = self.cupy.cuda.get_current_stream()
+        self._before(self._after(calls, mine), mine)
+
+    def _after(self, calls: Sequence[Call], mine: Any) -> list[int]:
+        """Let the stream `mine` wait for those of all members; workers who have another one."""
         others = [call.worker for call in calls if self.streams[call.worker].ptr != mine.ptr]
         for worker in others:
             mine.wait_event(self.fenced(worker))
-        try:
-            yield
-        finally:  # also after an error: what was queued until then uses the members' arrays
-            if others:
-                done = self.cupy.cuda.Event(disable_timing=True)
-                done.record(mine)
-                for worker in others:
-                    self.let_wait(worker, done)
+        return others
+
+    def _before(self, others: Sequence[int], mine: Any) -> None:
+        """Let the streams of `others` wait for `mine`."""
+        if others:
+            done = self.cupy.cuda.Event(disable_timing=True)
+            done.record(mine)
+            for worker in others:
+                self.let_wait(worker, done)
 
     def fenced(self, worker: int) -> Any:
         """An event of which is known, when it has passed, that what `worker` has queued is done."""

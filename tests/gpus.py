@@ -39,15 +39,16 @@ def streams(session):
     return [place.stream for place in session._launcher.places]
 
 
-def done_after_a_barrier(gpus, session):
-    """What each worker's stream, with nothing queued, is behind a barrier, while worker 1's is held."""
+def done_after_a_barrier(session, held, stream=lambda me: me.place.stream):
+    """Whether each worker's `stream` is idle behind a barrier, while that of worker 1 alone is `held`."""
     done = {}
 
     def program(me):
-        me.barrier()
-        done[me.worker_id] = me.place.stream.done
+        with stream(me) as mine:
+            me.barrier()
+            done[me.worker_id] = mine.done
 
-    with gpus.hold(streams(session)[1]):
+    with held:
         session.call_packed(lambda: program(disco.worker()))
         until(lambda: len(done) == session.num_workers)
     session.sync_all()

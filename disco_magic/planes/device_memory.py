@@ -15,6 +15,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.rendezvous import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,8 @@ class DeviceMemory:
     def move(self, folds: Sequence[Fold], reduction: Reduction | None, calls: Sequence[Call]) -> None:
         """Queue `folds` on the calling thread's stream, between what all members queued and will queue."""
         mine = self.cupy.cuda.get_current_stream()
-        others = self._after(calls, mine)
+        others = [call for call in calls if self.streams[call.worker].ptr != mine.ptr]
+        self._after(others, mine)
         try:
             for whole in folds:
                 self.folder.launch(whole.sources, whole.targets, reduction)
@@ -159,23 +161,31 @@ class DeviceMemory:
 
     def order(self, calls: Sequence[Call]) -> None:
         """What members will queue runs after what all of them queued; nobody waits for that."""
-        mine = self.cupy.cuda.get_current_stream()
-        self._before(self._after(calls, mine), mine)
+        here, mine = self.cupy.cuda.runtime.getDevice(), self.cupy.cuda.get_current_stream()
+        # A null stream has no number but 0, on every GPU.
+        others = [
+            call
+            for call in calls
+            if (self.places[call.worker].device.index, self.streams[call.worker].ptr) != (here, mine.ptr)
+        ]
+        self._after(others, mine)
+        self._before(others, mine)
 
-    def _after(self, calls: Sequence[Call], mine: Any) -> list[int]:
-        """Let the stream `mine` wait for those of all members; workers who have another one."""
-        others = [call.worker for call in calls if self.streams[call.worker].ptr != mine.ptr]
-        for worker in others:
-            mine.wait_event(self.fenced(worker))
-        return others
+    def _after(self, others: Sequence[Call], mine: Any) -> None:
+        """Let the stream `mine` wait for those of `others`."""
+        for call in others:
+            try:
+                mine.wait_event(self.fenced(call.worker))
+            except self.cupy.cuda.runtime.CUDARuntimeError as error:  # of that one's GPU
+                raise Broken(call, error) from None
 
-    def _before(self, others: Sequence[int], mine: Any) -> None:
+    def _before(self, others: Sequence[Call], mine: Any) -> None:
         """Let the streams of `others` wait for `mine`."""
         if others:
             done = self.cupy.cuda.Event(disable_timing=True)
             done.record(mine)
-            for worker in others:
-                self.let_wait(worker, done)
+            for call in others:
+                self.let_wait(call.worker, done)
 
     def fenced(self, worker: int) -> Any:
         """An event of which is known, when it has passed, that what `worker` has queued is done."""

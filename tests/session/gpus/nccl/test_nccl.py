@@ -7,6 +7,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
+from disco_magic.planes.nccl import NcclMemory
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
@@ -341,5 +342,26 @@ def test_on_amds_gpus_it_is_called_rccl(gpus, session, monkeypatch):
 
 
 def test_a_barrier_orders_the_streams_of_several_gpus(gpus, crew):
-    assert done_after_a_barrier(gpus, crew) == dict.fromkeys(range(4), False)
+    held = gpus.hold(streams(crew)[1])
+    assert done_after_a_barrier(crew, held) == dict.fromkeys(range(4), False)
     assert works(crew)
+
+
+def test_a_barrier_orders_null_streams_of_several_gpus_too(gpus, crew):
+    held = gpus.queues(1)[0].hold()
+    done = done_after_a_barrier(crew, held, stream=lambda me: me.xp.cuda.Stream.null)
+    assert done == dict.fromkeys(range(4), False)
+    assert works(crew)
+
+
+def test_a_barrier_names_the_worker_whose_gpu_is_lost(gpus, crew, monkeypatch):
+    asked = []
+
+    def fail(_, worker):
+        asked.append(worker)
+        raise gpus.cupy.cuda.runtime.CUDARuntimeError(700)
+
+    monkeypatch.setattr(NcclMemory, "fenced", fail)
+    with pytest.raises(CellError, match=r"barrier\(\) at .* could not be carried out on worker \d") as caught:
+        crew.run("barrier()")
+    assert f"could not be carried out on worker {asked[0]}: CUDARuntimeError" in str(caught.value)

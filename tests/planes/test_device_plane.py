@@ -9,12 +9,11 @@ from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.planes.on_gpus import OnGpus, places
 
-# Each size with streams that are prompt or late at random; late ones run the same lines.
+# With streams that are late at random, which run the same lines, one size will do: with peers of a peer.
 SCENES = [
     pytest.param(None, 1, id="prompt-1"),
     pytest.param(None, 3, id="prompt-3"),
-    pytest.param(7, 2, id="lagging-2", marks=pytest.mark.no_cover),
-    pytest.param(7, 4, id="lagging-4", marks=pytest.mark.no_cover),
+    pytest.param(7, 3, id="lagging-3", marks=pytest.mark.no_cover),
 ]
 
 

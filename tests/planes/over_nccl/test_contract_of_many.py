@@ -13,7 +13,7 @@ pytestmark = pytest.mark.no_cover
 
 
 @pytest.mark.parametrize("gpus", [None], ids=["prompt"], indirect=True)
-@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize("size", [5, 6, 7, 8])
 @pytest.mark.parametrize("check", PLANE_CHECKS, ids=lambda check: check.__name__)
 def test_the_nccl_plane_keeps_the_contract_on_many_gpus(check, size, keeps_the_contract):
     keeps_the_contract(check, size)

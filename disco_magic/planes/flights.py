@@ -180,23 +180,23 @@ class Flights:
         for flight in list(flights):
             oldest.setdefault(id(flight.fate.communicators[0]), flight)
         for flight in oldest.values():
-            self._look_at(flight)
+            self._look_at(flight, (worker,))  # the others look at theirs where they wait, and `survey` at all
         return False
 
-    def _look_at(self, flight: Flight) -> None:
+    def _look_at(self, flight: Flight, members: Sequence[int]) -> None:
         fate, launching = flight.fate, self._communicators.launching
         # Who has it may take long; the next look is soon.
         if fate.verdict is not None or not launching.acquire(blocking=False):
             return
         try:  # meanwhile nobody aborts them
             held = self._communicators.are_held(fate.members, fate.communicators)
-            errors = [async_error(each, self._nccl) for each in fate.communicators if held]
+            theirs = zip(fate.members, fate.communicators, strict=True)
+            errors = {at: async_error(each, self._nccl) for at, each in theirs if held and at in members}
         finally:
             launching.release()
-        for member, error in zip(fate.members, errors, strict=False):  # none, if they are gone
-            if error is not None:
-                self._condemn_soon(fate, broken_on(member, flight.describe(), error))
-                break
+        wrong = [(at, error) for at, error in errors.items() if error is not None]
+        if wrong:
+            self._condemn_soon(fate, broken_on(wrong[0][0], flight.describe(), wrong[0][1]))
 
     def survey(self, before: Sequence[Flight | None]) -> list[Flight | None]:
         """What is the oldest of each worker; those that were it `before` are looked at. By any thread."""
@@ -204,7 +204,7 @@ class Flights:
         oldest = [next(iter(list(flights)), None) for flights in self._of]
         for flight, former in zip(oldest, before, strict=False):
             if flight is not None and flight is former and not self._is_done(flight):
-                self._look_at(flight)
+                self._look_at(flight, flight.fate.members)
         return oldest
 
     def _show(self, worker: int, flight: Flight | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.phrases import ranges
+from disco_magic.phrases import people, ranges
 from disco_magic.planes.meeting import Receive, Verdict
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
             f"it needs a send(..., {wait.call.worker}) on worker {worker} in the same command"
         )
     elif worker in missing:
-        text = (
-            f"worker {worker} finished without joining {wait.describe()} - every member has to make this call"
-        )
+        members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
+        text = f"worker {worker} finished without joining {wait.describe()} - {members} all have to make this call"
     else:
         text = f"worker {worker} left while it was in {wait.describe()}"
     rows: dict[str, list[int]] = {}

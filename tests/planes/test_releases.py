@@ -56,7 +56,7 @@ def test_a_worker_that_leaves_is_named_with_what_the_others_wait_in(make, until_
         assert type(error) is PlaneAborted
         assert str(error) == (
             "worker 2 finished without joining allreduce(float32 (3,), op=sum) that workers [0-1] wait in at"
-            " Cell In[3], line 4 - every member has to make this call\n"
+            " Cell In[3], line 4 - workers [0-2] all have to make this call\n"
             "  [0-1] waiting in allreduce(float32 (3,), op=sum) at Cell In[3], line 4\n"
             "  [2] finished"
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from contextlib import suppress
-from contextvars import Token
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from disco_magic.functions.replaced import Replaced
-from disco_magic.functions.streams import WorkerStream, Writer, current_writer
+from disco_magic.functions.streams import WorkerStream, Writer, current_writer, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,31 +23,59 @@ if TYPE_CHECKING:
 class Redirected:
     """What a worker writes to one channel goes to a target, the rest where it went; a `streams.Writer`.
 
+    While the target writes, the worker has the writer of before: targets hand text on to ``sys.stdout`` as it
+    was when they were made, which is this very stand-in.
+
     Args:
         channel: ``"stdout"`` or ``"stderr"``.
         target: a stream, or None for nowhere.
         below: the worker's writer outside of the block.
+
+    Attributes:
+        token: puts `below` back.
     """
 
     def __init__(self, channel: str, target: Any, below: Writer) -> None:
         self._channel, self._target, self._below = channel, target, below
+        self.token = current_writer.set(self)
+        self._is_over = False
+
+    def end(self) -> None:
+        """The block is left: threads that were started in it write where the worker does."""
+        self._is_over = True
+        _inside.discard(self)
+        if not _active and not _inside:
+            _EXIT.take()
+        with suppress(ValueError):  # a generator that goes on in another context; that one ends with its cell
+            current_writer.reset(self.token)
 
     def writer(self, channel: str, base: Any) -> Callable[[str], int | None]:
         """See `Writer`."""
-        if channel != self._channel:
-            return self._below.writer(channel, base)
-        return len if self._target is None else self._target.write
+        return self._write if self._takes(channel) else self._below.writer(channel, base)
 
     def flush(self, channel: str, base: Any) -> None:
         """See `Writer`."""
-        if channel != self._channel:
+        if not self._takes(channel):
             self._below.flush(channel, base)
         elif self._target is not None:
-            self._target.flush()
+            self._beneath("flush")
 
     def instead(self, channel: str) -> Any:
         """See `Writer`."""
-        return self._target if channel == self._channel else self._below.instead(channel)
+        return unwrapped(self._target) if self._takes(channel) else self._below.instead(channel)
+
+    def _takes(self, channel: str) -> bool:
+        return channel == self._channel and not self._is_over
+
+    def _write(self, text: str) -> int | None:
+        return len(text) if self._target is None else self._beneath("write", text)
+
+    def _beneath(self, method: str, *args: Any) -> Any:
+        token = current_writer.set(self._below)
+        try:
+            return getattr(self._target, method)(*args)
+        finally:
+            current_writer.reset(token)
 
     @property
     def bottom(self) -> Writer:
@@ -57,12 +85,14 @@ class Redirected:
 
 def begin() -> None:
     """From now on it is done so. Idempotent."""
+    _active[:] = [True]
     _ENTER.put()
     _EXIT.put()
 
 
 def end() -> None:
     """No more; who is inside of a block gets out of it all the same. Idempotent."""
+    _active.clear()
     _ENTER.take()
     if not _inside:
         _EXIT.take()
@@ -73,23 +103,20 @@ def _enter(self: Any) -> Any:
     if writer is None or not isinstance(getattr(sys, channel, None), WorkerStream):
         return _ENTER.below(self)
     redirected = Redirected(channel, self._new_target, writer)
-    token = current_writer.set(redirected)
-    _inside.add(id(token))
-    self._old_targets.append(token)
+    _inside.add(redirected)
+    self._old_targets.append(redirected)
     return self._new_target
 
 
 def _exit(self: Any, *about: Any) -> Any:
-    if not (self._old_targets and isinstance(self._old_targets[-1], Token)):
+    if not (self._old_targets and type(self._old_targets[-1]) is Redirected):
         return _EXIT.below(self, *about)
-    token = self._old_targets.pop()
-    _inside.discard(id(token))
-    with suppress(ValueError):  # a generator that goes on in another context; that one ends with its cell
-        current_writer.reset(token)
+    self._old_targets.pop().end()
     return None
 
 
-_inside: Final[set[int]] = set()
+_active: list[bool] = []
+_inside: Final[WeakSet[Redirected]] = WeakSet()  # a generator may be dropped in the middle of one
 _KIND: Final[Any] = contextlib._RedirectStream  # noqa: SLF001 - there is no other way
 _ENTER: Final = Replaced(_KIND, "__enter__", _enter)
 _EXIT: Final = Replaced(_KIND, "__exit__", _exit)

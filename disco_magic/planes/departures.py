@@ -37,7 +37,8 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         )
     elif worker in missing:
         members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
-        text = f"worker {worker} finished without joining {wait.describe()} - {members} all have to make this call"
+        unmet = f"{wait.describe()} - {members} all have to make this call"
+        text = f"worker {worker} finished without joining {unmet}"
     else:
         text = f"worker {worker} left while it was in {wait.describe()}"
     rows: dict[str, list[int]] = {}

@@ -48,7 +48,29 @@ def test_workers_that_leave_one_after_the_other_do_not_silence_the_program(sessi
 BLOCKS = {
     "with redirect_stderr(kept):\n    print('y')\n    print('x', file=sys.stderr)": ("x\n", "y\n"),
     "with redirect_stdout(None):\n    print('x')": ("", ""),
-    "with redirect_stdout(sys.stderr):\n    with redirect_stderr(kept):\n        print('x')": ("x\n", ""),
+    "with redirect_stdout(sys.stdout):\n    print('x')": ("", "x\n"),
+    """
+class Tee:
+    def __init__(self): self.old = sys.stdout
+    def write(self, text): return kept.write(text) and self.old.write(text)
+    def flush(self): self.old.flush()
+with redirect_stdout(Tee()):
+    with redirect_stdout(Tee()):
+        sys.stdout.write('x\\n')
+        sys.stdout.flush()
+    sys.stdout.write('y\\n')
+""": ("x\nx\ny\n", "x\ny\n"),
+    """
+import threading
+left = threading.Event()
+def late(): left.wait(60); print('y')
+with redirect_stdout(kept):
+    thread = threading.Thread(target=late)
+    thread.start()
+    print('x')
+left.set()
+thread.join()
+""": ("x\n", "y\n"),
     """
 with redirect_stdout(io.StringIO()):
     with redirect_stdout(kept):
@@ -84,7 +106,42 @@ def test_blocks_of_every_kind(session, capsys, code):
     s.run(BEGIN + code, workers=[1])
     kept, out = BLOCKS[code]
     assert s.run("kept.getvalue()", workers=[1])[1] == kept
-    assert capsys.readouterr() == (f"[1] {out}" if out else "", "")
+    assert capsys.readouterr() == ("".join(f"[1] {line}" for line in out.splitlines(keepends=True)), "")
+
+
+def test_a_target_that_was_taken_before_the_other_block_is_what_it_was_then(session, capsys):
+    session(2).run(
+        BEGIN + "with redirect_stdout(sys.stderr):\n    with redirect_stderr(kept):\n        print('x')\n"
+        "with redirect_stdout(sys.stderr):\n    with redirect_stderr(sys.stdout):\n        print('y')",
+        workers=[1],
+    )
+    assert capsys.readouterr() == ("", "[1] x\n[1] y\n")
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_block_that_is_left_late_or_never_leaves_contextlib_as_it_was(session, ends):
+    before = [vars(contextlib._RedirectStream)[name] for name in METHODS]
+    s, kept = session(1), []
+    s.call_packed(lambda: kept.append(inside_of_a_block())).get(0)
+    s.shutdown()
+    if ends:
+        assert next(kept[0], None) is None
+    kept.clear()
+    again = session(1)
+    again.shutdown()
+    assert [vars(contextlib._RedirectStream)[name] for name in METHODS] == before
+
+
+def inside_of_a_block():
+    """A generator that has entered a block."""
+
+    def work():
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield 1
+
+    made = work()
+    assert next(made) == 1
+    return made
 
 
 def test_a_block_that_an_error_ends_is_over(session, capsys):

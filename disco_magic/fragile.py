@@ -5,7 +5,8 @@ A thread that waits for a lock gets a pending exception when it has the lock, as
 about to give it back is struck as the function begins that would. So:
 
   1. An interrupt strikes only where the innermost frame is not of such code. CPython raises it in that very
-     frame, as soon as the thread goes on.
+     frame, as soon as the thread goes on. It is code of libraries alone: what the user's own `__exit__` does
+     may never end.
   2. Where it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a
      thread that waits in it for others, who import the same module for one, goes on when they are struck.
 
@@ -23,6 +24,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
+from disco_magic.libraries import is_of_library
 from disco_magic.patience import pause
 from disco_magic.switching import SWITCHING
 
@@ -64,7 +66,9 @@ def is_fragile(frame: FrameType | None) -> bool:
     if frame is None:
         return False
     code = frame.f_code
-    if code in _CODES or code.co_name in _OF_WITH or code.co_filename in _FILES:
+    if code in _CODES or code.co_filename in _FILES:
+        return True
+    if code.co_name in _OF_WITH and is_of_library(code.co_filename):
         return True
     if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
         return True

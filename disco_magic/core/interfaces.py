@@ -158,9 +158,10 @@ class Place(Protocol):
         """The calling thread works here from now on: a worker's first thread, or one that took over."""
 
     def beside(self) -> AbstractContextManager[object]:
-        """Lets another thread compute where the worker does, in a block, once; keeps nothing of the worker.
+        """Lets another thread compute where the calling one does now, in a block, once.
 
-        What it queues there lies between what the worker has queued and what the worker queues next.
+        It keeps nothing of the worker. What is queued in it lies between what the caller has queued and what the
+        caller queues next.
         """
 
     def finish(self) -> None:

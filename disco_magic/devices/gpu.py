@@ -84,8 +84,8 @@ class GpuPlace:
             self._thread = thread
 
     def beside(self) -> AbstractContextManager[object]:
-        """See `Place.beside`. Memory that such a thread allocates is the stream's, as the worker's own is."""
-        return on_stream(self._device, self.stream)
+        """See `Place.beside`: on the caller's current device and stream, which may be one of the user's."""
+        return on_stream(self.xp.cuda.Device(), self.xp.cuda.get_current_stream())
 
     def finish(self) -> None:
         """See `Place.finish`. Of streams of the user's that is only the current one, which ends to be it."""

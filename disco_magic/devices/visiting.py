@@ -32,7 +32,7 @@ def visiting(place: Any, timeout_s: float) -> Iterator[bool]:
         if hasattr(place, "stream"):
             cupy = place.xp
             with suppress(cupy.cuda.runtime.CUDARuntimeError):
-                stack.enter_context(place.beside())
+                stack.enter_context(on_stream(cupy.cuda.Device(place.device.index), place.stream))
                 reached = cupy.cuda.Event(disable_timing=True)
                 reached.record(place.stream)
                 is_done = wait_until(lambda: has_passed(cupy, reached), timeout_s)

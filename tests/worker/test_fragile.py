@@ -10,8 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from disco_magic import fragile
 from disco_magic.errors import CellError
 from disco_magic.fragile import is_fragile
+from disco_magic.libraries import is_of_library
 from tests.conftest import DEADLINE_S, until
 
 
@@ -120,8 +122,9 @@ def is_free(lock):
         the_lock_of_tqdm,
     ],
 )
-def test_a_lock_that_a_thread_waited_for_is_free_when_it_was_interrupted(session, make):
+def test_a_lock_that_a_thread_waited_for_is_free_when_it_was_interrupted(session, make, monkeypatch):
     """The lock was taken in C, and what was pending struck as that returned: nobody gave it back."""
+    monkeypatch.setattr(fragile, "is_of_library", lambda name: name == __file__ or is_of_library(name))
     lock, code, thing, *others = make()
     s = session(1)
     s["holder"] = s.call_packed(lambda: Hidden(thing))
@@ -139,6 +142,35 @@ def test_a_lock_that_a_thread_waited_for_is_free_when_it_was_interrupted(session
     with pytest.raises((CellError, KeyboardInterrupt)):
         pending.wait(DEADLINE_S)
     assert s.run("1 + 1")[0] == 2
+
+
+@pytest.mark.parametrize("body", ["i = 1", "sleep(0.01)"], ids=["loops", "polls"])
+def test_what_the_user_does_on_entering_and_leaving_a_block_can_be_stopped(session, gate, body):
+    s = session(2, extras=lambda _: {"gate": gate})
+    gate.open()
+    pending = s.run_nowait(
+        "from time import sleep\nclass Block:\n    def __enter__(self): pass\n    def __exit__(self, *_):\n"
+        f"        gate()\n        while True:\n            {body}\nwith Block(): pass"
+    )
+    gate.arrived(2)
+    pending.cancel()
+    assert not s._launcher.stuck
+    with pytest.raises(CellError, match="was cancelled on workers"):
+        pending.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize(
+    ("filename", "is_one"),
+    [
+        (threading.__file__, True),
+        (pytest.__file__, True),
+        (is_fragile.__code__.co_filename, True),
+        (__file__, False),
+        ("<ipython-input-3-4b14d231f4a9>", False),
+    ],
+)
+def test_files_of_libraries(filename, is_one):
+    assert is_of_library(filename) is is_one
 
 
 class Hidden:

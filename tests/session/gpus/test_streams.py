@@ -95,6 +95,21 @@ def test_a_stream_that_is_captured_takes_no_collective(gpus, shared, monkeypatch
 # --- whose stream it is ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("stream", ["xp.cuda.Stream(non_blocking=True)", "xp.cuda.Stream.null"])
+def test_threads_that_a_cell_starts_on_a_stream_of_its_own_compute_there(shared, stream):
+    shared.run(
+        f"import threading\nfrom concurrent.futures import ThreadPoolExecutor\nother, out = {stream}, []\n"
+        "def work(): out.append((xp.cuda.get_current_stream().ptr == other.ptr, a.sum().item()))\n"
+        "with other, ThreadPoolExecutor(1) as pool:\n"
+        "    a = xp.arange(4.0) + worker_id\n"
+        "    thread = threading.Thread(target=work)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "    pool.submit(work).result()"
+    )
+    assert shared["out"].get_all() == [[(True, 6.0 + 4 * worker)] * 2 for worker in range(4)]
+
+
 def test_streams_of_the_user_last_as_long_as_their_cell(shared):
     shared.run("other = xp.cuda.Stream(non_blocking=True)\nother.use()\na = allreduce(xp.ones(2))")
     shared.run("mine = xp.cuda.get_current_stream().ptr == worker.place.stream.ptr")

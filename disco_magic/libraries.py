@@ -1,0 +1,24 @@
+"""Which files are a library's: Python's own, an installed package's, ours; all others are the user's."""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from functools import lru_cache
+from typing import Final
+
+_OURS: Final = os.path.dirname(os.path.abspath(__file__))
+
+
+@lru_cache(maxsize=1)
+def _folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    known = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    known += [*site.getsitepackages(), site.getusersitepackages(), _OURS]
+    return tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in known)
+
+
+def is_of_library(filename: str) -> bool:
+    """Whether code of that file is none that the user has written."""
+    return filename.startswith(_folders())

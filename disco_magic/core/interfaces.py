@@ -160,8 +160,8 @@ class Place(Protocol):
     def beside(self) -> AbstractContextManager[object]:
         """Lets another thread compute where the calling one does now, in a block, once.
 
-        It keeps nothing of the worker. What is queued in it lies between what the caller has queued and what the
-        caller queues next.
+        It keeps nothing of the worker. What is queued in it lies between what the caller has queued and what
+        the caller queues next.
         """
 
     def finish(self) -> None:

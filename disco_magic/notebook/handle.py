@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from typing import Any
 
+    from disco_magic.errors import Failure
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
 
 # Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
 _handles: WeakSet[CellHandle] = WeakSet()
@@ -183,6 +185,14 @@ class CellHandle:
         )
         ended.result = getattr(error, "result", None)  # type: ignore[attr-defined]  # as all errors of a cell that was stopped have it
         return ended
+
+    def failures_unasked(self, session: Session) -> list[Failure]:
+        """What failed in a cell of `session` that nobody has asked about; who takes it has asked."""
+        if self.asked or self.pending.session is not session:
+            return []
+        failures = self.pending.failures() or []
+        self.asked = bool(failures)
+        return failures
 
     def report(self) -> None:
         """Tell the cell's own output that it failed, if nobody has asked how it ended."""

@@ -9,7 +9,7 @@ from IPython.display import display
 
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, WorkerInterrupt, is_by
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.options import add_session_options
@@ -104,9 +104,14 @@ def _sizes(snapshot: SessionSnapshot) -> str:
 
 
 def _sync(front: Front, _: Namespace) -> None:
+    from disco_magic.notebook.handle import handles_of  # brings NumPy
+
     session = front.sessions.require()
     session.sync_all()
-    session.raise_failures(session.failures_of_handles())  # who types this asks about those cells too
+    failures = session.failures_of_handles()  # who types this asks about those cells, too
+    for handle in handles_of(front.shell):
+        failures += [each for each in handle.failures_unasked(session) if each not in failures]
+    session.raise_failures([each for each in failures if not is_by(each.first, WorkerInterrupt)])
 
 
 def _interrupt(front: Front, options: Namespace) -> None:

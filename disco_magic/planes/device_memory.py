@@ -175,9 +175,10 @@ class DeviceMemory:
         """Let the stream `mine` wait for those of `others`."""
         for call in others:
             try:
-                mine.wait_event(self.fenced(call.worker))
+                fence = self.fenced(call.worker)
             except self.cupy.cuda.runtime.CUDARuntimeError as error:  # of that one's GPU
                 raise Broken(call, error) from None
+            mine.wait_event(fence)
 
     def _before(self, others: Sequence[Call], mine: Any) -> None:
         """Let the streams of `others` wait for `mine`."""
@@ -185,7 +186,10 @@ class DeviceMemory:
             done = self.cupy.cuda.Event(disable_timing=True)
             done.record(mine)
             for call in others:
-                self.let_wait(call.worker, done)
+                try:
+                    self.let_wait(call.worker, done)
+                except self.cupy.cuda.runtime.CUDARuntimeError as error:
+                    raise Broken(call, error) from None
 
     def fenced(self, worker: int) -> Any:
         """An event of which is known, when it has passed, that what `worker` has queued is done."""

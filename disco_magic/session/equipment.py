@@ -27,6 +27,7 @@ GPU_KINDS: Final = ("cuda", "rocm")
 MOST_SHARING: Final = 64
 _RANGE: Final = re.compile(r"\A((?:\w+:)?)(\d{1,4})-(\d{1,4})\Z")
 _BRACKETS: Final = re.compile(r"(\w+:)\[([^\]]*)\]")
+_BLOCKING: Final = "CUDA_LAUNCH_BLOCKING"
 _NOT_ASKED: Final = "GPUs are for sessions that ask for them: devices='auto'"
 
 
@@ -105,13 +106,23 @@ def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | No
             return Choice(_given(num_workers, "no GPU was found; "), "threads", why="no GPU was found")
         find.load_cupy()  # says what exactly is missing
         raise PlaneUnavailable("no GPU is visible to this process; disco.support() says what is there")
-    if numbers is None and ccl == "auto" and count > 1 and num_workers != 1 and not find.has_nccl():
-        # Nobody has asked for it by name, and cupy's wheels do not bring it.
+    if numbers is None and ccl == "auto" and count > 1 and num_workers != 1 and (why := _no_nccl()):
         workers = 4 if num_workers is None else num_workers
-        return Choice(workers, "device", (0,) * workers, "NCCL is not installed; all workers share GPU 0")
+        return Choice(workers, "device", (0,) * workers, f"{why}; all workers share GPU 0")
     if numbers is None:
         numbers = _spread(ccl, count, num_workers)
     return _on(numbers, ccl, count, num_workers)
+
+
+def _no_nccl() -> str:
+    """Why it is not to be taken where nobody has asked for it by name; empty if it is."""
+    if _starts_are_waited_for():
+        return f"{_BLOCKING} is set, with which NCCL cannot start"
+    return "" if find.has_nccl() else "NCCL is not installed"  # cupy's wheels do not bring it
+
+
+def _starts_are_waited_for() -> bool:
+    return os.environ.get(_BLOCKING, "0") not in ("", "0")
 
 
 def _by_number(devices: Devices, named: list[Device]) -> Any:
@@ -222,11 +233,11 @@ def _on(numbers: tuple[int, ...], ccl: str, count: int, num_workers: int | None)
         raise UsageMistake(
             f"{workers} workers on one GPU are more than the {MOST_SHARING} that a kernel can serve"
         )
-    if not one and os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+    if not one and _starts_are_waited_for():
         raise PlaneUnavailable(
-            "with CUDA_LAUNCH_BLOCKING set NCCL cannot start between several GPUs: who starts the first part"
-            " of a collective waits for it, and it for the others - restart Python without, or look for the"
-            f" error with all workers on one GPU: devices=[{', '.join(['0'] * min(workers, 4))}]"
+            f"with {_BLOCKING} set NCCL cannot start between several GPUs: who starts the first part of a"
+            " collective waits for it, and it for the others - restart Python without, or look for the error"
+            f" with all workers on one GPU: devices=[0] * {workers}, ccl='device'"
         )
     if ccl != "auto":
         return Choice(workers, ccl, numbers)

@@ -37,9 +37,13 @@ def test_without_nccl_that_nobody_asked_for_all_share_the_first_gpu(workers, mad
 def test_several_gpus_are_refused_where_cuda_waits_for_every_start(sees, monkeypatch):
     sees(2)
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
-    with pytest.raises(PlaneUnavailable, match=r"CUDA_LAUNCH_BLOCKING .* devices=\[0, 0\]"):
-        choose("auto", "auto", 2)
-    assert choose("auto", [0, 0], None).plane_name == "device"
+    way = r"with CUDA_LAUNCH_BLOCKING set .* devices=\[0\] \* 2, ccl='device'"
+    for asked in (("auto", [0, 1], None), ("nccl", None, 2)):
+        with pytest.raises(PlaneUnavailable, match=way):
+            choose(*asked)
+    assert choose("device", [0] * 2, 2).plane_name == "device"
+    why = "CUDA_LAUNCH_BLOCKING is set, with which NCCL cannot start; all workers share GPU 0"
+    assert choose("auto", "auto", 2) == Choice(2, "device", (0, 0), why)
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "0")
     assert choose("auto", "auto", 2).plane_name == "nccl"
 

@@ -7,7 +7,6 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, MissingDependency, PlaneUnavailable, UsageMistake, WorkerError
-from disco_magic.planes.nccl import NcclMemory
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
@@ -354,14 +353,16 @@ def test_a_barrier_orders_null_streams_of_several_gpus_too(gpus, crew):
     assert works(crew)
 
 
-def test_a_barrier_names_the_worker_whose_gpu_is_lost(gpus, crew, monkeypatch):
-    asked = []
-
-    def fail(_, worker):
-        asked.append(worker)
-        raise gpus.cupy.cuda.runtime.CUDARuntimeError(700)
-
-    monkeypatch.setattr(NcclMemory, "fenced", fail)
-    with pytest.raises(CellError, match=r"barrier\(\) at .* could not be carried out on worker \d") as caught:
-        crew.run("barrier()")
-    assert f"could not be carried out on worker {asked[0]}: CUDARuntimeError" in str(caught.value)
+@pytest.mark.parametrize("last", [0, 3])
+def test_a_barrier_names_the_worker_whose_gpu_is_lost(session, monkeypatch, last):
+    with SimulatedGpus(count=4) as gpus:
+        with_nccl(gpus)
+        found(monkeypatch, gpus, 4)
+        made = []
+        s = session(4, devices="auto", extras=lambda _: {"parked": lambda: made[0]._launcher.plane.waiting})
+        made.append(s)
+        s.sync_all()
+        gpus.fail(3, gpus.cupy.cuda.runtime.CUDARuntimeError(700))
+        with pytest.raises(WorkerError, match=r"barrier\(\).*could not be carried out on worker 3: CUDA"):
+            s.run(f"while worker_id == {last} and len(parked()) < 3: pass\nbarrier()")
+        s.shutdown()

@@ -105,10 +105,14 @@ class _Adopted:
             return
         while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
             traceback = traceback.tb_next
-        error = error.with_traceback(traceback)
+        error = BaseException.with_traceback(error, traceback)  # not its own, which may raise
         if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
             told = threading.ExceptHookArgs((kind, error, traceback, thread))
-            self._context.run(threading.excepthook, told)
+            try:
+                self._context.run(threading.excepthook, told)
+            except Exception as failed:  # noqa: BLE001 - told as Python tells it of a hook that fails
+                failed.__suppress_context__ = True
+                self._context.run(sys.excepthook, type(failed), failed, failed.__traceback__)
         elif not issubclass(kind, SystemExit):
             self._context.run(_write, f"Exception in thread {thread.name}:\n{error_text(error)}")
 

@@ -185,11 +185,18 @@ def put_back(channel: str, before: Any) -> None:
     A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing. One
     that has been closed is not put back: whoever has closed it has put the present one there.
     """
-    if getattr(unwrapped(before), "closed", False) is True:
+    if _is_closed(unwrapped(before)):
         return
     if unwrapped(getattr(sys, channel)) is not unwrapped(before):
         bare = before is not None and not isinstance(before, WorkerStream)
         setattr(sys, channel, _stand_in(before, channel) if bare else before)
+
+
+def _is_closed(stream: Any) -> bool:
+    try:
+        return getattr(stream, "closed", False) is True
+    except ValueError:  # it was detached from what is below it
+        return True
 
 
 def _put() -> None:

@@ -10,7 +10,8 @@ import types
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.functions.namespaces import beside
-from disco_magic.functions.tracebacks import frames_of
+from disco_magic.functions.tracebacks import frames_of, traceback_of
+from disco_magic.libraries import is_of_library
 from disco_magic.phrases import near_misses, only, people
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def advice_on_workers(shell: Shell, error: BaseException) -> list[str]:
     """Where the name is that a worker's cell did not find: a line, or none if there is nothing to say."""
     missing = _missing(shell, error)
     if missing is None:
-        return _advice_for_modules(error)
+        return _advice_for_modules(shell, error)
     name, frame = missing
     said = _there(shell, frame, name) or near_misses(name, _known(frame))
     return [said] if said else []
@@ -64,12 +65,17 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     return _of_notebook(name, shell.user_ns[name])
 
 
-def _advice_for_modules(error: BaseException) -> list[str]:
-    """How code that is imported comes to what cells find without import."""
+def _advice_for_modules(shell: Shell, error: BaseException) -> list[str]:
+    """How a module of the user's comes to what cells find without import."""
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 
-    name = error.name if type(error) is NameError else ""
-    if name in VERBS:
+    frames = frames_of(traceback_of(error))
+    if type(error) is not NameError or not frames:
+        return []
+    name, file = error.name, frames[-1].f_code.co_filename
+    if is_of_library(file) or shell.compile.format_code_name(file) is not None:
+        return []
+    if name in VERBS and name != "reduce":  # that is looked for where `functools` is forgotten
         way = f"disco_magic.worker().{name}(...)"
     elif name in BEHIND and name != "np":
         way = "disco_magic.worker()" if name == "worker" else f"disco_magic.worker().{name}"
@@ -130,7 +136,7 @@ def advice_in_notebook(
 
 def _missing(shell: Shell, error: BaseException) -> tuple[str, types.FrameType] | None:
     """The name that code of a cell did not find; libraries' own mistakes are not for us to explain."""
-    frames = frames_of(error.__traceback__)
+    frames = frames_of(traceback_of(error))
     if type(error) is not NameError or not error.name or not frames:
         return None
     code = frames[-1].f_code

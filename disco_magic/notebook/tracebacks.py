@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines
 from disco_magic.functions.sites import runtime_file
-from disco_magic.functions.tracebacks import error_text
+from disco_magic.functions.tracebacks import error_text, traceback_of
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import ranges
 
@@ -94,7 +94,7 @@ def worker_lines(
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
     advice = advice_on_workers(shell, origin.exception)
-    trace = _structured(shell, origin.exception)
+    trace = _trace(shell, origin)
     return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
 
 
@@ -110,9 +110,17 @@ def _line(workers: list[int], text: str, origin: Failure) -> str:
     return f"{ranges(workers)} {text}"
 
 
+def _trace(shell: Shell, failure: Failure) -> list[str]:
+    """As IPython shows it; or as the worker told it, where the error's class lets nobody look."""
+    try:
+        return _structured(shell, failure.exception)
+    except Exception:  # noqa: BLE001 - code of the user's class, or what IPython has not expected of it
+        return failure.traceback_text.splitlines()
+
+
 def _structured(shell: Shell, error: BaseException) -> list[str]:
     trace = user_frames(shell, error)
-    if trace is None or isinstance(error, BaseExceptionGroup):  # IPython cannot render groups
+    if trace is None or issubclass(type(error), BaseExceptionGroup):  # IPython cannot render groups
         return error_text(error).splitlines()
     lines = as_ipython_shows(shell, error, trace)
     last = len(lines) - 1 - len(getattr(error, "__notes__", ()))  # notes come below
@@ -146,7 +154,7 @@ def ended(shell: Shell, lines: list[str]) -> list[str]:
 
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:
     """The traceback of `error` from the first line of a cell on, without the runtime's frames."""
-    frames = list(_steps(error.__traceback__))
+    frames = list(_steps(traceback_of(error)))
     first = next((i for i, step in enumerate(frames) if _in_cell(shell, step)), 0)
     kept = [step for step in frames[first:] if not runtime_file(step.tb_frame.f_code.co_filename)]
     result: types.TracebackType | None = None

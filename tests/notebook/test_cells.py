@@ -179,3 +179,18 @@ def test_what_shows_an_error_does_not_refer_to_it(four, error):
     assert str(error).splitlines()[-1] in "\n".join(error._render_traceback_())
     assert error._render_traceback_() == error._render_traceback_()
     assert sys.getrefcount(error) == before
+
+
+ODD = {
+    "a class that says nothing": "class E(Exception):\n    __class__ = property(lambda _: 1 / 0)\nraise E('x')",
+    "odd notes": "e = ValueError('x')\ne.__notes__ = [5]\nraise e",
+    "no attributes": "class E(Exception):\n    def __getattribute__(self, name): raise AttributeError(name)\nraise E('x')",
+}
+
+
+@pytest.mark.parametrize("code", ODD.values(), ids=ODD)
+def test_an_exception_that_lets_nobody_look_is_shown_as_the_worker_told_it(four, code):
+    four.fail(f"%%disco\n{code}", CellError)
+    assert four.out.splitlines()[0] == "Cell In[3] failed on worker 0 and on 3 others"
+    assert ".py" not in four.out.replace("<ipython-input", "")
+    assert four.err == ""

@@ -94,11 +94,17 @@ def test_other_names(four, name, said):
 
 
 def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
-    (tmp_path / "astray.py").write_text("def look():\n    return lr\n")
+    (tmp_path / "astray.py").write_text(
+        "def look():\n    return lr\ndef total():\n    return reduce(max, [1])\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     four.run("lr = 0.5")
     four.fail("%%disco\nimport astray\nastray.look()", CellError)
     assert last_lines(four)[-1] == "[0-3] NameError: name 'lr' is not defined"
+    four.fail("%%disco\nastray.total()", CellError)
+    assert last_lines(four)[-1] == "[0-3] NameError: name 'reduce' is not defined"
+    four.fail("%%disco\ndef f():\n    def g(): return gather\n    g()\n    gather = 1\nf()", CellError)
+    assert last_lines(four)[-1].startswith("[0-3] NameError: cannot access free variable 'gather'")
     four.fail("%%disco\ndef f():\n    lr += 1\nf()", CellError)
     assert "UnboundLocalError" in last_lines(four)[-1]
     four.fail("%%disco\nraise NameError('lr')", CellError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -173,6 +174,21 @@ def test_what_threads_of_several_workers_say_of_their_ends_stays_together(sessio
     for begin in begins:
         end = next(number for number in range(begin, len(told)) if told[number][2] == "ValueError: boom")
         assert len({worker for worker, _, _ in told[begin : end + 1]}) == 1
+
+
+def test_a_hook_of_the_program_that_fails_is_called_once(session, monkeypatch):
+    told, failed = [], []
+
+    def hook(args):
+        told.append(args.exc_type)
+        raise KeyError("hook")
+
+    monkeypatch.setattr(threading, "excepthook", hook)
+    monkeypatch.setattr(sys, "excepthook", lambda kind, *_: failed.append((kind, who())))
+    session(1).run(
+        "import threading\nthread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()"
+    )
+    assert (told, failed) == ([ZeroDivisionError], [(KeyError, 0)])
 
 
 @pytest.mark.usefixtures("python_s_own_hook")

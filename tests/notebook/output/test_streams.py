@@ -114,8 +114,11 @@ def test_a_stream_is_put_back_unless_it_has_been_closed(texts, onto):
         assert unwrapped(sys.stdout) is kept
         sys.stdout = present
         kept.close()
-        put_back("stdout", kept)
-        assert sys.stdout is present
+        detached = io.TextIOWrapper(io.BytesIO())
+        detached.detach()
+        for gone in (kept, detached):
+            put_back("stdout", gone)
+            assert sys.stdout is present
 
 
 def test_only_the_last_ones_are_kept(onto):

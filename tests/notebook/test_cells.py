@@ -182,9 +182,9 @@ def test_what_shows_an_error_does_not_refer_to_it(four, error):
 
 
 ODD = {
-    "a class that says nothing": "class E(Exception):\n    __class__ = property(lambda _: 1 / 0)\nraise E('x')",
+    "a class that says nothing": "class E(Exception): __class__ = property(lambda _: 1 / 0)\nraise E",
     "odd notes": "e = ValueError('x')\ne.__notes__ = [5]\nraise e",
-    "no attributes": "class E(Exception):\n    def __getattribute__(self, name): raise AttributeError(name)\nraise E('x')",
+    "no attributes": "class E(Exception):\n    def __getattribute__(self, name): return 1 / 0\nraise E",
 }
 
 

@@ -231,6 +231,11 @@ def follow_worker(context: WorkerContext) -> None:
     _current.set(ref(context))
 
 
+def is_beside() -> bool:
+    """Whether code of a worker's is calling in a thread that it has started, not in the worker's own."""
+    return isinstance(_current.get(), ref)
+
+
 def calling_worker() -> WorkerContext | None:
     """The worker whose code is calling: in its own thread, or in one that it has started; else None."""
     me = _current.get()

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.context import is_beside
 from disco_magic.functions.running import text_of
 from disco_magic.functions.streams import Direct, current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
@@ -67,7 +68,9 @@ class _Text(Direct, ABC):
     def _write(self, channel: str, base: Any, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if not self.is_closed and text:
+        if text and (
+            not self.is_closed or is_beside()
+        ):  # else it was given up
             with self._lock:
                 self._transcript.add(text)
                 self._bases[channel] = base

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from disco_magic.functions.context import is_beside
 from disco_magic.functions.streams import Direct
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
@@ -116,7 +117,7 @@ class Sink(Direct):
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         with self._page.lock:
-            if self._closed or not text:
+            if self._drops() or not text:
                 return len(text)
             pending = self._pending[channel]
             if self._rested:
@@ -151,7 +152,7 @@ class Sink(Direct):
         """``flush()`` in the worker: show an unfinished line."""
         with self._page.lock:
             pending = self._pending[channel]
-            if pending.size and not self._closed:
+            if pending.size and not self._drops():
                 pending.flush()
                 self._page.touch(self)
 
@@ -173,12 +174,16 @@ class Sink(Direct):
 
     def display(self, publish: Callable[..., Any], data: dict[str, Any], kwargs: dict[str, Any]) -> None:
         """A `display` call of the worker, in the order of its lines; or what updates one in a widget."""
-        if not self._closed and updated(data, kwargs):  # without the lock: widgets' observers run in it
+        if not self._drops() and updated(data, kwargs):  # without the lock: widgets' observers run in it
             return
         with self._page.lock:
-            if not self._closed:
+            if not self._drops():
                 self._finish_lines()
                 self._page.display(self.worker, publish, data, kwargs)
+
+    def _drops(self) -> bool:
+        """Whether the calling thread was given up; those that it has started were not."""
+        return self._closed and not is_beside()
 
     @property
     def is_given_up(self) -> bool:
@@ -198,13 +203,13 @@ class Sink(Direct):
     def pictures(self, pictures: Sequence[Item]) -> None:
         """What the worker leaves to be shown when the cell has ended on all of them."""
         with self._page.lock:
-            if not self._closed:
+            if not self._drops():
                 self._page.pictures(self.worker, pictures)
 
     def clear(self, clear: Callable[..., Any], *, wait: bool) -> None:
         """A `clear_output` call of the worker; what that means for the others is the page's matter."""
         with self._page.lock:
-            if not self._closed:
+            if not self._drops():
                 for pending in self._pending.values():
                     pending.rest()
                 self._page.clear(self.worker, clear, wait=wait)

@@ -216,6 +216,23 @@ def test_a_thread_that_a_cell_has_left_behind_writes_and_displays_in_that_cell(f
     ]
 
 
+def test_a_thread_of_a_cell_that_was_given_up_while_it_waited_for_that_is_heard_to_its_end(fresh):
+    fresh.ok(GATE)
+    fresh.ok("builtins.begun = threading.Event()")
+    first = fresh.send(
+        "%%disco -w 2 --nowait -o h\nimport builtins, threading\n"
+        "def late():\n    builtins.gate.wait(20)\n    print('late')\n"
+        "builtins.thread = threading.Thread(target=late)\nbuiltins.thread.start()\nbuiltins.begun.set()\n"
+        "builtins.thread.join()\nprint('nobody waits for this')"
+    )
+    fresh.finish(first)
+    fresh.ok("builtins.begun.wait(20)\nh.cancel()")
+    second = fresh.ok("builtins.gate.set()\nbuiltins.thread.join()\nprint('done')")
+    assert second.lines == ["done"]
+    assert {m["parent_header"]["msg_id"] for m in second.late} == {first}
+    assert "".join(m["content"].get("text", "") for m in second.late) == "[2] late\n"
+
+
 def test_calls_that_a_cell_gives_to_the_pool_of_another_one_write_in_their_own(fresh):
     fresh.ok("%%disco\nfrom concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)")
     assert sorted(fresh.ok("%%disco\npool.submit(print, 'one').result()").lines) == [

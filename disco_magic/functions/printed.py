@@ -68,9 +68,7 @@ class _Text(Direct, ABC):
     def _write(self, channel: str, base: Any, text: str) -> int:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        if text and (
-            not self.is_closed or is_beside()
-        ):  # else it was given up
+        if text and (not self.is_closed or is_beside()):  # else it was given up
             with self._lock:
                 self._transcript.add(text)
                 self._bases[channel] = base

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
-from weakref import WeakSet
+from contextvars import Context
+from typing import TYPE_CHECKING, Final
+from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, is_by
 from disco_magic.notebook.output.outlet import Outlet
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
+# "Run all" asks in the next cell, and is to find no complaint in this one.
+_ASKED_WITHIN_S: Final = 1.0
 # Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
 _handles: WeakSet[CellHandle] = WeakSet()
 # Another thread may send a cell while they are gone through. Reentrant: a finalizer may come in between.
@@ -194,6 +197,12 @@ class CellHandle:
         self.asked = bool(failures)
         return failures
 
+    def report_soon(self) -> None:
+        """Do that in a while, whatever the notebook does then, if nobody has asked before."""
+        timer = threading.Timer(_ASKED_WITHIN_S, _report, (ref(self),))
+        timer.daemon = True
+        Context().run(timer.start)  # it is no thread of the worker's that has ended the cell
+
     def report(self) -> None:
         """Tell the cell's own output that it failed, if nobody has asked how it ended."""
         if self.asked or self._told or not self.done():
@@ -220,6 +229,12 @@ class CellHandle:
         if self._shell.execution_count == self._sent_in:
             return {"text/plain": f"<{self.pending.label} was sent to {people(self.pending.workers)}>"}
         return Standings("", (standing_of(self),))._repr_mimebundle_()
+
+
+def _report(handle: ref[CellHandle]) -> None:
+    alive = handle()
+    if alive is not None:
+        alive.report()
 
 
 def handles_of(shell: Shell) -> list[CellHandle]:

@@ -58,6 +58,7 @@ class NotebookScope:
         self.workers = tuple(workers)
         self.page = _page(self.workers, mode, show, shell.display_pub, among)
         self.handle: CellHandle | None = None
+        self._has_failed = False
         margin = len(padded((0,), among)) + 1 + SPARE
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
         self._values: dict[int, Any] = {}
@@ -136,6 +137,9 @@ class NotebookScope:
             forget_warnings()
             show_all()
             self._sinks[worker].finish()
+            self._has_failed |= sys.exception() is not None
+            if self._has_failed and self.handle is not None and not self.page.running:
+                self.handle.report_soon()
 
     def _draw(self, sink: Sink, value: Any) -> None:
         """Leave the worker's figures to the page, but for one that is the cell's value and is shown as that.

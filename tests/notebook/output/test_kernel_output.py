@@ -264,3 +264,17 @@ def test_what_a_background_cell_puts_in_the_place_of_stdout_does_not_silence_the
     assert fresh.ok("print('heard')").lines == ["heard"]
     assert sorted(fresh.ok("%%disco\nprint('heard')").lines) == [f"[{worker}] heard" for worker in range(4)]
     assert fresh.ok("import sys\ntype(sys.stdout).__name__").value == "'OutStream'"
+
+
+def test_a_background_cell_that_fails_says_so_without_another_cell(fresh):
+    cell = fresh.send("%%disco --nowait -o h\nimport threading\nthreading.Event().wait(0.2)\n1 / 0")
+    fresh.finish(cell)
+    fresh.until_text(cell, "failed after its cell; the handle's .wait() shows where")
+    assert fresh.ok("1 + 1").late == []
+
+
+def test_a_background_cell_that_fails_and_is_asked_says_nothing(fresh):
+    cell = fresh.send("%%disco --nowait -o h\n1 / 0")
+    fresh.finish(cell)
+    assert fresh.run("h.wait()").status == "error"
+    assert fresh.ok("import time\ntime.sleep(1.2)").late == []

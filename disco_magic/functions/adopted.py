@@ -29,7 +29,7 @@ from weakref import ref
 from disco_magic.functions.context import calling_worker, follow_worker
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.streams import current_writer
-from disco_magic.functions.tracebacks import error_text
+from disco_magic.functions.tracebacks import error_text, frames_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,6 +106,9 @@ class _Adopted:
         while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
             traceback = traceback.tb_next
         error = BaseException.with_traceback(error, traceback)  # not its own, which may raise
+        frames = frames_of(traceback)
+        if issubclass(kind, NameError) and frames and not frames[-1].f_globals:  # emptied at its end
+            BaseException.add_note(error, "its session has ended, and with it all that cells had bound")
         if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
             told = threading.ExceptHookArgs((kind, error, traceback, thread))
             try:

@@ -15,6 +15,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.functions.context import calling_worker
+from tests.conftest import DEADLINE_S
 from tests.session.conftest import who
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\nimport threading\n"
@@ -174,6 +175,23 @@ def test_what_threads_of_several_workers_say_of_their_ends_stays_together(sessio
     for begin in begins:
         end = next(number for number in range(begin, len(told)) if told[number][2] == "ValueError: boom")
         assert len({worker for worker, _, _ in told[begin : end + 1]}) == 1
+
+
+@pytest.mark.usefixtures("python_s_own_hook")
+def test_a_thread_that_outlives_its_session_is_told_where_its_names_are(session, capsys, gate):
+    s = session(1, extras=lambda _: {"gate": gate})
+    s.run(
+        "import threading, time\ndef late(wait):\n    wait()\n    time.sleep(0)\n"
+        "thread = threading.Thread(target=late, args=(gate,))\nthread.start()"
+    )
+    thread = next(each for each in threading.enumerate() if "(late)" in each.name)
+    gate.arrived()
+    s.restart()
+    gate.open()
+    thread.join(DEADLINE_S)
+    assert capsys.readouterr().err.endswith(
+        "NameError: name 'time' is not defined\nits session has ended, and with it all that cells had bound\n"
+    )
 
 
 def test_a_hook_of_the_program_that_fails_is_called_once(session, monkeypatch):

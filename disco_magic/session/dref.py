@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from disco_magic.errors import UsageMistake
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # As long as people take for at once.
 _MOMENT_S: Final = 0.1
+# A command that was taken and has not begun is seen nowhere. From Python 3.13 on it is taken as it is sent.
+_BEGINNING_S: Final = 0.01
 
 
 class Drop(weakref.ref["DRef"]):
@@ -121,14 +124,14 @@ class DRef:
         worker has commands to do still. Moves no data. Waits a tenth of a second at most, for who is about to
         come to it: most commands take some microseconds.
         """
-        row = self.session.picture(self)
+        row, begun = self.session.picture(self), monotonic()
 
         def is_there() -> bool:
             nonlocal row
             row = self.session.picture(self)
-            return not row.coming
+            return not row.coming and (None not in row.cells or monotonic() - begun > _BEGINNING_S)
 
-        if row.coming:
+        if None in row.cells:
             wait_until(is_there, _MOMENT_S)
         return row
 

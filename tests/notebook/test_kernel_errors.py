@@ -54,7 +54,9 @@ def test_a_note_stays_below_the_syntax_error(fresh):
     code = "error = SyntaxError('bad', ('f.py', 3, 1, 'a b'))\nerror.add_note('a note')\nraise error"
     ran = fresh.run(f"%%disco\n{code}")
     shown = ran.traceback.partition('File "f.py", line 3\n')[2].splitlines()
-    assert [line.strip() for line in shown[:4]] == ["a b", "^", "SyntaxError: bad (f.py, line 3)", "a note"]
+    source, mark, *below = [line.strip() for line in shown[:4]]
+    assert (source, set(mark)) == ("a b", {"^"})  # as many as the version of Python makes
+    assert below == ["SyntaxError: bad (f.py, line 3)", "a note"]
 
 
 def test_a_syntax_error_shows_its_line_and_sends_nothing(fresh):

@@ -164,6 +164,11 @@ def is_by(failure: Failure, *kinds: type[BaseException]) -> bool:
     return issubclass(type(failure.exception), kinds)
 
 
+def is_of_interrupt(failure: Failure) -> bool:
+    """Whether an interrupt is what ended it, there or on a worker that it waited for."""
+    return is_by(failure.first, WorkerInterrupt)
+
+
 def _waited_for(failure: Failure) -> Failure | None:
     error: Any = failure.exception
     return error.failure if is_by(failure, PlaneAborted) else None

@@ -8,15 +8,16 @@ import sysconfig
 from functools import lru_cache
 from typing import Final
 
-_OURS: Final = os.path.dirname(os.path.abspath(__file__))
+OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""Where this package is."""
 
 
 @lru_cache(maxsize=1)
 def _folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     known = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    known += [*site.getsitepackages(), site.getusersitepackages(), _OURS]
-    return tuple(f"{os.path.abspath(folder)}{os.sep}" for folder in known)
+    known += [*site.getsitepackages(), site.getusersitepackages()]
+    return (*(f"{os.path.abspath(folder)}{os.sep}" for folder in known), OURS)
 
 
 def is_of_library(filename: str) -> bool:

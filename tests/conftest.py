@@ -101,6 +101,15 @@ def until(holds, looks=20_000):
     pytest.fail("it did not come to that")
 
 
+def asked(ask):
+    """What `ask` gives in another thread."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(ask()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def kernels_have_no_ports():
     """Kernels that libraries start here listen on files.

@@ -106,8 +106,8 @@ class _Adopted:
         while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
             traceback = traceback.tb_next
         error = BaseException.with_traceback(error, traceback)  # not its own, which may raise
-        frames = frames_of(traceback)
-        if issubclass(kind, NameError) and frames and not frames[-1].f_globals:  # emptied at its end
+        # A namespace is emptied at its end.
+        if issubclass(kind, NameError) and any(not each.f_globals for each in frames_of(traceback)[-1:]):
             BaseException.add_note(error, "its session has ended, and with it all that cells had bound")
         if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
             told = threading.ExceptHookArgs((kind, error, traceback, thread))

@@ -30,15 +30,13 @@ class Redirected:
         channel: ``"stdout"`` or ``"stderr"``.
         target: a stream, or None for nowhere.
         below: the worker's writer outside of the block.
-
-    Attributes:
-        token: puts `below` back.
     """
 
     def __init__(self, channel: str, target: Any, below: Writer) -> None:
         self._channel, self._target, self._below = channel, target, below
-        self.token = current_writer.set(self)
+        self._token = current_writer.set(self)
         self._is_over = False
+        _inside.add(self)
 
     def end(self) -> None:
         """The block is left: threads that were started in it write where the worker does."""
@@ -47,7 +45,7 @@ class Redirected:
         if not _active and not _inside:
             _EXIT.take()
         with suppress(ValueError):  # a generator that goes on in another context; that one ends with its cell
-            current_writer.reset(self.token)
+            current_writer.reset(self._token)
 
     def writer(self, channel: str, base: Any) -> Callable[[str], int | None]:
         """See `Writer`."""
@@ -102,9 +100,7 @@ def _enter(self: Any) -> Any:
     writer, channel = current_writer.get(), self._stream
     if writer is None or not isinstance(getattr(sys, channel, None), WorkerStream):
         return _ENTER.below(self)
-    redirected = Redirected(channel, self._new_target, writer)
-    _inside.add(redirected)
-    self._old_targets.append(redirected)
+    self._old_targets.append(Redirected(channel, self._new_target, writer))
     return self._new_target
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+
+from disco_magic.libraries import OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Spot
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_RUNTIME = (_PACKAGE, threading.__file__)
+_RUNTIME = (OURS, threading.__file__)
 _labels: dict[str, str] = {}
 _labellers: list[Callable[[str], str | None]] = []
 

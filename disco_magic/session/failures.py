@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import WorkerError, WorkerInterrupt, describe, is_by
+from disco_magic.errors import WorkerError, describe, is_of_interrupt
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
 
@@ -90,8 +90,8 @@ class Failures(Resting):
         if self.forsaken:  # the parent of the fork tells it
             return
         failures, others = self.take_failures(self.failures_of_handles())
-        told = {worker: each for worker, each in failures.items() if not _is_stopped(each)}
-        further = [each for each in others if not _is_stopped(each)]
+        told = {worker: each for worker, each in failures.items() if not is_of_interrupt(each)}
+        further = [each for each in others if not is_of_interrupt(each)]
         if further and not told:
             told[further[0].worker] = further.pop(0)
         if told:
@@ -105,7 +105,3 @@ class Failures(Resting):
         failures, others = self.take_failures(further)
         if failures:
             raise WorkerError(failures, others)
-
-
-def _is_stopped(failure: Failure) -> bool:
-    return is_by(failure.first, WorkerInterrupt)  # also who was let go because another one was stopped before

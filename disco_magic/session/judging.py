@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerInterrupt, WorkerLost, is_by
+from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerLost, is_of_interrupt
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from disco_magic.errors import Failure
     from disco_magic.functions.running import CellScope
     from disco_magic.session.arguments import Life
     from disco_magic.session.dref import DRef
@@ -88,7 +87,7 @@ class Judging:
         failures, others = self.session.take_failures(result.errors.values())
         outcome: CellResult | BaseException = result
         if failures:
-            cancelled = self._cancelled and all(map(_is_of_interrupt, failures.values()))
+            cancelled = self._cancelled and all(map(is_of_interrupt, failures.values()))
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             outcome.result = result  # type: ignore[attr-defined]
         why = self._why
@@ -150,11 +149,6 @@ class Judging:
         """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""
         with self._settling:
             return take_sigint(self._inbox)
-
-
-def _is_of_interrupt(failure: Failure) -> bool:
-    """Whether an interrupt is what ended it, there or on a worker that it waited for."""
-    return is_by(failure.first, WorkerInterrupt)
 
 
 def _with_result_of(previous: CellResult | BaseException | None, error: BaseException) -> BaseException:

@@ -19,6 +19,7 @@ from disco_magic.functions.tracebacks import (
     own_frames,
     shorten,
 )
+from disco_magic.libraries import OURS
 
 
 def raised(source, **names):
@@ -87,7 +88,7 @@ class Plane:
 
     def __init__(self):
         names = {"UsageMistake": UsageMistake}
-        exec(compile(self.source, f"{sites._PACKAGE}planes/some.py", "exec"), names)
+        exec(compile(self.source, f"{OURS}planes/some.py", "exec"), names)
         self.call, self.refuse = names["call"], names["refuse"]
 
 
@@ -141,7 +142,7 @@ def test_what_c_code_raises_has_no_lines_and_is_said_once(session):
 
 def test_a_mistake_of_the_runtime_s_keeps_its_lines():
     names = {}
-    exec(compile("def broken():\n    return None.x\n", f"{sites._PACKAGE}planes/some.py", "exec"), names)
+    exec(compile("def broken():\n    return None.x\n", f"{OURS}planes/some.py", "exec"), names)
     with pytest.raises(AttributeError) as caught:
         names["broken"]()
     error = caught.value.with_traceback(caught.value.__traceback__.tb_next)

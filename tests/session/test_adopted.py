@@ -15,7 +15,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.functions.context import calling_worker
-from tests.conftest import DEADLINE_S
+from tests.conftest import DEADLINE_S, asked
 from tests.session.conftest import who
 
 POOL = "from concurrent.futures import ThreadPoolExecutor\nimport threading\n"
@@ -30,15 +30,6 @@ def methods():
 def python_s_own_hook(monkeypatch):
     """pytest's makes warnings of what ends a thread."""
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
-
-
-def asked(ask):
-    """What `ask` gives in a thread of its own."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(ask()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 # --- whose they are --------------------------------------------------------------------------------

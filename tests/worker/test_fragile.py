@@ -14,7 +14,7 @@ from disco_magic import fragile
 from disco_magic.errors import CellError
 from disco_magic.fragile import is_fragile
 from disco_magic.libraries import is_of_library
-from tests.conftest import DEADLINE_S, until
+from tests.conftest import DEADLINE_S, asked, until
 
 
 class Handler(logging.Handler):
@@ -97,17 +97,14 @@ def waits(worker):
 
 def is_free(lock):
     """Whether another thread can have it."""
-    found = []
 
     def look():
-        found.append(lock.acquire(timeout=1))
-        if found[0]:
+        is_mine = lock.acquire(timeout=1)
+        if is_mine:
             lock.release()
+        return is_mine
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    return found[0]
+    return asked(look)
 
 
 @pytest.mark.parametrize(

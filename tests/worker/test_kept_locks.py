@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from disco_magic.kept_locks import give_back_locks
+from tests.conftest import asked
 
 
 class Quiet(logging.Handler):
@@ -19,15 +19,6 @@ class Quiet(logging.Handler):
 @pytest.fixture
 def handler():
     return Quiet()
-
-
-def asked(ask):
-    """What `ask` gives in another thread."""
-    found = []
-    thread = threading.Thread(target=lambda: found.append(ask()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def test_those_that_the_calling_thread_has_are_given_back_however_often_it_took_them(handler):

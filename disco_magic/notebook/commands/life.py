@@ -9,7 +9,7 @@ from IPython.display import display
 
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import plural
-from disco_magic.errors import UsageMistake, WorkerInterrupt, is_by
+from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.options import add_session_options
@@ -111,7 +111,7 @@ def _sync(front: Front, _: Namespace) -> None:
     failures = session.failures_of_handles()  # who types this asks about those cells, too
     for handle in handles_of(front.shell):
         failures += [each for each in handle.failures_unasked(session) if each not in failures]
-    session.raise_failures([each for each in failures if not is_by(each.first, WorkerInterrupt)])
+    session.raise_failures([each for each in failures if not is_of_interrupt(each)])
 
 
 def _interrupt(front: Front, options: Namespace) -> None:

@@ -34,6 +34,7 @@ class Seat(NamedTuple):
         scope: sequence number of the command being executed. Calls of different scopes never meet.
         present: ids of the workers the command was sent to; None means all.
         spot: the user's code that makes the call, and where in it; None: the plane looks for it.
+        library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
     """
 
     worker: int
@@ -41,6 +42,7 @@ class Seat(NamedTuple):
     scope: int
     present: tuple[int, ...] | None = None
     spot: Spot | None = None
+    library: str = ""
 
     @property
     def rank(self) -> int:
@@ -88,6 +90,9 @@ class Plane(Protocol):
 
     def waited_s(self, worker: int) -> float:
         """Seconds that `worker` has spent asleep in calls, for others; from any thread."""
+
+    def library_of(self, worker: int) -> str:
+        """`Seat.library` of who gave the array of the last broadcast, scatter or recv of `worker`."""
 
     def waiting_s(self, worker: int) -> float | None:
         """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""

@@ -11,6 +11,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import is_gpu_array, is_tensor
 from disco_magic.functions.lending import has_dlpack, lent
+from disco_magic.functions.returned import library_of
 from disco_magic.functions.tensors import array_of
 from disco_magic.phrases import class_name, words
 
@@ -52,6 +53,26 @@ def _advice(x: Any) -> str:
     return f"pass {_ARRAYS}"
 
 
+def taken(
+    verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...], place: Place
+) -> tuple[tuple[Any, ...], bool, str]:
+    """The arguments of a collective, the first of which `worker` gives as an array, with it read.
+
+    Returns:
+        The arguments; whether the array's memory is another library's on the GPU; that library's name.
+
+    Raises:
+        UsageMistake: as `check_brought` and `read_early`.
+    """
+    given, *others = arguments
+    x = read_early(verb, given, place)
+    if given is None:
+        check_brought(verb, arguments, worker, members)
+    if x is given:
+        return arguments, False, ""
+    return (x, *others), not isinstance(x, np.ndarray), library_of(type(given))
+
+
 def check_brought(verb: str, arguments: tuple[Any, ...], worker: int, members: tuple[int, ...]) -> None:
     """Refuse None from `worker`, unless another member is the root whose array goes to all.
 
@@ -80,6 +101,25 @@ def read_early(kind: str, x: Any, place: Place) -> Any:
         return near
     array = read_array(kind, x)
     return x if array.dtype.hasobject else array  # what is no array is refused by its own name
+
+
+def shared(verb: str, value: Any, place: Place) -> Any:
+    """`value` as an array that planes carry, over the same memory; what is no array as it is.
+
+    That is of NumPy, or of the library that computes at `place`; PyTorch's, and what others lend there.
+
+    Raises:
+        UsageMistake: it is a tensor that requires grad, or one of which there is no such array.
+    """
+    if issubclass(type(value), np.ndarray):
+        return value
+    near = place.read(value)
+    if near is not None or not is_tensor(type(value)) or str(value.device) != "cpu":
+        return value if near is None else near
+    try:
+        return array_of(value)
+    except UsageMistake as reason:
+        raise UsageMistake(f"{verb}: a {type(value).__name__} cannot be taken: {reason}") from None
 
 
 def host_array(verb: str, host: Any) -> NDArray[Any]:

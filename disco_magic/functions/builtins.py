@@ -19,6 +19,7 @@ import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
+from disco_magic.functions.arrays import shared
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER
@@ -123,8 +124,10 @@ def allgather(
     me = worker()
     if not _is_given(dst, into):
         return me.allgather(src, in_group=in_group)
-    target = _filled("allgather", dst, _count(src) * _size(in_group=in_group))
-    return _into("allgather", target, me.allgather(_flat(src), in_group=in_group))
+    flat = _flat("allgather", src)
+    target = _filled("allgather", dst, flat.size * _size(in_group=in_group))
+    _into("allgather", target, me.allgather(flat, in_group=in_group))
+    return dst
 
 
 @register_func("runtime.disco.gather_to_worker0")
@@ -138,12 +141,14 @@ def gather_to_worker0(
     me = worker()
     if not _is_given(dst, into):
         return me.gather(src, in_group=in_group)
+    flat = _flat("gather_to_worker0", src)
     if _rank(in_group=in_group):
-        me.gather(_flat(src), in_group=in_group)
+        me.gather(flat, in_group=in_group)
         return dst
-    target = _filled("gather_to_worker0", dst, _count(src) * _size(in_group=in_group))
-    joined: Any = me.gather(_flat(src), in_group=in_group)
-    return _into("gather_to_worker0", target, joined)
+    target = _filled("gather_to_worker0", dst, flat.size * _size(in_group=in_group))
+    joined: Any = me.gather(flat, in_group=in_group)
+    _into("gather_to_worker0", target, joined)
+    return dst
 
 
 @register_func("runtime.disco.scatter_from_worker0")
@@ -168,16 +173,18 @@ def scatter_from_worker0(
     target = _array("scatter_from_worker0", "destination's", dst) if given else None
     flat = None
     if _rank(in_group=in_group) == 0:
-        flat = _flat_parts(_array("scatter_from_worker0", "first worker's", src), target, size)
+        whole = _array("scatter_from_worker0", "first worker's", src)
+        flat = _flat_parts(whole if given else src, target, size)
     part = me.scatter(flat, in_group=in_group)
     if target is not None:
-        return _into("scatter_from_worker0", target, part)
+        _into("scatter_from_worker0", target, part)
+        return dst
     tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
     shape = me.broadcast(tail, in_group=in_group)
     return part.reshape(tuple(shape))
 
 
-def _flat_parts(src: Array, dst: Array | None, size: int) -> Array:
+def _flat_parts(src: Any, dst: Array | None, size: int) -> Any:
     if dst is not None:
         _same_count("scatter_from_worker0", src.size, dst, times=size)
     elif not src.shape or src.shape[0] != size:
@@ -188,13 +195,10 @@ def _flat_parts(src: Array, dst: Array | None, size: int) -> Array:
     return src.reshape(size, -1)
 
 
-def _count(src: Any) -> int:
-    return int(src.size) if hasattr(src, "size") else np.size(src)
-
-
-def _flat(src: Any) -> Any:
-    """In C order, as an array of its own library."""
-    return src.reshape(-1) if hasattr(src, "reshape") else np.ravel(src)
+def _flat(verb: str, src: Any) -> Any:
+    """In C order, as an array that planes carry."""
+    array = shared(verb, src, worker().place)
+    return array.reshape(-1) if hasattr(array, "reshape") else np.ravel(array)
 
 
 def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-state, always named here
@@ -205,7 +209,7 @@ def _array(verb: str, whose: str, value: Any) -> Array:
     if not hasattr(value, "shape"):
         what = "None" if value is None else type(value).__name__
         raise UsageMistake(f"{verb}: the {whose} register holds {what}, expected an array")
-    return value  # type: ignore[no-any-return]  # NumPy's, or another library's that looks like it
+    return shared(verb, value, worker().place)  # type: ignore[no-any-return]  # or one that looks like NumPy's
 
 
 def _filled(verb: str, dst: Any, count: int) -> Array:
@@ -223,14 +227,13 @@ def _same_count(verb: str, count: int, dst: Array, *, times: int = 1) -> None:
         )
 
 
-def _into(verb: str, dst: Array, values: Array) -> Array:
+def _into(verb: str, dst: Array, values: Array) -> None:
     _same_count(verb, values.size, dst)  # the others' arrays may have another size than the own
     if dst.dtype.newbyteorder("=") != values.dtype.newbyteorder("="):  # copies change the order
         raise PlaneMismatch(f"{verb}: the destination has dtype {dst.dtype}, the source {values.dtype}")
     if not getattr(dst.flags, "writeable", True):  # cupy has no read-only arrays
         raise UsageMistake(f"{verb}: the destination is read-only; pass a writeable array, or none")
     worker().place.copy(dst, values.reshape(dst.shape))
-    return dst
 
 
 def _size(*, in_group: bool) -> int:
@@ -250,6 +253,7 @@ def copy_array(dst: Array, src: Array) -> None:
         UsageMistake: shape or dtype differ, or one of them is no array; nothing was written.
     """
     place = worker().place
+    dst, src = (shared("copy", each, place) for each in (dst, src))
     for what, value in (("destination", dst), ("source", src)):
         if not isinstance(value, np.ndarray | place.xp.ndarray):
             library = "NumPy" if place is HOST else f"NumPy or {place.xp.__name__}"

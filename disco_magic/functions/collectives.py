@@ -8,8 +8,9 @@ import numpy as np
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.arrays import check_brought, read_early
+from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
+from disco_magic.functions.returned import as_array_of
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tensors import read_out
 from disco_magic.phrases import class_name
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _NOBODY: Final = ()
 _BETWEEN_TWO: Final = frozenset({"send", "recv"})
+_FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 _HERE: Final = (lambda: None).__code__.co_filename
 
 
@@ -32,9 +34,10 @@ class Collectives:
     ``in_group=False``; by each in its own thread. `n` is the number of members, `root` a rank among them.
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
-    The result is fresh, of native byte order, or `out`, which needs the result's exact shape and dtype, may
-    be a PyTorch tensor on the CPU or the input itself, and costs one more copy if not contiguous, byteswapped
-    or in part an input. What is not reduced is moved exactly; of a reduction all get the same bits.
+    The result is fresh, of native byte order, and of PyTorch or JAX for an array of theirs, on its device; or
+    `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor on the CPU or the input
+    itself, and costs one more copy if not contiguous, byteswapped or in part an input. What is not reduced
+    is moved exactly; of a reduction all get the same bits.
 
     Each raises
       * UsageMistake if the caller's own arguments are wrong, or the command was sent to some members only;
@@ -61,16 +64,11 @@ class Collectives:
         self.recorder = Recorder()
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
-        lent = False
+        lent, library = False, ""
         members = self._group_members if in_group else self._everybody
-        if arguments and verb != "recv":
-            given = arguments[0]
-            if type(given) is not np.ndarray:  # as `read_early` begins, without a call in the usual case
-                x = read_early(verb, given, self.place)
-                if given is None:
-                    check_brought(verb, arguments, self.id, members)
-                elif x is not given:
-                    arguments, lent = (x, *arguments[1:]), not isinstance(x, np.ndarray)
+        # As `read_early` begins, without a call in the usual case.
+        if arguments and type(arguments[0]) is not np.ndarray and verb != "recv":
+            arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb != "send":
             arguments = (*arguments[:-1], read_out(verb, out))
@@ -81,8 +79,9 @@ class Collectives:
             to_meet = _NOBODY if verb in _BETWEEN_TWO else members
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
-            result = getattr(self._plane, verb)(Seat(self.id, members, scope, present, spot), *arguments)
-            return out if result is not None and result is arguments[-1] else result
+            result = getattr(self._plane, verb)(
+                Seat(self.id, members, scope, present, spot, library), *arguments
+            )
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             raise
@@ -93,6 +92,15 @@ class Collectives:
             finally:
                 if lent:  # its library may change or free it from now on, on a stream of its own
                     self.place.finish()
+        if result is None or result is arguments[-1]:
+            return None if result is None else out
+        if verb in _FROM_ANOTHER:
+            library = self._plane.library_of(self.id)
+        if not library:
+            return result
+        if not lent and not isinstance(result, np.ndarray):
+            self.place.finish()  # what fails on its way could no longer be found in registers
+        return as_array_of(library, result)
 
     def allreduce(self, x: Any, op: str = "sum", *, out: Any | None = None, in_group: bool = True) -> Any:
         """Element-wise reduction over the members; every member gets the result.

@@ -77,7 +77,7 @@ class Board:
 
     def admit(self, kind: str, seat: Seat) -> None:
         """Raise if `seat` can make no more calls: aborted, closed, or the worker has left this scope."""
-        worker, _, scope, _, _ = seat
+        worker, _, scope = seat[:3]
         if scope <= self.ended:
             raise PlaneAborted(f"{kind} on worker {worker}: {self._reason}")
         if self.left[worker] >= scope:

@@ -208,8 +208,7 @@ class NcclPlane(GpuPlane):
                 wait_until(lambda: not self._communicators.are_ending or self._is_over(call.seat))
             # After that: what was being given up is known now, and by all members.
             self._flights.settle(call.worker)
-            meeting = self._rendezvous.join(call)
-            plan = meeting.plan
+            plan = self._met(call).plan
             if not isinstance(plan, NcclPlan):
                 return None if plan is None else plan.result(call.seat.rank)
             if plan.fate is not None:

@@ -121,7 +121,7 @@ class Rendezvous:
     def _arrive(self, call: Call) -> tuple[Meeting, bool]:
         """Enter the meeting; (meeting, whether the caller is the last and does not park)."""
         board, seat = self._board, call.seat
-        worker, members, scope, _, _ = seat
+        worker, members, scope = seat[:3]
         with board.lock:
             board.admit(call.kind, seat)
             last, made = self._made[worker]

@@ -19,11 +19,11 @@ from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.phrases import ranges
 from disco_magic.planes.arguments import as_index, check_seat, read_call, spot_of
 from disco_magic.planes.board import Board
-from disco_magic.planes.calls import Call
+from disco_magic.planes.calls import FROM_ROOT, Call
 from disco_magic.planes.checks import check_out_fits
 from disco_magic.planes.layout import Expected
 from disco_magic.planes.mailbox import Mailbox
-from disco_magic.planes.meeting import Message
+from disco_magic.planes.meeting import Meeting, Message
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.rendezvous import Rendezvous
 from disco_magic.planes.small import plan_of
@@ -68,6 +68,7 @@ class ThreadPlane:
         self.left: list[int] = self._board.left
         self.waiting: dict[int, Any] = self._board.waiting
         self.mail: Sequence[Mapping[Any, Any]] = self._mailbox.boxes
+        self._libraries = [""] * num_workers
 
     def waited_s(self, worker: int) -> float:
         """See `Plane.waited_s`."""
@@ -76,6 +77,10 @@ class ThreadPlane:
     def waiting_s(self, worker: int) -> float | None:
         """See `Plane.waiting_s`."""
         return self._board.asleep[worker].lap()
+
+    def library_of(self, worker: int) -> str:
+        """See `Plane.library_of`."""
+        return self._libraries[worker]
 
     def observe(self, look: Callable[[int], str]) -> None:
         """See `Plane.observe`."""
@@ -190,8 +195,15 @@ class ThreadPlane:
 
     def _meet(self, call: Call) -> Any:
         """Make `call` together with the other members; what the caller gets of it."""
-        plan = self._rendezvous.join(call).plan
+        plan = self._met(call).plan
         return None if plan is None else plan.result(call.seat.rank)
+
+    def _met(self, call: Call) -> Meeting:
+        """The meeting in which `call` was made together with the others'."""
+        meeting = self._rendezvous.join(call)
+        if call.kind in FROM_ROOT and call.root is not None:
+            self._libraries[call.worker] = meeting.calls[call.seat.members[call.root]].seat.library
+        return meeting
 
     # --- point to point ------------------------------------------------------------------------------
 
@@ -211,6 +223,7 @@ class ThreadPlane:
         target = None if out is None else memory.check_out("recv", seat.worker, out)
         message = self._mailbox.take(Call("recv", seat, spot_of(seat), memory), sender)
         array = message.call.memory.unpack(seat.worker, message)
+        self._libraries[seat.worker] = message.call.seat.library
         if target is None:
             return array
         wrong = check_out_fits("recv", seat.worker, target, Expected(array.shape, array.dtype), memory)

@@ -7,6 +7,7 @@ copied to the host.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,10 @@ class _Tensor(_Remote):
         array = self._array.view(str(dtype).removeprefix("torch."))
         return type(self)(array, dtype, self.device, self.fetched)
 
+    def reshape(self, *shape: Any) -> Any:
+        """The same elements in another shape."""
+        return type(self)(self._array.reshape(*shape), self.dtype, self.device, self.fetched)
+
     def detach(self) -> Any:
         """The same elements without a history."""
         return type(self)(self._array, self.dtype, self.device, self.fetched)
@@ -92,6 +97,14 @@ _Tensor.__module__, _Tensor.__name__ = "torch", "Tensor"
 def cupy_array(array: Any) -> Any:
     """Something like ``cupy.asarray(array)``."""
     return _CupyArray(array, np.asarray(array).dtype, _Device())
+
+
+def torch() -> Any:
+    """What is needed of PyTorch's module to look into tensors on the host, and to make them."""
+    names = ("bool", "bfloat16", "float8_e4m3fn", "int8", "int16", "int64")
+    return SimpleNamespace(
+        from_numpy=lambda array: tensor(array, device="cpu"), **{name: f"torch.{name}" for name in names}
+    )
 
 
 def tensor(array: Any, dtype: str | None = None, device: str = "cuda:0") -> Any:

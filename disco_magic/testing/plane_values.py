@@ -267,6 +267,26 @@ def in_place_works(plane: Plane, size: int, run: Run) -> None:
             same(next(results), np.concatenate([ramp[: length // size] for ramp in ramps]), "allgather")
 
 
+def the_giver_s_library_is_told(plane: Plane, size: int, run: Run) -> None:
+    """`library_of` says what `Seat.library` the giver of the last broadcast, scatter or message had."""
+    last = size - 1
+
+    def program(plane: Plane, seat: Seat) -> list[str]:
+        mine, x = seat._replace(library=f"library {seat.worker}"), np.ones(size)
+        plane.send(mine, x, (seat.worker + 1) % size)
+        calls: list[Callable[[], Any]] = [
+            lambda: plane.broadcast(mine, x if seat.worker == last else None, last, None),
+            lambda: plane.scatter(mine, x, 0, 0, None),
+            lambda: plane.recv(mine, (seat.worker - 1) % size, None),
+            lambda: plane.broadcast(seat, 1.0, 0, None),
+        ]
+        return [(call(), plane.library_of(seat.worker))[1] for call in calls]
+
+    for worker, told in enumerate(values(run(plane, program, 1))):
+        expected = [f"library {last}", "library 0", f"library {(worker - 1) % size}", ""]
+        expect(told == expected, f"worker {worker} was told {told}, not {expected}")
+
+
 VALUE_CHECKS = (
     reductions_agree_with_numpy,
     movements_agree_with_numpy,
@@ -275,4 +295,5 @@ VALUE_CHECKS = (
     members_get_the_same_bits,
     results_belong_to_the_caller,
     in_place_works,
+    the_giver_s_library_is_told,
 )

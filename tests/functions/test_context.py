@@ -39,6 +39,9 @@ class Plane:
     def waited_s(self, worker):
         return 0.0
 
+    def library_of(self, worker):
+        return ""
+
     def __getattr__(self, verb):
         def call(seat, *arguments):
             self.log.append(verb)

@@ -14,6 +14,7 @@ from disco_magic.functions.arrays import read_array
 from disco_magic.functions.divergence import look, survey
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.tensors import array_of, bits_of, numbers_of, read_out
+from disco_magic.testing import arrays
 from disco_magic.testing.arrays import tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
@@ -21,8 +22,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 
 @pytest.fixture(autouse=True)
 def torch(monkeypatch):
-    library = types.SimpleNamespace(int8="torch.int8", int16="torch.int16", int64="torch.int64")
-    monkeypatch.setitem(sys.modules, "torch", library)
+    monkeypatch.setitem(sys.modules, "torch", arrays.torch())
 
 
 def on_host(array, dtype=None):

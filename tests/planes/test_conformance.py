@@ -9,7 +9,11 @@ from disco_magic.planes.small import plan_of
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.testing import PLANE_CHECKS, check_plane
 from disco_magic.testing.plane_conduct import close_ends_everything_twice, disagreement_raises_on_every_member
-from disco_magic.testing.plane_values import members_get_the_same_bits, reductions_agree_with_numpy
+from disco_magic.testing.plane_values import (
+    members_get_the_same_bits,
+    reductions_agree_with_numpy,
+    the_giver_s_library_is_told,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
@@ -33,6 +37,13 @@ class Deaf(ThreadPlane):
         raise ValueError("lost")
 
 
+class Forgetful(ThreadPlane):
+    """Tells everybody that what came was brought by itself."""
+
+    def library_of(self, worker):
+        return f"library {worker}"
+
+
 class NeverCloses(ThreadPlane):
     """Forgets that it was closed."""
 
@@ -45,6 +56,7 @@ class NeverCloses(ThreadPlane):
     [
         (OffByOne, reductions_agree_with_numpy, "allreduce sum of bool on worker 1"),
         (OffByOne, members_get_the_same_bits, "worker 1 got other bits for length 1"),
+        (Forgetful, the_giver_s_library_is_told, r"worker 0 was told \['library 0', 'library 0'"),
         (Deaf, disagreement_raises_on_every_member, "worker 0 raised ValueError: lost"),
         (NeverCloses, close_ends_everything_twice, "worker 0: expected PlaneAborted, got None"),
     ],

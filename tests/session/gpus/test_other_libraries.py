@@ -1,0 +1,72 @@
+"""Arrays of other libraries on simulated GPUs: who brings one gets one, which is complete."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import disco_magic as disco
+from tests.gpus import host
+
+
+class Tensor:
+    """As PyTorch lends its memory."""
+
+    dtype, device = "torch.float64", "cuda:0"
+
+    def __init__(self, array):
+        self.array = array
+        self.shape = array.shape
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """What the memory of each worker's result holds at the moment when it becomes a tensor."""
+    seen = {}
+
+    def from_dlpack(array):
+        seen[disco.worker().id] = list((ctypes.c_double * array.size).from_address(array.data.ptr))
+        return Tensor(array)
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, from_dlpack=from_dlpack))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("allreduce(t)", [[10, 10]] * 4),
+        ("broadcast(t if worker_id == 1 else None, root=1)", [[2, 2]] * 4),
+        ("scatter(torch.Tensor(xp.arange(4.0)) if worker_id == 1 else None, root=1)", [[0], [1], [2], [3]]),
+        ("(send(t, (worker_id + 1) % 4), recv((worker_id - 1) % 4))[1]", [[4, 4], [1, 1], [2, 2], [3, 3]]),
+    ],
+)
+def test_who_brings_a_tensor_gets_one_that_is_complete(shared, taken, call, expected):
+    shared.run(f"import torch\nt = torch.Tensor(xp.full(2, worker_id + 1.0))\ny = {call}\nz = y.array")
+    assert shared.run("type(y) is torch.Tensor").values == [True] * 4
+    assert host(shared["z"]) == expected
+    assert [taken[worker] for worker in range(4)] == expected
+
+
+def test_who_brings_an_array_of_cupy_gets_one(shared, taken):
+    shared.run("import torch\ny = allreduce(torch.Tensor(xp.ones(2)) if worker_id else xp.ones(2))")
+    assert shared.run("type(y) is xp.ndarray").values == [True, False, False, False]
+    assert [*sorted(taken)] == [1, 2, 3]
+
+
+def test_a_tensor_is_filled_from_the_first_worker_and_copied_out_of_registers(shared, taken):
+    shared.run("import torch\nt = torch.Tensor(xp.arange(8.0).reshape(4, 2))\nd = xp.zeros(2)")
+    shared.scatter_from_worker0(shared["t"], shared["d"])
+    assert host(shared["d"]) == [[0, 1], [2, 3], [4, 5], [6, 7]]

@@ -1,0 +1,97 @@
+"""PyTorch and JAX themselves, where they are installed, on workers that compute on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "bool", "complex64"]
+
+
+@pytest.fixture
+def with_torch(session):
+    pytest.importorskip("torch")
+    started = session(3)
+    started.run("import torch")
+    return started
+
+
+@pytest.fixture
+def with_jax(session):
+    pytest.importorskip("jax")
+    started = session(3)
+    started.run("import jax, jax.numpy as jnp")
+    return started
+
+
+def texts(session, name):
+    return session.run(f"str({name})").values
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes_and_shapes_of_torch_stay(with_torch, dtype):
+    pytest.importorskip("ml_dtypes")
+    s = with_torch
+    s.run(f"t = torch.arange(6).reshape(2, 3).to(torch.{dtype}).T")
+    for call in ("allreduce(t)", "broadcast(t if worker_id == 0 else None)", "allgather(t[:0])"):
+        s.run(f"y = {call}\nsame = y.dtype == t.dtype and y.device == t.device and not y.requires_grad")
+        assert s["same"].get_all() == [True] * 3
+    s.run("y = scatter(t)\nsame = y.dtype == t.dtype and bool((y == t[worker_id : worker_id + 1]).all())")
+    assert s["same"].get_all() == [True] * 3
+
+
+def test_gradients_are_averaged_and_steps_stay_equal(with_torch):
+    s = with_torch
+    s.run(
+        """
+model = torch.nn.Linear(4, 2)
+for p in model.parameters():
+    p.data = broadcast(p.data)
+rng = torch.Generator().manual_seed(worker_id)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    opt.zero_grad()
+    loss = model(torch.randn(8, 4, generator=rng)).square().mean()
+    loss.backward()
+    for p in model.parameters():
+        p.grad = allreduce(p.grad, "avg")
+    opt.step()
+model = worker.replicated(model)
+mean = allreduce(loss.detach(), "avg").item()
+"""
+    )
+    assert s.check(values=True).ok
+    assert len(set(s["mean"].get_all())) == 1
+
+
+def test_what_requires_grad_is_refused_with_what_to_do(with_torch):
+    with pytest.raises(Exception, match=r"requires grad - use \.detach\(\)"):
+        with_torch.run("allreduce(torch.ones(2, requires_grad=True))")
+
+
+def test_messages_of_torch(with_torch):
+    s = with_torch
+    s.run("send(torch.full((2,), worker_id), (worker_id + 1) % 3)\ny = recv((worker_id - 1) % 3)")
+    assert texts(s, "y") == ["tensor([2, 2])", "tensor([0, 0])", "tensor([1, 1])"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool", "complex64"])
+def test_dtypes_and_shapes_of_jax_stay(with_jax, dtype):
+    s = with_jax
+    s.run(f"t = jnp.arange(6).reshape(2, 3).astype('{dtype}').T")
+    for call in ("allreduce(t)", "broadcast(t if worker_id == 0 else None)", "alltoall(t)", "allgather(t)"):
+        s.run(f"y = {call}\nsame = isinstance(y, jax.Array), y.dtype == t.dtype, y.devices() == t.devices()")
+        assert s["same"].get_all() == [(True, True, True)] * 3
+    s.run("y = jax.jit(lambda a: a + 1)(allreduce(t))")
+
+
+def test_messages_of_jax(with_jax):
+    s = with_jax
+    s.run(
+        """
+send(jnp.full(2, worker_id), (worker_id + 1) % 3)
+y = recv((worker_id - 1) % 3)
+kind = isinstance(y, jax.Array)
+"""
+    )
+    assert s["kind"].get_all() == [True] * 3
+    assert texts(s, "y") == ["[2 2]", "[0 0]", "[1 1]"]

@@ -137,6 +137,8 @@ def test_an_error_while_loading_is_the_users_with_its_line(session, model):
     assert s.load_vm_module(model)["loads"]().get_all() == [1, 1]
 
 
+# The stop may strike between opening the file and the `with` that closes it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_loading_can_be_interrupted_also_on_those_who_wait_for_it(session, model, monkeypatch):
     s = session(3)
     started = queue.SimpleQueue()

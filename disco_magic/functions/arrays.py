@@ -9,7 +9,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import is_gpu_array, is_tensor
+from disco_magic.functions.kinds import home_of, is_gpu_array, is_tensor, name_of
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.returned import library_of
 from disco_magic.functions.tensors import array_of
@@ -42,6 +42,11 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     try:
         return _as_array(x)
     except Exception as error:
+        if home_of(type(x)) == "jax" and name_of(type(x)).endswith("Tracer"):
+            raise UsageMistake(
+                f"{kind} was called in code that JAX traces, where there are no arrays yet - "
+                "call it outside of what is jitted, differentiated or mapped"
+            ) from None
         raise UsageMistake(
             f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {_advice(x)}"
         ) from error

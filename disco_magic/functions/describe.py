@@ -23,6 +23,7 @@ from disco_magic.functions.kinds import (
     ARRAY_LIBRARIES,
     home_of,
     is_gpu_array,
+    is_jax_array,
     is_tensor,
     name_of,
     what_it_is,
@@ -31,6 +32,7 @@ from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
 from disco_magic.functions.sizes import nbytes_of, parts_of
+from disco_magic.functions.tensors import bits_of, is_there
 from disco_magic.functions.wanted import sampled, whole
 
 if TYPE_CHECKING:
@@ -181,7 +183,7 @@ def _array_in(value: Any) -> Any:
             return value.detach().numpy()
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
             return None
-    return None
+    return bits_of(value) if is_jax_array(kind) and is_there(value) else None
 
 
 def _describe_other(value: Any, sample: int) -> RegisterInfo:

@@ -73,7 +73,7 @@ def difference_of(
     """How far two values are apart, over all their elements; exact as `distances.distance`.
 
     Args:
-        a: an array of NumPy, CuPy or PyTorch, or any value.
+        a: an array of NumPy, CuPy, PyTorch or JAX, or any value.
         b: another.
         window: the part of which a picture is made.
         limit: rows and columns of the picture at most; further ones are put together as tiles.

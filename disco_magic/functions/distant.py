@@ -13,6 +13,7 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.functions.sights import current_sight
+from disco_magic.functions.tensors import bits_of
 from disco_magic.functions.wanted import Axis, Wanted, sampled, whole
 from disco_magic.phrases import words
 
@@ -144,6 +145,19 @@ def elements_of_torch(tensor: Any) -> DeviceElements:
         return np.asarray((part.float() if lacking else part).numpy(force=True))
 
     return DeviceElements(tensor.detach(), name, fetch)
+
+
+def elements_of_jax(array: Any) -> DeviceElements:
+    """Those of an array of JAX, on any device.
+
+    Raises:
+        NoPicture: they are still computed, and to look would wait for that; or they were given away.
+    """
+    with _readable():
+        if not array.is_ready():
+            raise NoPicture("its elements are still computed")
+        near = bits_of(array)  # a view, where they are on the host
+    return DeviceElements(array if near is None else near, str(array.dtype), np.asarray)
 
 
 def lines_of(part: Any, chosen: list[list[int] | None]) -> Any:

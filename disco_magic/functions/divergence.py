@@ -28,7 +28,7 @@ from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom, is_plain, kinds_of
-from disco_magic.functions.kinds import is_gpu_array, is_tensor, type_name
+from disco_magic.functions.kinds import is_gpu_array, is_of_framework, type_name
 from disco_magic.functions.located import device_of
 from disco_magic.functions.tensors import bits_of, numbers_of
 
@@ -140,11 +140,11 @@ def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
     found = _look_at_object(value, own, values=values)
-    return _look_into_tensor(value, found) if values and is_tensor(kind) else found
+    return _look_into_tensor(value, found) if values and is_of_framework(kind) else found
 
 
 def _look_into_tensor(tensor: Any, found: Held) -> Held:
-    """A tensor with its digest, if it is on the host and its elements can be read."""
+    """A tensor, or JAX's array, with its digest, if it is on the host and its elements can be read."""
     bits = bits_of(tensor)
     if bits is None:
         return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")

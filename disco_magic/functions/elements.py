@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from disco_magic.errors import NoPicture, Stopped, UsageMistake
-from disco_magic.functions.distant import elements_of_cupy, elements_of_torch, lines_of
-from disco_magic.functions.kinds import is_gpu_array, is_tensor
+from disco_magic.functions.distant import elements_of_cupy, elements_of_jax, elements_of_torch, lines_of
+from disco_magic.functions.kinds import is_gpu_array, is_jax_array, is_tensor
 from disco_magic.functions.samples import sample_of
 from disco_magic.phrases import class_name
 
@@ -53,10 +53,10 @@ class Elements(Protocol):
 
 
 def elements_of(value: Any) -> Elements:
-    """The elements of an array of NumPy, CuPy or PyTorch, or a number of NumPy's.
+    """The elements of an array of NumPy, CuPy, PyTorch or JAX, or a number of NumPy's.
 
     Raises:
-        NoPicture: it is none of these.
+        NoPicture: it is none of these, or JAX still computes it.
     """
     kind = type(value)
     if issubclass(kind, np.ma.MaskedArray):
@@ -67,6 +67,8 @@ def elements_of(value: Any) -> Elements:
         return elements_of_cupy(value)
     if is_tensor(kind):
         return elements_of_torch(value)
+    if is_jax_array(kind):
+        return elements_of_jax(value)
     raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
 
 

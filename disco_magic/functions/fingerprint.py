@@ -16,7 +16,7 @@ import numpy as np
 
 from disco_magic.core.device import Device
 from disco_magic.functions.digests import digest_of, has_gaps
-from disco_magic.functions.kinds import is_gpu_array, is_tensor, name_of
+from disco_magic.functions.kinds import is_gpu_array, is_of_framework, is_tensor, name_of
 from disco_magic.functions.namespaces import CELL_MODULE, is_defined
 from disco_magic.functions.tensors import bits_of
 
@@ -35,12 +35,12 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
     """Equal for equal values, over every element; 16 bytes.
 
     Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
-    those of cupy and PyTorch's on the CPU, lists, tuples, dicts and sets element by element (dicts in the
-    order of their keys), everything else by its pickled form, in which such tensors are by their elements as
-    well, or by what repr says where it cannot be pickled. The latter two run
-    the value's own code: call this where the value lives, never for a table. Different fingerprints of equal
-    values are possible (objects that pickle differently), equal ones of different values are not, unless
-    lists in them contain each other in a circle.
+    those of cupy, and of PyTorch and JAX on the CPU; lists, tuples, dicts and sets element by element (dicts
+    in the order of their keys); everything else by its pickled form, in which such tensors are by their
+    elements as well, or by what repr says where it cannot be pickled. These two run the value's own code:
+    call this where the value lives, never for a table. Different fingerprints of equal values are possible
+    (objects that pickle differently), equal ones of different values are not, unless lists in them contain
+    each other in a circle.
 
     `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that one
     that contains itself comes to an end.
@@ -65,11 +65,13 @@ def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = 
 
 
 def _of_tensor(value: Any) -> bytes:
-    """The fingerprint of a tensor whose elements can be read, b"" of anything else."""
+    """The fingerprint of a tensor or of JAX's array whose elements can be read, b"" of anything else."""
     kind = type(value)
-    bits = bits_of(value) if is_tensor(kind) else None
+    bits = bits_of(value) if is_of_framework(kind) else None
     if bits is None:
         return b""
+    if not is_tensor(kind):
+        return of_array(bits, f"jax {value.weak_type}")  # which its repr tells
     history = f"{value.requires_grad} {name_of(type(value.grad_fn))}"  # which its repr tells
     return of_array(bits, f"torch.{name_of(kind)} {value.dtype} {history}")
 

@@ -12,10 +12,10 @@ from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.distances import distance, equal
-from disco_magic.functions.distant import elements_of_torch
 from disco_magic.functions.divergence import parts_of, register_of
+from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
-from disco_magic.functions.kinds import is_gpu_array, is_tensor
+from disco_magic.functions.kinds import is_gpu_array, is_of_framework
 from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def _sample(value: Any) -> Array | None:
     Of all that are of one size and kind the same ones.
     """
     kind = type(value)
-    if is_tensor(kind):
+    if is_of_framework(kind):
         with suppress(NoPicture):
-            return elements_of_torch(value).sample(SAMPLE)
+            return elements_of(value).sample(SAMPLE)
     if not is_gpu_array(kind):
         array = np.asarray(value) if issubclass(kind, np.ndarray) else None
         if kind is Column:

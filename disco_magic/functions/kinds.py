@@ -48,6 +48,16 @@ def is_tensor(kind: type) -> bool:
     return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
 
 
+def is_jax_array(kind: type) -> bool:
+    """Whether this is JAX's array; no tracer of one, and no array of random keys."""
+    return home_of(kind) == "jaxlib" and name_of(kind) == "ArrayImpl"
+
+
+def is_of_framework(kind: type) -> bool:
+    """Whether this is PyTorch's tensor or JAX's array."""
+    return is_tensor(kind) or is_jax_array(kind)
+
+
 def type_name(kind: type) -> str:
     """``int``, ``ndarray``, ``pandas.DataFrame``; classes that cells define by their own name."""
     name, module = qualname_of(kind), module_of(kind)

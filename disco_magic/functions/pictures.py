@@ -88,7 +88,7 @@ def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
     """A part of an array as few numbers: of many lines some, evenly spread, with the first and the last.
 
     Args:
-        value: an array of numbers, of NumPy, CuPy or PyTorch.
+        value: an array of numbers, of NumPy, CuPy, PyTorch or JAX.
         window: the part; ``Window()`` is the default of any shape.
         limit: rows and columns at most.
 
@@ -157,7 +157,7 @@ def histogram_of(value: Any, bins: int = 32, sample: int = SAMPLE) -> Histogram:
     """How the values of at most `sample` elements are distributed, evenly spread over the array.
 
     Args:
-        value: an array of numbers, of NumPy, CuPy or PyTorch. Complex ones count by magnitude.
+        value: an array of numbers, of NumPy, CuPy, PyTorch or JAX. Complex ones count by magnitude.
         bins: at most 1,000.
         sample: at least 1.
 

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch in the host's memory as arrays of NumPy, without importing it."""
+"""Tensors of PyTorch and arrays of JAX in the host's memory as arrays of NumPy, without importing those."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.kinds import is_tensor
+from disco_magic.functions.kinds import is_jax_array, is_tensor
+from disco_magic.functions.located import device_of
 from disco_magic.phrases import words
 
 Array = np.ndarray[Any, Any]
 
 
 def bits_of(tensor: Any) -> Array | None:
-    """The elements of a tensor, of any strides; where NumPy lacks their dtype, integers with their bits.
+    """The elements of a tensor or of JAX's array, of any strides; waits while JAX computes them.
 
-    They share the tensor's memory, but for complex numbers that are conjugated when they are read. None if it
-    is not on the CPU, is sparse, nested or quantized, or has no elements yet.
+    Where NumPy lacks a tensor's dtype they are integers with its bits. They share the memory, but for complex
+    numbers that are conjugated when they are read. None if it is not on the CPU, is sparse, nested, quantized
+    or deleted, or has no elements yet.
     """
     try:
+        if is_jax_array(type(tensor)):
+            return np.asarray(tensor) if device_of(tensor) == "cpu" else None
         if str(tensor.device) != "cpu" or str(tensor.dtype).startswith("torch.q"):
             return None
         with suppress(TypeError):  # of such a dtype
@@ -36,12 +40,21 @@ def bits_of(tensor: Any) -> Array | None:
 def numbers_of(tensor: Any) -> Array | None:
     """The elements as numbers, in float32 where NumPy lacks their dtype; None as `bits_of`."""
     bits = bits_of(tensor)
-    if bits is None or bits.dtype.name == str(tensor.dtype).removeprefix("torch."):
+    if (
+        bits is None
+        or is_jax_array(type(tensor))
+        or bits.dtype.name == str(tensor.dtype).removeprefix("torch.")
+    ):
         return bits
     try:
         return np.asarray(tensor.detach().float().numpy())
     except Exception:  # noqa: BLE001 - complex halves, or several numbers in a byte
         return None
+
+
+def is_there(array: Any) -> bool:
+    """Whether a look at it waits for nothing: JAX may still compute its elements."""
+    return not is_jax_array(type(array)) or bool(array.is_ready())
 
 
 def array_of(tensor: Any) -> Array:
@@ -71,6 +84,8 @@ def read_out(verb: str, out: Any) -> Any:
     Raises:
         UsageMistake: nothing can be written into that tensor.
     """
+    if is_jax_array(type(out)):
+        raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")
     if not is_tensor(type(out)) or str(out.device) != "cpu":
         return out
     try:

@@ -37,7 +37,7 @@ class FullStatistics:
 
 
 def statistics_of(value: Any, progress: Progress | None = None, chunk: int = CHUNK) -> FullStatistics:
-    """Statistics of all elements of an array of numbers, of NumPy, CuPy or PyTorch.
+    """Statistics of all elements of an array of numbers, of NumPy, CuPy, PyTorch or JAX.
 
     Args:
         value: the array.

@@ -58,9 +58,9 @@ class Checks(Calls):
             *names: registers; none: all.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, without names those of registers marked by `worker.replicated` or replicated by a
-                plan. For arrays, PyTorch's tensors on the CPU, numbers, text, columns and labels of data
-                frames, and containers of these; a module of PyTorch by what is in its ``state_dict()``. The
-                report says which could not be compared, and is not true then. Without names, a register
+                plan. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns and labels of
+                data frames, and containers of these; PyTorch's modules by what is in their ``state_dict()``.
+                The report says which could not be compared, and is not true then. Without names, a register
                 that only some of the workers that have it have marked is a difference too.
             workers: compare these only; None: all.
             in_group: workers have to agree with those of their group only.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.functions.peek import Window
-from disco_magic.testing.arrays import cupy_array, tensor
+from disco_magic.testing.arrays import cupy_array, jax_array, tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 ALL = Window()
@@ -17,8 +17,8 @@ def grid(*shape, dtype="f8"):
     return np.arange(np.prod(shape), dtype="i8").astype(dtype).reshape(shape)
 
 
-MAKERS = [np.asarray, lambda array: np.array(array, order="F"), cupy_array, tensor]
-wherever = pytest.mark.parametrize("make", MAKERS, ids=["C", "F", "cupy", "torch"])
+MAKERS = [np.asarray, lambda array: np.array(array, order="F"), cupy_array, tensor, jax_array]
+wherever = pytest.mark.parametrize("make", MAKERS, ids=["C", "F", "cupy", "torch", "jax"])
 
 NUMBERS = [
     *("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", ">f4"),

@@ -95,3 +95,21 @@ kind = isinstance(y, jax.Array)
     )
     assert s["kind"].get_all() == [True] * 3
     assert texts(s, "y") == ["[2 2]", "[0 0]", "[1 1]"]
+
+
+def test_arrays_of_jax_are_compared_and_described(with_jax):
+    s = with_jax
+    s.run(
+        "w = worker.replicated(jnp.ones(9, 'bfloat16'))\n"
+        "v = worker.replicated(dict(b=jnp.full(9, worker_id == 2)))"
+    )
+    report = s.check(values=True)
+    assert [part.name for part in report.differing] == ["v['b']"]
+    assert report.differing[0].gap.startswith("9 of 9 elements differ")
+    assert [cell.mean for cell in s.registers().row("w").cells] == [1.0] * 3
+
+
+def test_traced_code_is_told_that_collectives_stay_outside(with_jax):
+    with pytest.raises(Exception, match="allreduce was called in code that JAX traces") as caught:
+        with_jax.run("jax.jit(lambda x: allreduce(x))(jnp.ones(2))")
+    assert "TracerArrayConversionError" not in str(caught.value)

@@ -16,6 +16,7 @@ keeps injections out of plane calls; `bridges.py` does for calls of libraries.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -145,6 +146,13 @@ class Holder(Protocol):
     mutex: AbstractContextManager[object]
 
 
+def _of_gradients() -> str:
+    """What helps in a thread that PyTorch has made, of which Python knows nothing."""
+    if "torch" not in sys.modules or type(threading.current_thread()) is not threading._DummyThread:  # noqa: SLF001 - nothing else tells
+        return ""
+    return "; gradients: with torch.autograd.set_multithreading_enabled(False): loss.backward()"
+
+
 class PlaneGuard:
     """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
 
@@ -161,7 +169,7 @@ class PlaneGuard:
             if threading.get_ident() != lane.thread_id:
                 raise UsageMistake(
                     f"a collective of worker {self._worker.id} was called in another thread than the "
-                    "worker's own; call it in the cell or function itself"
+                    f"worker's own; call it in the cell or function itself{_of_gradients()}"
                 )
             if lane.interrupted is not None or not lane.running:
                 raise WorkerInterrupt("interrupted before a collective")

@@ -149,6 +149,9 @@ def shown_by(shell, code):
 
 @pytest.mark.parametrize("page", [page for page in GUIDE if cells(page)], ids=name)
 def test_the_cells_of_a_page_show_what_it_says(page, bare):  # noqa: F811 - the fixture
+    if page.name == "frameworks.md":
+        pytest.importorskip("torch")
+        pytest.importorskip("jax")
     for code, said in cells(page):
         shown = shown_by(bare, code)
         assert [line for line in said if line not in shown] == [], shown

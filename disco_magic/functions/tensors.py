@@ -61,10 +61,12 @@ def array_of(tensor: Any) -> Array:
     """A tensor's own memory as an array; of bfloat16 and float8 with the dtypes of `ml_dtypes`.
 
     Raises:
-        UsageMistake: there is no such array.
+        UsageMistake: there is no such array, or what is made of it would need a gradient.
     """
     if tensor.requires_grad:
-        raise UsageMistake("it requires grad - use .detach(), which shares its memory")
+        if _records_gradients():
+            raise UsageMistake("it requires grad - use .detach(), which shares its memory")
+        tensor = tensor.detach()
     try:
         return np.asarray(tensor.numpy())
     except (TypeError, RuntimeError, NotImplementedError) as reason:
@@ -76,6 +78,12 @@ def array_of(tensor: Any) -> Array:
         return bits.view(getattr(importlib.import_module("ml_dtypes"), name))
     except (ImportError, AttributeError):
         raise UsageMistake(f"NumPy has no {tensor.dtype} - use .float(), or install ml_dtypes") from None
+
+
+def _records_gradients() -> bool:
+    """Whether the calling thread is outside of `torch.no_grad` and of what a Function does."""
+    torch = sys.modules.get("torch")
+    return torch is None or bool(torch.is_grad_enabled())
 
 
 def read_out(verb: str, out: Any) -> Any:

@@ -137,7 +137,9 @@ def torch() -> Any:
     """What is needed of PyTorch's module to look into tensors on the host, and to make them."""
     names = ("bool", "bfloat16", "float8_e4m3fn", "int8", "int16", "int64")
     return SimpleNamespace(
-        from_numpy=lambda array: tensor(array, device="cpu"), **{name: f"torch.{name}" for name in names}
+        from_numpy=lambda array: tensor(array, device="cpu"),
+        is_grad_enabled=lambda: True,
+        **{name: f"torch.{name}" for name in names},
     )
 
 

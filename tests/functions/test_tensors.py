@@ -211,6 +211,13 @@ def test_a_tensor_that_requires_grad_is_refused_with_what_to_do():
         read_out("allreduce", parameter(np.ones(2)))
 
 
+def test_where_no_gradients_are_recorded_it_is_taken(torch):
+    array = np.ones(2)
+    sys.modules["torch"].is_grad_enabled = lambda: False
+    assert np.shares_memory(array_of(parameter(array)), array)
+    assert np.shares_memory(read_out("allreduce", parameter(array)), array)
+
+
 @pytest.mark.parametrize("out", [3, "no", tensor(np.ones(2))], ids=["number", "text", "on a GPU"])
 def test_what_is_no_tensor_on_the_host_is_left_to_the_plane(out):
     assert read_out("allreduce", out) is out

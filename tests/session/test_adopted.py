@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -87,6 +88,25 @@ def test_collectives_stay_the_worker_s_own_thread_s(session):
     with pytest.raises(CellError, match="in another thread than the worker's own"):
         s.run(POOL + "with ThreadPoolExecutor(1) as pool:\n    pool.submit(allreduce, 1).result()")
     assert s.run("int(allreduce(1))").values == [2, 2]
+
+
+@pytest.mark.parametrize(("imported", "told"), [(True, [True, True]), (False, [False, False])])
+def test_in_a_thread_of_pytorch_s_own_what_helps_is_said(session, monkeypatch, imported, told):
+    """Which computes gradients on GPUs in threads that C++ has made."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    if imported:
+        monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    s = session(2)
+    s.run("""
+import _thread, queue
+told = queue.SimpleQueue()
+def backward():
+    try: allreduce(1)
+    except Exception as error: told.put(str(error))
+_thread.start_new_thread(backward, ())
+hint = "set_multithreading_enabled(False): loss.backward()" in told.get(timeout=60)
+""")
+    assert s["hint"].get_all() == told
 
 
 def test_they_may_use_the_session_while_their_worker_waits_for_nothing(session):

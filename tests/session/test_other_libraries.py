@@ -68,6 +68,14 @@ def test_what_requires_grad_is_refused_with_what_to_do(with_torch):
         with_torch.run("allreduce(torch.ones(2, requires_grad=True))")
 
 
+def test_without_gradients_it_is_taken(with_torch):
+    s = with_torch
+    s.run("p = torch.nn.Parameter(torch.ones(2) * worker_id)\nwith torch.no_grad(): y = allreduce(p)")
+    assert texts(s, "y") == ["tensor([3., 3.])"] * 3
+    s.run("with torch.no_grad(): broadcast(p, root=2, out=p)")
+    assert s.run("p.tolist(), p.requires_grad").values == [([2.0, 2.0], True)] * 3
+
+
 def test_messages_of_torch(with_torch):
     s = with_torch
     s.run("send(torch.full((2,), worker_id), (worker_id + 1) % 3)\ny = recv((worker_id - 1) % 3)")

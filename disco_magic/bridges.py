@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.patience import pause
+from disco_magic.stacks import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,7 @@ def on_a_bridge(lane: Hold) -> bool:
     if not lane.crossing:
         return False
     pause(_A_MOMENT_S)
-    top = frame = sys._current_frames().get(lane.thread_id)  # noqa: SLF001 - the documented way
+    top = frame = frame_of(lane.thread_id)
     called = users = None  # the first that the library called, and the one that this called
     while frame is not None and frame.f_code is not cross.__code__:
         called, users, frame = frame, called, frame.f_back

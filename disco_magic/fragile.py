@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic import injection
 from disco_magic.libraries import is_of_library
 from disco_magic.patience import pause
+from disco_magic.stacks import frame_of
 from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def strike(thread_id: int) -> bool:
     """
 
     def may_be_struck() -> bool:
-        return not is_fragile(sys._current_frames().get(thread_id))  # noqa: SLF001 - the documented way
+        return not is_fragile(frame_of(thread_id))
 
     pause(_A_MOMENT_S)
     return may_be_struck() and injection.inject(thread_id, may_be_struck)

@@ -5,7 +5,6 @@ Urgent lane: called from other threads, while the worker executes or sleeps. It 
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import suppress
 from functools import cache, partial
@@ -24,6 +23,7 @@ from disco_magic.functions.sizes import nbytes_of
 from disco_magic.lane import Lane
 from disco_magic.phrases import words
 from disco_magic.serving import Serving
+from disco_magic.stacks import frame_of
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -140,7 +140,7 @@ class Worker(Serving):
         self.cells = CellRunner(self.context, self.cells.namespace, self)
         if started is not None:
             self.cells.failed_after_s = time.perf_counter() - started
-        at = innermost_site(sys._current_frames().get(lane.thread_id))  # noqa: SLF001 - the documented way
+        at = innermost_site(frame_of(lane.thread_id))
         error = WorkerInterrupt(f"its thread did not end and was given up, at {at}")
         scope, _ = self.scopes.get(command.seq, (None, None))
         try:
@@ -177,7 +177,7 @@ class Worker(Serving):
 
     def _site(self) -> str:
         """The line of the user's code that is being executed; empty if it is not on the stack: an await."""
-        frame = sys._current_frames().get(self.lane.thread_id)  # noqa: SLF001 - the documented way
+        frame = frame_of(self.lane.thread_id)
         line = cell_site(frame) or innermost_site(frame)
         return str(line) if line.filename and (self.cells.started is None or line.is_labelled) else ""
 

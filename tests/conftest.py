@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sys
 import threading
 import traceback
 from contextlib import suppress
@@ -21,6 +20,7 @@ from disco_magic.functions import namespaces
 from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession
+from disco_magic.stacks import frames
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.gpu.kernels import KERNELS
 from tests.covered import keep_coverage_whole, measure_once
@@ -83,11 +83,11 @@ def _open_sessions():
 
 def stacks(threads):
     """Where each of `threads` is, as text."""
-    frames = sys._current_frames()
+    found = frames()
     return "\n".join(
-        f"{thread.name}:\n{''.join(traceback.format_stack(frames[thread.ident]))}"
+        f"{thread.name}:\n{''.join(traceback.format_stack(found[thread.ident]))}"
         for thread in threads
-        if thread.ident in frames
+        if thread.ident in found
     )
 
 

@@ -21,7 +21,7 @@ LAYERS = [
     ["libraries", "phrases"],
     ["errors"],
     ["core"],
-    ["kept_locks", "patience", "recorder", "stopwatch", "switching"],
+    ["kept_locks", "patience", "recorder", "stacks", "stopwatch", "switching"],
     ["bridges"],
     ["functions", "injection"],
     ["devices", "fragile"],

@@ -13,26 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
-from disco_magic.core.words import plural
-from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text, of_sample
-from disco_magic.functions.frames import columns_text, is_frame
-from disco_magic.functions.inside import plain_copy
+from disco_magic.functions.described import describe_other, short
+from disco_magic.functions.fingerprint import of_sample
 from disco_magic.functions.kinds import (
-    ARRAY_LIBRARIES,
-    home_of,
     is_gpu_array,
     is_jax_array,
     is_tensor,
     name_of,
-    what_it_is,
 )
-from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
-from disco_magic.functions.sizes import nbytes_of, parts_of
-from disco_magic.functions.tensors import bits_of, is_there
+from disco_magic.functions.tensors import bits_of, is_there, memory_of
 from disco_magic.functions.wanted import sampled, whole
 
 if TYPE_CHECKING:
@@ -42,11 +34,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.sights import Sight
     from disco_magic.functions.wanted import Wanted
 
-_TEXT: Final = 60
 _SHORT: Final = 6
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
-# So many in a container, and in those in it together, are compared.
-_ITEMS: Final = 64
 # Elements that are looked at together.
 _HELD: Final = 1 << 22
 _NOTHING: Final = Summary()
@@ -78,7 +66,7 @@ def describe_all(
     for value, sight in zip(values, repeat(current_sight()) if sights is None else sights, strict=False):
         looked = _looked(len(infos), value, sample, sight)
         own = issubclass(type(value), np.ndarray | np.generic)
-        infos.append(None if own else _describe_other(value, sample))
+        infos.append(None if own else describe_other(value, sample))
         if looked is None:
             continue
         arrays.append(looked)
@@ -180,56 +168,10 @@ def _array_in(value: Any) -> Any:
         return value
     if is_tensor(kind):
         try:
-            return value.detach().numpy()
+            return memory_of(value.detach())
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
             return None
     return bits_of(value) if is_jax_array(kind) and is_there(value) else None
-
-
-def _describe_other(value: Any, sample: int) -> RegisterInfo:
-    kind = type(value)
-    if kind in PLAIN:
-        return _describe_plain(value, sample)
-    if home_of(kind) in ARRAY_LIBRARIES:
-        return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
-    if kind in _CONTAINERS:
-        return _describe_container(value, sample)
-    if kind is Poison:
-        return RegisterInfo("failed", text=_short(str(value.failure.summary)))
-    return RegisterInfo(name_of(kind), nbytes=nbytes_of(value), text=_short(what_it_is(value)))
-
-
-def _describe_container(value: Any, sample: int) -> RegisterInfo:
-    """A container; compared and shown whole if it is small and holds nothing that has code of its own."""
-    kind = type(value)
-    count, text = len(value), ""
-    held = plain_copy(value, min(sample, _ITEMS))
-    if held is not None:
-        count, text = len(held), repr(held)
-    return RegisterInfo(
-        kind.__name__,
-        device=common_device(parts_of(value)),
-        nbytes=nbytes_of(value),
-        text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
-        fingerprint=b"" if held is None else fingerprint(held),
-        items=count,
-    )
-
-
-def _describe_plain(value: Any, sample: int) -> RegisterInfo:
-    kind = type(value).__name__
-    if isinstance(value, str | bytes):
-        start = value[:sample]
-        content = start if isinstance(start, bytes) else start.encode("utf-8", "surrogatepass")
-        return RegisterInfo(
-            kind,
-            nbytes=len(value),
-            text=_short(repr(value[: _TEXT + 1])),
-            fingerprint=digest(content, f"{kind} {len(value)}".encode()) if sample else b"",
-            sampled=0 < sample < len(value),
-        )
-    text = number_text(value)
-    return RegisterInfo(kind, text=_short(text), fingerprint=digest(text.encode()) if sample else b"")
 
 
 def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
@@ -257,8 +199,8 @@ def _elements(array: Array) -> str:
     """All elements of a short array."""
     if is_number(array.dtype) and array.dtype.kind in "biufc":
         # In a thirtieth of the time of `array2string`; a number by itself as NumPy has it.
-        return _short(_nested(array.tolist())) if array.ndim else str(array[()])
-    return _short(np.array2string(array, threshold=8, edgeitems=2))
+        return short(_nested(array.tolist())) if array.ndim else str(array[()])
+    return short(np.array2string(array, threshold=8, edgeitems=2))
 
 
 def _nested(numbers: Any) -> str:
@@ -273,24 +215,3 @@ def _nested(numbers: Any) -> str:
 @lru_cache(256)
 def _name(dtype: np.dtype[Any]) -> str:
     return str(dtype)
-
-
-def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
-    text = _short(columns_text(frame)) if sample else ""
-    return RegisterInfo(name_of(type(frame)), frame.shape, None, "cpu", nbytes_of(frame), text)
-
-
-def _describe_foreign(value: Any) -> RegisterInfo:
-    shape = getattr(value, "shape", None)
-    return RegisterInfo(
-        name_of(type(value)),
-        tuple(int(n) for n in shape) if isinstance(shape, tuple) else None,
-        str(value.dtype) if hasattr(value, "dtype") else None,
-        device_of(value),
-        nbytes_of(value),
-    )
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # a surrogate ends a message
-    return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"

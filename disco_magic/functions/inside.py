@@ -162,7 +162,7 @@ def _of_object(value: Any) -> Content | None:
         return None
     if issubclass(kind, tuple):
         return _of_named_tuple(value)
-    return _of_module(value) if _is_module(kind) else _of_dataclass(value)
+    return _of_module(value) if is_module(kind) else _of_dataclass(value)
 
 
 def _of_list(items: list[Any]) -> Content:
@@ -212,7 +212,7 @@ def _of_dataclass(value: Any) -> Content | None:
     return Content([item for _, item in pairs], [name for name, _ in pairs], _attribute, None, in_order=False)
 
 
-def _is_module(kind: type) -> bool:
+def is_module(kind: type) -> bool:
     """Whether it is derived from ``torch.nn.Module``."""
     bases = _MRO.__get__(kind)
     return any(name_of(base) == "Module" and module_of(base) == _MODULES for base in bases)

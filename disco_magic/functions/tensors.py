@@ -67,6 +67,11 @@ def array_of(tensor: Any) -> Array:
         if _records_gradients():
             raise UsageMistake("it requires grad - use .detach(), which shares its memory")
         tensor = tensor.detach()
+    return memory_of(tensor)
+
+
+def memory_of(tensor: Any) -> Array:
+    """As `array_of`, of one without a history."""
     try:
         return np.asarray(tensor.numpy())
     except (TypeError, RuntimeError, NotImplementedError) as reason:

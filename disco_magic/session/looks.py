@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
 from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.functions.describe import describe
+from disco_magic.functions.parts import arrays_in, has_part, on_part, on_parts, split
 from disco_magic.functions.samples import SAMPLE
 from disco_magic.phrases import nearest
 from disco_magic.session.dispatch import Dispatch
@@ -90,7 +93,8 @@ class Looks(Dispatch):
         NoPicture then; one of your own reads them, through `elements_of`, as these do.
 
         Args:
-            register: a name, ``"#5"`` as tables label a numbered one, or a reference.
+            register: a name, ``"#5"`` as tables label a numbered one, or a reference; or a part of one, as
+                `check` and the inspector write it: ``"model.0.weight"``, ``"params['w']"``.
             function: where workers are processes it has to travel: better one of a module than of a cell.
             *arguments: handed over as they are.
             workers: ids; None: all.
@@ -100,13 +104,14 @@ class Looks(Dispatch):
             name or come to the command yet, or the command failed; `registers` tells which.
 
         Raises:
-            UnknownName: no worker has such a register, also none that was not asked.
+            UnknownName: no worker has such a register, also none that was not asked; or one of them has it,
+                and none has such a part.
             UsageMistake: no such worker, or no reference of this session.
             SessionClosed: the session was shut down.
             Exception: what `function` raised, of the first worker on which it did.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
-        return self._examined(register, function, arguments, [(worker,) for worker in chosen])
+        return self._examined(register, on_part, function, arguments, [(worker,) for worker in chosen])
 
     def examine_pair(
         self, register: str | DRef, function: Callable[..., Any], *arguments: Any, workers: Sequence[int]
@@ -114,7 +119,7 @@ class Looks(Dispatch):
         """``function(first, second, *arguments)`` of one register's values on two workers; as `examine`.
 
         Args:
-            register: a name, ``"#5"``, or a reference.
+            register: as with `examine`.
             function: of the two values, as with `examine`.
             *arguments: handed over after the values.
             workers: two ids, in the order in which their values are handed over.
@@ -126,7 +131,7 @@ class Looks(Dispatch):
         if len(pair) != 2:
             raise UsageMistake(f"examine_pair takes two workers, got {len(pair)}: {list(pair)}")
         first, second = (self.check_workers((worker,))[0] for worker in pair)
-        return self._examined(register, function, arguments, [(first, second)])[0]
+        return self._examined(register, on_parts, function, arguments, [(first, second)])[0]
 
     def examine_names(
         self, function: Callable[..., Any], *arguments: Any, workers: Sequence[int] | None = None
@@ -159,23 +164,52 @@ class Looks(Dispatch):
     def _examined(
         self,
         register: str | DRef,
+        of_part: Callable[..., Any],
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         circles: list[tuple[int, ...]],
     ) -> list[Any]:
-        label = register if isinstance(register, str) else f"#{self.own(register)}"
+        label, written = split(register) if isinstance(register, str) else (f"#{self.own(register)}", "")
         since = 0 if isinstance(register, str) else register.seq
         if self.closed:
             self._refuse()
-        launcher = self._launcher
-        found = launcher.examine(label, function, arguments, circles, since)
+        if written:
+            function = partial(of_part, written, function)
+        found = self._launcher.examine(label, function, arguments, circles, since)
         if isinstance(register, str) and all(each is None for each in found):
-            held = launcher.look(numbered=label.startswith("#"), sample=0)
-            known = list(dict.fromkeys(name for each in held for name, _ in each))
-            if label not in known:
-                hint = nearest(label, known)
-                raise UnknownName(f"register {label!r} is not defined on any worker; {hint}")
+            self._check_there(label, written)
         return found
+
+    def _check_there(self, label: str, written: str) -> None:
+        """Raise UnknownName if no worker has such a register, or has it with such a part."""
+        launcher = self._launcher
+        held = launcher.look(numbered=label.startswith("#"), sample=0)
+        known = list(dict.fromkeys(name for each in held for name, _ in each))
+        if label not in known:
+            raise UnknownName(f"register {label!r} is not defined on any worker; {nearest(label, known)}")
+        everybody = [(worker,) for worker in self._everybody]
+        if not written or any(launcher.examine(label, has_part, (written,), everybody)):
+            return
+        lists = launcher.examine(label, arrays_in, (), everybody)
+        parts = dict.fromkeys(f"{label}{part.written}" for each in lists if each for part in each)
+        hint = nearest(f"{label}{written}", list(parts))
+        raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
+
+    def look_at(self, register: str) -> Row:
+        """What one register, or a part of it, holds on every worker; as `registers`, waits for no worker.
+
+        Args:
+            register: a name, ``"#5"``, or a part of one, see `examine`.
+
+        Raises:
+            UnknownName, SessionClosed: as `examine`.
+
+        Example:
+            >>> session.run("params = {'w': np.zeros((2, 3)), 'b': np.arange(3)}")
+            >>> session.look_at("params['b']")
+              params['b']  [0-3] int64 3 · cpu · 24 B · [0 1 2]
+        """
+        return Row(register, tuple(self.examine(register, describe)))
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import disco_magic as disco
 from disco_magic.session import pump
+from disco_magic.stacks import frame_of
 from tests.faults.kinds import KINDS
 from tests.faults.stages import AT_ONCE, DEADLINE_S, here
 from tests.faults.ways import error_of
@@ -170,7 +170,7 @@ class Scene:
 
 
 def _waits(thread: int) -> bool:
-    frame = sys._current_frames().get(thread)  # the documented way
+    frame = frame_of(thread)
     return frame is not None and frame.f_code is pump.take.__code__
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from functools import partial
 
@@ -13,6 +12,7 @@ import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
 from disco_magic.functions.cells import compile_cell
 from disco_magic.session import pump, stopping
+from disco_magic.stacks import frames
 from disco_magic.testing.doubles import JumpingClock, scripted_session
 from tests import conftest
 
@@ -38,7 +38,7 @@ until = partial(conftest.until, looks=60_000)
 
 def main_waits():
     """Whether the main thread waits in a session."""
-    return sys._current_frames()[MAIN].f_code is pump.take.__code__
+    return frames()[MAIN].f_code is pump.take.__code__
 
 
 def interrupt_main():

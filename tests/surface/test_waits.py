@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 
 import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.stacks import frames
 from tests.surface.conftest import fail_on, who
 
 WAITS = {
@@ -83,7 +83,7 @@ def press_ctrl_c_in(name):
     """Press Ctrl-C as soon as the main thread is in a function called `name`."""
     main, pause = threading.main_thread().ident, threading.Event()
     for _ in range(60_000):
-        frame = sys._current_frames()[main]
+        frame = frames()[main]
         while frame is not None:
             if frame.f_code.co_name == name:
                 signal.pthread_kill(main, signal.SIGINT)

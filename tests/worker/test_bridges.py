@@ -17,6 +17,7 @@ from disco_magic.bridges import cross, land, lands
 from disco_magic.core.messages import Call, Stop
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.lane import Lane
+from disco_magic.stacks import frames
 from tests.conftest import until
 from tests.worker.conftest import noted
 
@@ -275,7 +276,7 @@ def interrupts(bench, background):
 
     def start(there, then=lambda: None):
         def run():
-            until(lambda: there(sys._current_frames()[me]))
+            until(lambda: there(frames()[me]))
             assert bench.worker.interrupt(1)
             then()
 

@@ -14,6 +14,7 @@ from disco_magic import fragile
 from disco_magic.errors import CellError
 from disco_magic.fragile import is_fragile
 from disco_magic.libraries import is_of_library
+from disco_magic.stacks import frame_of
 from tests.conftest import DEADLINE_S, asked, until
 
 
@@ -90,7 +91,7 @@ def the_lock_of_tqdm():
 
 def waits(worker):
     """Whether its thread has come from the cell to where the lock is taken, which somebody else has."""
-    frame = sys._current_frames().get(worker.lane.thread_id)
+    frame = frame_of(worker.lane.thread_id)
     # From 3.13 on a handler of logging takes its lock by a ``with`` in `handle`.
     return frame is not None and frame.f_code.co_name in ("__enter__", "__exit__", "acquire", "handle")
 
@@ -198,9 +199,8 @@ def test_a_module_can_be_imported_after_its_first_import_was_stopped_on_all_work
     with module_that_waits(tmp_path, monkeypatch, lambda: bool(is_open)):
         s = session(4)
         pending = s.run_nowait("import slow")
-        frames = sys._current_frames
         ids = [worker.lane.thread_id for worker in s._launcher.workers]
-        until(lambda: sum(is_fragile(frames().get(each)) for each in ids) == 3)
+        until(lambda: sum(is_fragile(frame_of(each)) for each in ids) == 3)
         pending.cancel()
         assert not s._launcher.stuck
         is_open.append(True)
@@ -224,7 +224,7 @@ def test_who_starts_a_thread_is_struck_when_that_has_begun(session, monkeypatch)
         patch.setattr(threading, by, held_back)
         pending = s.run_nowait("thread.start()\nwhile True:\n    i = 1\n    i += 1")
         assert started.wait(DEADLINE_S)
-    until(lambda: is_fragile(sys._current_frames().get(worker.lane.thread_id)))
+    until(lambda: is_fragile(frame_of(worker.lane.thread_id)))
     stopper = threading.Thread(target=pending.cancel)
     stopper.start()
     until(lambda: worker.lane.inject_at or worker.lane.pursued)

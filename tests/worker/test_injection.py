@@ -13,6 +13,7 @@ import pytest
 
 from disco_magic import injection
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.stacks import frames
 from tests.conftest import DEADLINE_S, until
 
 SIGNALS = 40
@@ -158,7 +159,7 @@ def test_what_may_not_strike_is_taken_back(may):
     with gate:
         thread = threading.Thread(target=wait)
         thread.start()
-        until(lambda: sys._current_frames()[thread.ident].f_code is wait.__code__)
+        until(lambda: frames()[thread.ident].f_code is wait.__code__)
         assert injection.inject(thread.ident, lambda: may) is may
     thread.join(DEADLINE_S)
     assert ended == ["struck" if may else "well"]

@@ -27,6 +27,8 @@ _OF_WORKERS: Final = ("heatmap", "values", "difference")
 
 
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
+    from disco_magic.functions.parts import split
+
     session = front.sessions.require()
     widget = not options.table and can_show(front.shell)
     workers = _drawn(options, session.num_workers)
@@ -34,12 +36,14 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
     snapshot = session.registers(numbered=numbered, **looked)
     known = [row.name for row in snapshot.rows]
-    if options.name is not None and options.name not in known:
-        raise UnknownName(unknown(options.name, known))
+    name, written = split(options.name or "")
+    if name and name not in known:
+        raise UnknownName(unknown(name, known))
+    part = session.look_at(options.name) if written else None  # also says what there is, if not that
     if not widget and options.face != FACE_OPTIONS[0]:
         raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")
     if not widget:
-        return snapshot if options.name is None else snapshot.row(options.name)
+        return snapshot if not name else part or snapshot.row(name)
     from disco_magic.notebook.inspector.panel import Inspector
 
     inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
@@ -84,7 +88,9 @@ def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | Non
 
 def _registers_parser() -> OptionParser:
     parser = parser_of("registers", "Show what every register holds on every worker, live in a notebook.")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="look closely at this one")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="look closely at this one, or a part of it: model.0.weight"
+    )
     parser.add_argument(
         "--as",
         dest="face",

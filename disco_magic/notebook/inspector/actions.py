@@ -50,7 +50,7 @@ class ActionBar:
         self._perform = perform
         self._watch = watch
         self._follow = follow
-        self._name = ""
+        self._name = self._drawn = ""
         self._workers = 0
         self.pinned: set[str] = set()
         self._source = dropdown("value of", worker_options(1))
@@ -87,8 +87,8 @@ class ActionBar:
         self.of_workers = (self._victims, self._stop)
         self.offer("", 0)
 
-    def offer(self, name: str, num_workers: int) -> None:
-        """What is looked at, and how many workers there are."""
+    def offer(self, name: str, num_workers: int, drawn: str = "") -> None:
+        """What is looked at, how many workers there are, and what of it is drawn: that can be watched."""
         if num_workers not in (0, self._workers):
             self._workers = num_workers
             each = worker_options(num_workers)
@@ -101,7 +101,8 @@ class ActionBar:
             self._delete.description = _DELETE
         self.of_register.layout.display = None if name else "none"
         self._pin.description = "Unpin" if name in self.pinned else "Pin"
-        self._watched.description = "Unwatch" if name in self._watch.names else "Watch"
+        self._drawn = drawn
+        self._watched.description = "Unwatch" if drawn in self._watch.names else "Watch"
 
     def _connect(self) -> None:
         acts = self._acts
@@ -114,7 +115,7 @@ class ActionBar:
             self._rename: self._on_rename,
             self._delete: self._on_delete,
             self._pin: self._on_pin,
-            self._watched: self._on_watch,
+            self._watched: lambda *_: self._on_watch(self._drawn),
             self._stop: lambda session, _: acts.interrupt(session, self._chosen()),
         }
         for button, act in table.items():
@@ -146,7 +147,7 @@ class ActionBar:
         self.pinned ^= {name}
         return f"{name} stays on top" if name in self.pinned else f"{name} is not pinned any more"
 
-    def _on_watch(self, _: Session, name: str) -> str:
+    def _on_watch(self, name: str) -> str:
         if name in self._watch.names:
             self._watch.remove(name)
             return f"{name} is not watched any more"

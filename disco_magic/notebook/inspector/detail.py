@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
+from disco_magic.functions.parts import split
 from disco_magic.notebook.inspector.controls import Changes, dropdown, named, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
+from disco_magic.notebook.inspector.pieces import PartPicker
 from disco_magic.notebook.inspector.representation import represented
 from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
@@ -59,7 +61,9 @@ class Detail:
     Attributes:
         box: all of it.
         register: the list of registers.
+        part: the list of arrays in the chosen one.
         face: how it is drawn.
+        row: what is drawn: the register as it was last looked at, or its part; None: nothing.
     """
 
     def __init__(self, changed: Callable[[], None], watch: Watch) -> None:
@@ -67,8 +71,10 @@ class Detail:
         self._watch = watch
         self._workers = 0
         self._drawn = self._next = ""
+        self.row: Row | None = None
         self._given = False  # the workers to compare were named with the register
         self.register = dropdown("Look at", [_NO_REGISTER], "22em")
+        self.part = PartPicker(self._changes)
         self.face = widgets.ToggleButtons(
             options=list(FACES),
             value="Summary",
@@ -115,7 +121,8 @@ class Detail:
                 self._picture,
             ]
         )
-        self.box = widgets.VBox([self.register, self._below])
+        chosen = widgets.HBox([self.register, self.part.list], layout=wrapped())
+        self.box = widgets.VBox([chosen, self._below])
         self._arrange()
 
     @property
@@ -147,16 +154,23 @@ class Detail:
         self._next = name
 
     def choose(self, name: str, face: str, workers: Sequence[int]) -> None:
-        """Look at `name`, one of those offered, in that way; see `Inspector.look_at`."""
+        """Look at `name`, one of those offered or a part of it, in that way; see `Inspector.look_at`."""
+        register, written = split(name)
+        self.part.follow(written)
         with self._changes.of_ours():
             offered = {value for _, value in self.register.options}
-            self.register.value = name if name in offered else ""  # it may have gone meanwhile
+            self.register.value = register if register in offered else ""  # it may have gone meanwhile
             self.face.value = _BY_OPTION[face]
             self._given = bool(workers)
             if workers:
                 self._worker.value = self._one.value = workers[0]
                 self._other.value = workers[-1]
         self._changes()
+
+    @property
+    def drawn(self) -> str:
+        """What is drawn: the register's name, or that of its part."""
+        return self.row.name if self.row is not None else ""
 
     @property
     def html(self) -> str:
@@ -166,6 +180,7 @@ class Detail:
     def clear(self) -> None:
         """Draw nothing."""
         self._long.stop()
+        self.row = None
         self._arrange()
         self._show("")
 
@@ -181,6 +196,7 @@ class Detail:
         if row is None:
             self.clear()
             return
+        row = self.row = self.part.chosen(session, row)
         shape = next((info.shape for info in row.cells if info is not None and info.shape is not None), ())
         self._slices.fit(shape)
         if row.name != self._drawn:

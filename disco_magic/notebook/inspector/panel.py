@@ -112,7 +112,7 @@ class Inspector:
         """Choose a register and how it is drawn.
 
         Args:
-            name: a register, None: none.
+            name: a register or a part of one, None: none.
             face: as in ``%disco registers --as``.
             workers: the one that is drawn, or the two that are compared; none: the usual ones.
         """
@@ -139,7 +139,7 @@ class Inspector:
 
     def bundles(self) -> list[dict[str, Any]]:
         """What is displayed, in two outputs: a still, and the widget, which hides it (`stills.py`)."""
-        row = self.snapshot.find(self._detail.name)
+        row = self._detail.row
         bundle = snapshot_bundle(self.snapshot) if row is None else row_bundle(row)
         bundle["text/html"] += self._detail.html
         return self._still.bundles(bundle, None if self._closed else self.widget)
@@ -184,7 +184,6 @@ class Inspector:
             self._detail.clear()
         else:
             self._detail.offer(snapshot.rows, snapshot.num_workers)
-            self._actions.offer(self._detail.name, snapshot.num_workers)
             self._head.value = _head(session, snapshot, len(rows), self._diagnosis.sentence)
             self._doctor.value = _doctor(self._diagnosis)
         table = table_html(
@@ -198,6 +197,7 @@ class Inspector:
         self._table.value = table if snapshot.num_workers else ""
         if session is not None:
             self._detail.draw(session, snapshot.find(self._detail.name), asked=asked)
+            self._actions.offer(self._detail.name, snapshot.num_workers, self._detail.drawn)
 
     def _redraw(self, *, asked: bool) -> None:
         """The user has changed a control: draw again, of what was looked at last."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAME: Final = "disco-inspector"
 MOST_ROWS: Final = 300
 PIN: Final = "\u2022"
+DOT: Final = " \u00b7 "
 _BINS: Final = 8
 _STYLE: Final = table_style(
     NAME,
@@ -118,7 +119,8 @@ def _bytes(sizes: Sequence[int]) -> str:
 
 def _cells(row: Row, *, with_kind: bool) -> str:
     if about := agreement(row):
-        return f'<td colspan="{len(row.cells)}">{_cell(row.cells[0])} <i>\u00b7 {about}</i></td>'
+        cell = _cell(row.cells[0])
+        return f'<td colspan="{len(row.cells)}">{cell}{cell and DOT}<i>{about}</i></td>'
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     cells = []
     for info, strange in zip(row.cells, odd, strict=True):

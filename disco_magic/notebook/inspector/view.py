@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 ANY: Final = ""
 
+# What a cell imports and defines, as `RegisterInfo.type` calls it.
+_DEFINITIONS: Final = frozenset(
+    {"module", "function", "builtin_function_or_method", "method", "ufunc", "type", "ABCMeta"}
+)
+
 KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
+    "variables": lambda row: row.differs or any(info.type not in _DEFINITIONS for info in _present(row)),
     "everything": lambda _: True,
     "differs between workers": lambda row: row.differs,
     "has NaN or Inf": lambda row: any(info.nans or info.infs for info in _present(row)),

@@ -1,0 +1,104 @@
+"""Values that are no arrays whose elements are looked at, as a `RegisterInfo`; without code of theirs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from disco_magic.core.registers import Poison
+from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.core.words import plural
+from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
+from disco_magic.functions.frames import columns_text, is_frame
+from disco_magic.functions.inside import content_of, is_module, plain_copy
+from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, name_of, what_it_is
+from disco_magic.functions.located import common_device, device_of
+from disco_magic.functions.sizes import nbytes_of, parts_of
+
+_TEXT: Final = 60
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
+# So many in a container, and in those in it together, are compared.
+_ITEMS: Final = 64
+
+
+def describe_other(value: Any, sample: int) -> RegisterInfo:
+    """What `value` is; `sample` as in `describe.describe_all`."""
+    kind = type(value)
+    if kind in PLAIN:
+        return _describe_plain(value, sample)
+    if is_module(kind):
+        return _describe_module(value)
+    if home_of(kind) in ARRAY_LIBRARIES:
+        return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
+    if kind in _CONTAINERS:
+        return _describe_container(value, sample)
+    if kind is Poison:
+        return RegisterInfo("failed", text=short(str(value.failure.summary)))
+    return RegisterInfo(name_of(kind), nbytes=nbytes_of(value), text=short(what_it_is(value)))
+
+
+def _describe_module(module: Any) -> RegisterInfo:
+    """A module of PyTorch by its parameters and buffers."""
+    content = content_of(module)
+    arrays = [] if content is None else content.items
+    places = [*{device_of(each) for each in arrays}] or ["cpu"]
+    return RegisterInfo(
+        name_of(type(module)),
+        device=places[0] if len(places) == 1 else None,
+        nbytes=sum(map(nbytes_of, arrays)),
+        text=plural(len(arrays), "array") if arrays else "",
+    )
+
+
+def _describe_container(value: Any, sample: int) -> RegisterInfo:
+    """A container; compared and shown whole if it is small and holds nothing that has code of its own."""
+    kind = type(value)
+    count, text = len(value), ""
+    held = plain_copy(value, min(sample, _ITEMS))
+    if held is not None:
+        count, text = len(held), repr(held)
+    return RegisterInfo(
+        kind.__name__,
+        device=common_device(parts_of(value)),
+        nbytes=nbytes_of(value),
+        text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
+        fingerprint=b"" if held is None else fingerprint(held),
+        items=count,
+    )
+
+
+def _describe_plain(value: Any, sample: int) -> RegisterInfo:
+    kind = type(value).__name__
+    if isinstance(value, str | bytes):
+        start = value[:sample]
+        content = start if isinstance(start, bytes) else start.encode("utf-8", "surrogatepass")
+        return RegisterInfo(
+            kind,
+            nbytes=len(value),
+            text=short(repr(value[: _TEXT + 1])),
+            fingerprint=digest(content, f"{kind} {len(value)}".encode()) if sample else b"",
+            sampled=0 < sample < len(value),
+        )
+    text = number_text(value)
+    return RegisterInfo(kind, text=short(text), fingerprint=digest(text.encode()) if sample else b"")
+
+
+def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
+    text = short(columns_text(frame)) if sample else ""
+    return RegisterInfo(name_of(type(frame)), frame.shape, None, "cpu", nbytes_of(frame), text)
+
+
+def _describe_foreign(value: Any) -> RegisterInfo:
+    shape = getattr(value, "shape", None)
+    return RegisterInfo(
+        name_of(type(value)),
+        tuple(int(n) for n in shape) if isinstance(shape, tuple) else None,
+        str(value.dtype) if hasattr(value, "dtype") else None,
+        device_of(value),
+        nbytes_of(value),
+    )
+
+
+def short(text: str) -> str:
+    """In one line of at most 60 characters."""
+    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # a surrogate ends a message
+    return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"

@@ -1,0 +1,94 @@
+"""Parts of values by how they are written behind a name: ``.0.weight`` of a model, ``['w'][2]`` of a dict.
+
+For looks from outside of the workers: no code of the values runs.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from disco_magic.functions.describe import describe
+from disco_magic.functions.divergence import parts_of, register_of
+from disco_magic.functions.inside import content_of
+from disco_magic.functions.kinds import is_gpu_array, is_of_framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NOTHING: Final = object()
+MOST: Final = 200
+"""Arrays of a value that are listed."""
+
+_INDEX: Final = re.compile(r"\[(\d+)\]")
+
+
+class Part(NamedTuple):
+    """An array in a value.
+
+    Attributes:
+        written: behind the value's name.
+        kind: as `RegisterInfo.kind`.
+    """
+
+    written: str
+    kind: str
+
+
+def split(label: str) -> tuple[str, str]:
+    """A register's label, and what is written behind it: ``("#5", ".0.weight")``."""
+    name = register_of(label)
+    return name, label[len(name) :]
+
+
+def part_at(value: Any, written: str) -> Any:
+    """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too."""
+    found = _part_at(value, written)
+    return _part_at(value, _INDEX.sub(r".\1", written)) if found is NOTHING else found
+
+
+def _part_at(value: Any, written: str) -> Any:
+    if not written:
+        return value
+    content = content_of(value)
+    if content is None:
+        return NOTHING
+    for plain in (False, True):
+        for label, item in content.parts(plain=plain):
+            if written.startswith(label):
+                found = _part_at(item, written[len(label) :])
+                if found is not NOTHING:
+                    return found
+    return NOTHING
+
+
+def arrays_in(value: Any) -> list[Part]:
+    """The first arrays in a container, a module of PyTorch or the like, in its order."""
+    return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
+
+
+def _arrays(value: Any) -> Iterator[tuple[str, Any]]:
+    for path, part in islice(parts_of("", value), 1, None):
+        kind = type(part)
+        if issubclass(kind, np.ndarray) or is_gpu_array(kind) or is_of_framework(kind):
+            yield path, part
+
+
+def on_part(written: str, function: Callable[..., Any], value: Any, *arguments: Any) -> Any:
+    """``function(part, *arguments)``; None if `value` has no such part."""
+    part = part_at(value, written)
+    return None if part is NOTHING else function(part, *arguments)
+
+
+def on_parts(written: str, function: Callable[..., Any], first: Any, second: Any, *arguments: Any) -> Any:
+    """``function(part, part, *arguments)`` of two values; None if one of them has no such part."""
+    parts = part_at(first, written), part_at(second, written)
+    return None if any(part is NOTHING for part in parts) else function(*parts, *arguments)
+
+
+def has_part(value: Any, written: str) -> bool:
+    """Whether `value` has a part that is written so."""
+    return part_at(value, written) is not NOTHING

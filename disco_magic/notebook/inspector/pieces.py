@@ -1,0 +1,73 @@
+"""The list of arrays in the register that is looked at: of a model its weights, of a dict what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.errors import UnknownName
+from disco_magic.functions.parts import arrays_in
+from disco_magic.notebook.inspector.controls import Changes, dropdown
+
+if TYPE_CHECKING:
+    from disco_magic.core.snapshot import Row
+    from disco_magic.session.session import Session
+
+_WHOLE: Final = ("all of it", "")
+
+
+class PartPicker:
+    """A list that is hidden where there is nothing to choose.
+
+    Args:
+        changes: tells the user's changes from our own.
+
+    Attributes:
+        list: the control.
+    """
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._next = ""
+        self.list = dropdown("part", [_WHOLE], "28em")
+        self.list.observe(changes, "value")
+        self._show()
+
+    def follow(self, written: str) -> None:
+        """Choose what is written so as soon as there is such a part."""
+        self._next = written
+
+    def chosen(self, session: Session, row: Row) -> Row:
+        """What is to be drawn of the register in `row`: the part that is chosen, or all of it."""
+        self._offer(session, row)
+        if not self.list.value:
+            return row
+        try:
+            return session.look_at(f"{row.name}{self.list.value}")
+        except UnknownName:  # a cell has dropped it in this moment
+            return row
+
+    def _offer(self, session: Session, row: Row) -> None:
+        """What is chosen stays as long as it is there."""
+        options = [_WHOLE, *_parts(session, row)]
+        there = {value for _, value in options}
+        with self._changes.of_ours():
+            wanted = next((each for each in (self._next, self.list.value) if each and each in there), "")
+            self._next = ""
+            if tuple(options) != tuple(self.list.options):
+                self.list.options = options
+            self.list.value = wanted
+        self._show()
+
+    def _show(self) -> None:
+        self.list.layout.display = None if len(self.list.options) > 1 else "none"
+
+
+def _parts(session: Session, row: Row) -> list[tuple[str, str]]:
+    """Labels and what is written behind the register's name, of all workers together."""
+    if all(cell is None or cell.dtype is not None for cell in row.cells):
+        return []  # arrays, and nothing
+    found = [part for parts in session.examine(row.name, arrays_in) if parts for part in parts]
+    kinds: dict[str, str] = {}
+    for part in found:
+        kinds.setdefault(part.written, part.kind)
+    return [(f"{written} \u00b7 {kind}", written) for written, kind in kinds.items()]

@@ -1,0 +1,36 @@
+"""Where threads are, asked from outside of them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# Until then CPython may collect garbage in the middle of `sys._current_frames`, which holds a lock of the
+# interpreter's. A finalizer in Python lets another thread go on; if that starts or ends a third one it waits
+# for the lock, and keeps the interpreter: all threads stand still for ever.
+_COLLECTS: Final = sys.version_info < (3, 12)
+_one_at_a_time = threading.RLock()
+
+
+def frame_of(thread_id: int) -> FrameType | None:
+    """The innermost frame of a thread; None if it has none, or has ended."""
+    return frames().get(thread_id)
+
+
+def frames() -> dict[int, FrameType]:
+    """The innermost frame of every thread that has one, by its id."""
+    if not _COLLECTS:
+        return sys._current_frames()  # noqa: SLF001 - the documented way
+    with _one_at_a_time:  # else the first one that is done would let it collect while another looks
+        collects = gc.isenabled()
+        try:
+            gc.disable()
+            return sys._current_frames()  # noqa: SLF001 - as above
+        finally:
+            if collects:
+                gc.enable()

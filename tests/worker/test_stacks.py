@@ -1,0 +1,88 @@
+"""Looking at threads from outside, which must not stop them."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from disco_magic.stacks import frame_of, frames
+from tests.conftest import DEADLINE_S
+
+# Every third new object is followed by a collection, whose finalizers let other threads go on, which start
+# threads. On CPython 3.11 this stands still at once if `sys._current_frames` collects.
+CROWD = """
+import _thread, faulthandler, gc, os, sys, threading, time
+from disco_magic.stacks import frames
+faulthandler.dump_traceback_later(30, exit=True)
+
+class Circle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        for _ in range(200):
+            pass
+
+def start_threads():
+    while True:
+        start_some()  # in a new frame each time, of which a look makes a new object
+
+def start_some():
+    for _ in range(5):
+        _thread.start_new_thread(int, ())
+    time.sleep(0)
+
+for _ in range(6):
+    threading.Thread(target=start_threads, daemon=True).start()
+sys.setswitchinterval(1e-6)
+for number in range(6000):
+    # So that now and then one is due at each of the objects that a look makes.
+    gc.set_threshold(1 + number % 8)
+    for _ in range(number % 7):
+        Circle()
+    assert threading.main_thread().ident in frames()
+assert gc.isenabled()
+os.write(1, b"no thread stands still")
+os._exit(0)
+"""
+
+
+def test_a_look_at_threads_while_others_start_stops_nobody():
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", CROWD], capture_output=True, text=True, timeout=4 * DEADLINE_S, check=False
+    )
+    assert done.stdout == "no thread stands still", done.stderr
+
+
+def test_a_thread_s_innermost_frame():
+    assert frame_of(threading.get_ident()).f_code.co_name == "frames"
+    ready, go = threading.Event(), threading.Event()
+
+    def sleep():
+        ready.set()
+        go.wait()
+
+    thread = threading.Thread(target=sleep)
+    thread.start()
+    assert ready.wait(DEADLINE_S)
+    names, frame = [], frame_of(thread.ident)
+    while frame is not None:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    assert "sleep" in names
+    go.set()
+    thread.join()
+    assert frame_of(thread.ident) is None
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_whether_garbage_is_collected_stays_as_it_was(collects):
+    (gc.enable if collects else gc.disable)()
+    try:
+        frames()
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()

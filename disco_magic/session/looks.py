@@ -192,7 +192,7 @@ class Looks(Dispatch):
             return
         lists = launcher.examine(label, arrays_in, (), everybody)
         parts = dict.fromkeys(f"{label}{part.written}" for each in lists if each for part in each)
-        hint = nearest(f"{label}{written}", list(parts))
+        hint = nearest(f"{label}{written}", list(parts)) if parts else "it has no parts"
         raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 
     def look_at(self, register: str) -> Row:
@@ -205,9 +205,10 @@ class Looks(Dispatch):
             UnknownName, SessionClosed: as `examine`.
 
         Example:
-            >>> session.run("params = {'w': np.zeros((2, 3)), 'b': np.arange(3)}")
+            >>> session.run("params = {'w': np.zeros((2, 3)), 'b': np.arange(3)}").errors
+            {}
             >>> session.look_at("params['b']")
-              params['b']  [0-3] int64 3 · cpu · 24 B · [0 1 2]
+              params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
         return Row(register, tuple(self.examine(register, describe)))
 

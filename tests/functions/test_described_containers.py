@@ -7,6 +7,7 @@ import pytest
 
 from disco_magic.core.snapshot import Row
 from disco_magic.functions.describe import describe
+from tests.functions.values import net
 
 
 def described(*values):
@@ -111,3 +112,11 @@ def test_a_class_that_cells_define_is_called_the_same_on_all_workers():
     row = described(*made)
     assert row.alike
     assert row.cells[0].text == "P"
+
+
+def test_a_module_of_pytorch_is_described_by_its_arrays():
+    info = describe(net())
+    assert (info.type, info.text, info.nbytes, info.device) == ("Module", "2 arrays", 8 * 8, "cuda:0")
+    empty = type(net())()
+    empty._parameters, empty._buffers, empty._modules = {}, {}, {}
+    assert (describe(empty).text, describe(empty).device) == ("", "cpu")

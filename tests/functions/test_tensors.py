@@ -11,6 +11,7 @@ import pytest
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import divergence
 from disco_magic.functions.arrays import read_array
+from disco_magic.functions.describe import describe
 from disco_magic.functions.divergence import look, survey
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.tensors import array_of, bits_of, numbers_of, read_out
@@ -221,3 +222,10 @@ def test_where_no_gradients_are_recorded_it_is_taken(torch):
 @pytest.mark.parametrize("out", [3, "no", tensor(np.ones(2))], ids=["number", "text", "on a GPU"])
 def test_what_is_no_tensor_on_the_host_is_left_to_the_plane(out):
     assert read_out("allreduce", out) is out
+
+
+def test_numbers_that_numpy_lacks_have_statistics_too():
+    made = half(1, 2, 3)
+    assert (describe(made).minimum, describe(made).mean, describe(made).maximum) == (1, 2, 3)
+    made.requires_grad = True
+    assert describe(made).mean == 2

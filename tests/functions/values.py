@@ -35,3 +35,17 @@ class Touchy:
 
     __repr__ = __str__ = __len__ = __array__ = __hash__ = __eq__ = __iter__ = __getattr__ = _no
     shape = dtype = nbytes = device = __class__ = property(_no)
+
+
+def net():
+    """What keeps its parameters as PyTorch's Module does: ``.0.weight`` and ``.out.weight``."""
+    kind = type("Module", (), {"__module__": "torch.nn.modules.module"})
+
+    def make(modules=None, **parameters):
+        made = kind()
+        made._parameters, made._buffers, made._modules = parameters, {}, modules or {}
+        return made
+
+    return make(
+        {"0": make(weight=tensor(np.ones((2, 3))), bias=None), "out": make(weight=tensor(np.ones(2)))}
+    )

@@ -177,6 +177,17 @@ def test_registers_show_a_table_and_are_plain_data(crew):
     assert snapshot.row("x").cells[0].nbytes == 24
 
 
+def test_registers_look_closely_at_a_part(crew):
+    crew.run("%%disco\np = {'w': np.full((2, 3), worker_id), 'n': 1}")
+    row = crew.run("%disco registers p['w']")
+    assert (row.name, row.differs) == ("p['w']", len(row.cells) > 1)
+    assert "int64 2\u00d73" in crew.out
+    text = str(crew.fail("%disco registers p['v']", UnknownName))
+    assert "has no part" in text
+    assert "did you mean" in text
+    assert "did you mean 'p'" in str(crew.fail("%disco registers pp['w']", UnknownName))
+
+
 def test_sync_raises_what_failed_and_interrupt_of_an_idle_session_does_nothing(crew):
     crew.ip.user_ns["session"] = session()
     crew.run("r = session.call_packed(lambda: 1 / 0)")

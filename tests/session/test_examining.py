@@ -248,3 +248,69 @@ def test_names_of_a_session_that_is_closed_cannot_be_examined(gated):
     s.shutdown()
     with pytest.raises(SessionClosed):
         s.examine_names(counted, 1)
+
+
+# --- parts -------------------------------------------------------------------------------------------
+
+PARAMS = "p = {'w': np.full((2, 3), worker_id + 1.0), 'l': [np.zeros(2), 3]}"
+
+
+def test_a_part_is_what_is_written_behind_the_name(session):
+    s = session(3)
+    s.run(PARAMS)
+    assert s.examine("p['w']", np.sum) == [6, 12, 18]
+    assert s.examine("p['l'][1]", same) == [3, 3, 3]
+    assert s.examine("p['w']", np.sum, workers=[2]) == [18]
+    assert s.examine_pair("p['w']", difference_of, Window(), workers=(0, 2)).max_abs == 2
+    kept = s.run("p")
+    assert s.examine(f"#{kept.reference.register}['l'][0]", np.size) == [2, 2, 2]
+
+
+def test_a_part_that_some_have_is_none_of_the_others(session):
+    s = session(3)
+    s.run("p = [np.ones(2)] if worker_id else []")
+    assert s.examine("p[0]", np.size) == [None, 2, 2]
+    assert s.examine("p[0]", np.size, workers=[0]) == [None]
+    assert s.examine_pair("p[0]", lambda *_: 1, workers=(0, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        ("p['v']", r"register 'p' has no part \"\['v'\]\" on any worker; did you mean \"p\['w'\]\""),
+        ("p.w", r"register 'p' has no part '.w' on any worker"),
+        ("p['l'][9]", r"did you mean \"p\['l'\]\[0\]\""),
+        ("q['w']", r"register 'q' is not defined on any worker; there are: p, x"),
+        ("x[0]", r"register 'x' has no part '\[0\]' on any worker; it has no parts"),
+    ],
+)
+def test_a_part_that_nobody_has_is_unknown(session, label, said):
+    s = session(2)
+    s.run(PARAMS + "; x = np.ones(3)")
+    with pytest.raises(UnknownName, match=said):
+        s.examine(label, same)
+    with pytest.raises(UnknownName, match=said):
+        s.look_at(label)
+
+
+def test_a_part_that_is_none_is_there(session):
+    s = session(2)
+    s.run("p = {'a': None}")
+    assert s.examine("p['a']", same) == [None, None]
+
+
+def test_a_look_at_a_register_or_a_part_is_a_row(stuck):
+    s = stuck(2)
+    row = s.look_at("x")
+    assert (row.name, row.differs, [cell.mean for cell in row.cells]) == ("x", True, [2.5, 3.5])
+    assert row == s.registers().row("x")
+    with pytest.raises(UnknownName, match="'nothing' is not defined"):
+        s.look_at("nothing")
+
+
+def test_a_row_of_a_part_shows_itself(session):
+    s = session(2)
+    s.run(PARAMS)
+    shown = repr(s.look_at("p['l'][0]"))
+    assert shown == "  p['l'][0]  [0-1] float64 2 \u00b7 cpu \u00b7 16 B \u00b7 min 0 mean 0 max 0"
+    assert s.look_at("p['w']").differs

@@ -19,12 +19,12 @@ class Command(NamedTuple):
     Attributes:
         parser: of what stands behind its name.
         run: carries it out; what it returns becomes ``Out[n]``.
-        completes: which names its arguments are: of notebook variables, or of registers.
+        completes: which names its arguments are: of notebook variables, of registers, or also of their parts.
     """
 
     parser: OptionParser
     run: Callable[[Front, Namespace], Any]
-    completes: Literal["notebook", "registers"] | None = None
+    completes: Literal["notebook", "registers", "parts"] | None = None
 
 
 def parser_of(name: str, description: str) -> OptionParser:

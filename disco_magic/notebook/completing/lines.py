@@ -106,6 +106,7 @@ def _typed(asked: Asked, parser: argparse.ArgumentParser, completes: str | None,
             one = action.nargs == "?"
             if not (one and any(each and not each.startswith("-") for each in before)):
                 fitting |= _names(asked, completes, results=parser.prog.endswith(" rm"))
+                fitting |= _parts(asked.session, word) if completes == "parts" else {}
     return Typed(word, {name: kind for name, kind in fitting.items() if name not in before})
 
 
@@ -139,11 +140,23 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
         found |= {name: "variable" for name in known if not name.startswith("_") and name not in hidden}
     if completes == "sessions":
         found |= dict.fromkeys(_sessions(front), "session")
-    if completes == "registers" and session is not None:
+    if completes in ("registers", "parts") and session is not None:
         from disco_magic.notebook.completing.marks import marks
 
         found |= marks(session, session.names())
     return found
+
+
+def _parts(session: Session | None, word: str) -> Mapping[str, str]:
+    """The arrays in the register whose name has been typed, with what they are."""
+    from disco_magic.functions.parts import arrays_in, split
+    from disco_magic.notebook.completing.marks import SPACE
+
+    name, written = split(word)
+    if session is None or not written or name not in session.names():
+        return {}
+    found = [part for parts in session.examine(name, arrays_in) if parts for part in parts]
+    return {f"{name}{part.written}": part.kind.replace(" ", SPACE) for part in found}
 
 
 def _sessions(front: Front) -> Iterable[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 REGISTER: Final = "register"
-_SPACE: Final = "\u00a0"  # JupyterLab would begin a new line at another one
+SPACE: Final = "\u00a0"  # JupyterLab would begin a new line at another one
 
 
 def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
@@ -35,4 +35,4 @@ def _mark(row: Row) -> str:
     holders = [worker for worker, cell in enumerate(row.cells) if cell is not None]
     there = replace(row, cells=tuple(row.cells[worker] for worker in holders))
     missing = ranges(holders) if len(holders) < len(row.cells) else ""
-    return _SPACE.join(part for part in (REGISTER, missing, MARK if there.differs else "") if part)
+    return SPACE.join(part for part in (REGISTER, missing, MARK if there.differs else "") if part)

@@ -15,6 +15,7 @@ def trained(four):
     """Four workers with registers, and a variable in the notebook."""
     four.ip.user_ns["weights"] = 1
     four.run("%%disco\nwinners = np.ones(worker_id + 1)\nloss = 1.0\nif worker_id in (0, 2): odd = 1")
+    four.run("%%disco\nnet = {'w1': np.ones((2, 3)), 'w2': np.ones(2), 'deep': [np.ones(1)], 'n': 1}")
     return four
 
 
@@ -29,6 +30,10 @@ def trained(four):
         ("%disco get winners lo", {"loss": "register"}),
         ("%disco get winners win", {}),
         ("%disco registers win", {"winners": "register\u00a0\u2260"}),
+        ("%disco registers net['w", {"net['w1']": "float64\u00a02\u00d73", "net['w2']": "float64\u00a02"}),
+        ("%disco registers net['deep'][", {"net['deep'][0]": "float64\u00a01"}),
+        ("%disco registers loss.", {}),
+        ("%disco registers nobody[", {}),
         ("%disco registers --as hi", {"histogram": "word"}),
         ("%disco registers --as=hi", {"histogram": "word"}),
         ("%disco rm od", {"odd": "register\u00a0[0,2]"}),

@@ -53,6 +53,7 @@ def test_every_word_of_a_search_must_be_found(search, expected):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
+        ("variables", [row.name for row in ROWS]),
         ("differs between workers", ["W_out", "half", "big"]),
         ("has NaN or Inf", ["bad", "inf"]),
         ("arrays", ["w_in", "W_out", "bad", "inf", "big"]),
@@ -96,3 +97,15 @@ def test_every_choice_works_on_a_register_that_no_worker_has():
 def test_dtypes_are_those_that_occur():
     assert dtypes(ROWS) == ["float16", "float32", "int8"]
     assert largest(ROWS[5]) == 0
+
+
+@pytest.mark.parametrize(
+    "kind", ["module", "function", "builtin_function_or_method", "type", "ABCMeta", "ufunc"]
+)
+def test_what_cells_import_and_define_is_no_variable_unless_it_differs(kind):
+    alike = Row("f", (RegisterInfo(kind), RegisterInfo(kind)))
+    assert [row.name for row in View(kind="variables").rows(SessionSnapshot(1, 2, (alike, ROWS[0])))] == [
+        "w_in"
+    ]
+    missing = Row("f", (RegisterInfo(kind), None))
+    assert View(kind="variables").shows(missing)

@@ -66,6 +66,14 @@ def pytest_xdist_auto_num_workers():
     return cores() + 1
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """What the files of `tests/browser` share starts once."""
+    from tests.scheduling import OneBrowser
+
+    return OneBrowser(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def _keep_jedi_s_cache_apart(process):
     """Another process may be writing the file that Jedi reads; IPython then offers nothing."""
     import jedi

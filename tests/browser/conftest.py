@@ -6,29 +6,22 @@ What this relies on, found by trying: JupyterLab's own commands run a cell relia
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import urllib.error
-import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from disco_magic.notebook import kernelspec
+from tests.browser.server import end_kernels, lab_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Locator, Page, ViewportSize
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Nothing that a headless browser would fetch by itself, and no sandbox: a container's root has none.
@@ -41,23 +34,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-ROOT = Path(__file__).parents[2]
-START_LIMIT_S = 60
 CELL_LIMIT_MS = 60_000
-OPTIONS = (
-    "--no-browser",
-    "--allow-root",
-    "--ip=127.0.0.1",
-    # Other tests look for ports in the same moment: the server takes another one then, and says which.
-    "--ServerApp.port_retries=50",
-    "--KernelManager.transport=ipc",
-    "--IdentityProvider.token=",
-    "--ServerApp.password=",
-    "--expose-app-in-browser",
-    "--LabApp.extension_manager=readonly",
-    "--LabApp.news_url=",
-    "--JupyterNotebookApp.expose_app_in_browser=True",
-)
+VIEWPORT: ViewportSize = {"width": 900, "height": 460}
 RESTORED = "() => window.jupyterapp.restored.then(() => 1)"
 CONTEXT_READY = "() => window.jupyterapp.shell.currentWidget.context.sessionContext.ready.then(() => 1)"
 SHOW_IN = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme}).then(() => 1)"
@@ -78,75 +56,6 @@ RUN_CELL = """index => {
     app.commands.execute('notebook:run-cell');
     return 1;
 }"""
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _environment(folder: Path, sockets: str) -> dict[str, str]:
-    """The caller's environment with every place where Jupyter keeps settings moved into `folder`.
-
-    That of the kernels' sockets is another one: their paths must be short.
-    """
-    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")
-    names += ("JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
-    places = {name: str(folder / name.lower()) for name in names}
-    places["JUPYTER_PATH"] = str(folder / "prefix" / "share" / "jupyter")
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, **places, "JUPYTER_RUNTIME_DIR": sockets, "PYTHONPATH": path}
-
-
-def _write_settings(folder: Path) -> None:
-    """Answer beforehand what JupyterLab would ask in a box over the notebook."""
-    settings = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-
-
-@contextmanager
-def lab_server(folder: Path) -> Iterator[str]:
-    """JupyterLab over the notebooks in `folder/notebooks`; gives its address."""
-    (folder / "notebooks").mkdir(parents=True)
-    kernelspec.install(prefix=str(folder / "prefix"))
-    _write_settings(folder)
-    command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={_free_port()}"]
-    command.append(f"--ServerApp.root_dir={folder / 'notebooks'}")
-    with TemporaryDirectory() as sockets, (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(  # noqa: S603 - our own command
-            command, env=_environment(folder, sockets), stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            yield _answering(server, Path(sockets), folder / "server.log")
-        finally:
-            os.killpg(server.pid, signal.SIGTERM)  # the kernels are in the server's process group
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
-
-
-def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
-    """The server's address, once it answers there."""
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for _ in range(START_LIMIT_S * 5):
-        try:
-            told = json.loads((runtime / f"jpserver-{server.pid}.json").read_text())
-            address = f"http://127.0.0.1:{told['port']}"
-            with direct.open(f"{address}/api/status", timeout=START_LIMIT_S):
-                return address
-        # It has not written that, or not all of it; waiting for its end is the pause between two questions.
-        except (FileNotFoundError, json.JSONDecodeError, urllib.error.URLError, ConnectionError):
-            try:
-                server.wait(0.2)
-            except subprocess.TimeoutExpired:
-                continue
-            break
-    message = f"JupyterLab did not start:\n{log.read_text(errors='replace')[-4000:]}"
-    raise RuntimeError(message)
 
 
 def restored(page: Page) -> None:
@@ -221,6 +130,51 @@ def _write(path: Path, sources: list[str]) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
 
 
+class Shared:
+    """A JupyterLab and a tab for all files of a process: to start them takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._lab: tuple[Path, str] | None = None
+        self._page: Page | None = None
+
+    def lab(self) -> tuple[Path, str]:
+        """Where the server keeps its notebooks and settings, and its address."""
+        if self._lab is None:
+            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="disco-lab-")))
+            self._lab = folder, self._open.enter_context(lab_server(folder))
+        return self._lab
+
+    def page(self, browser_path: str) -> Page:
+        """The tab."""
+        from playwright.sync_api import sync_playwright
+
+        if self._page is None:
+            driver = self._open.enter_context(sync_playwright())
+            browser = driver.chromium.launch(executable_path=browser_path, headless=True, args=FLAGS)
+            self._open.callback(browser.close)
+            self._page = browser.new_page(viewport=VIEWPORT, device_scale_factor=1.5)
+        return self._page
+
+    def close(self) -> None:
+        """End both; they start again when they are wanted again."""
+        self._lab = self._page = None
+        self._open.close()
+
+
+SHARED = Shared()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Leave nothing to other files: while playwright runs, its event loop would be in their tests' way."""
+    try:
+        yield
+    finally:
+        if nextitem is None or nextitem.path.parent != item.path.parent:
+            SHARED.close()
+
+
 @pytest.fixture(scope="module")
 def browser_path() -> str:
     """The installed browser; without one (or without playwright or JupyterLab) these tests are skipped."""
@@ -235,27 +189,25 @@ def browser_path() -> str:
 
 
 @pytest.fixture(scope="module")
-def lab_folder(browser_path: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this module's server keeps its notebooks and settings."""
-    return tmp_path_factory.mktemp("lab")
+def lab_folder(browser_path: str) -> Path:
+    """Where the server keeps its notebooks and settings."""
+    return SHARED.lab()[0]
 
 
 @pytest.fixture(scope="module")
-def lab_address(lab_folder: Path) -> Iterator[str]:
-    """A JupyterLab of this module's own."""
-    with lab_server(lab_folder) as address:
-        yield address
+def lab_address(browser_path: str) -> Iterator[str]:
+    """A JupyterLab without kernels."""
+    address = SHARED.lab()[1]
+    yield address
+    end_kernels(address)
 
 
 @pytest.fixture(scope="module")
-def page(browser_path: str) -> Iterator[Page]:
-    """One tab. Closed with the module: while playwright runs, its event loop would be in other tests' way."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=browser_path, headless=True, args=FLAGS)
-        yield browser.new_page(viewport={"width": 900, "height": 460}, device_scale_factor=1.5)
-        browser.close()
+def page(browser_path: str) -> Page:
+    """The tab, as it was opened."""
+    page = SHARED.page(browser_path)
+    page.set_viewport_size(VIEWPORT)
+    return page
 
 
 @pytest.fixture
@@ -263,7 +215,7 @@ def tall(page: Page) -> Iterator[None]:
     """A window in which a whole inspector has room."""
     page.set_viewport_size({"width": 1150, "height": 1150})
     yield
-    page.set_viewport_size({"width": 900, "height": 460})
+    page.set_viewport_size(VIEWPORT)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import CELL_LIMIT_MS, ROOT, OpenNotebook, restored
+from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook, restored
+from tests.browser.server import ROOT
 
 nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbformat")
 pytest.importorskip("sklearn", reason="the notebook's data is in scikit-learn")

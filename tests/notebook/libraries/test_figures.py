@@ -58,7 +58,7 @@ def test_many_figures_with_formulas_from_all_workers_at_once_are_all_there_and_r
         "    plt.axis('off')\n"
         "    plt.text(0, 1, rf'$x_{{{n}}}^{{{worker_id}}} + \\alpha$')\n"
     )
-    for n in range(20):
+    for n in range(8):
         ran = plots.ok(f"%%disco\nn = {n}\n{source}")
         assert pictures(ran) == [(f"[{w}]", f"n{i} of w{w}") for i in range(2) for w in range(4)]
 

@@ -12,7 +12,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import home_of, is_gpu_array, is_tensor, name_of
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.returned import library_of
-from disco_magic.functions.tensors import array_of
+from disco_magic.functions.tensors import array_of, without_history
 from disco_magic.phrases import class_name, words
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def read_early(kind: str, x: Any, place: Place) -> Any:
     """
     if issubclass(type(x), _PLAIN):
         return x
-    near = place.read(x)
+    near = place.read(without_history(x))
     if near is not None:
         return near
     array = read_array(kind, x)
@@ -118,7 +118,7 @@ def shared(verb: str, value: Any, place: Place) -> Any:
     """
     if issubclass(type(value), np.ndarray):
         return value
-    near = place.read(value)
+    near = place.read(without_history(value))
     if near is not None or not is_tensor(type(value)) or str(value.device) != "cpu":
         return value if near is None else near
     try:

@@ -35,7 +35,7 @@ class Collectives:
 
     Arrays may have any strides and any dtype without Python objects; numbers and lists are taken as arrays.
     The result is fresh, of native byte order, and of PyTorch or JAX for an array of theirs, on its device; or
-    `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor on the CPU or the input
+    `out`, which needs the result's exact shape and dtype, may be a PyTorch tensor there or the input
     itself, and costs one more copy if not contiguous, byteswapped or in part an input. What is not reduced
     is moved exactly; of a reduction all get the same bits.
 
@@ -71,7 +71,9 @@ class Collectives:
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb != "send":
-            arguments = (*arguments[:-1], read_out(verb, out))
+            target = read_out(verb, out, self.place)
+            lent = lent or (target is not out and not isinstance(target, np.ndarray))
+            arguments = (*arguments[:-1], target)
         facts = facts_of(verb, arguments, _HERE)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import is_jax_array, is_tensor
 from disco_magic.functions.located import device_of
 from disco_magic.phrases import words
+
+if TYPE_CHECKING:
+    from disco_magic.core.interfaces import Place
 
 Array = np.ndarray[Any, Any]
 
@@ -57,16 +60,22 @@ def is_there(array: Any) -> bool:
     return not is_jax_array(type(array)) or bool(array.is_ready())
 
 
+def without_history(value: Any) -> Any:
+    """`value`; of a tensor that requires grad, where no gradients are recorded, its elements alone."""
+    if is_tensor(type(value)) and value.requires_grad and not _records_gradients():
+        return value.detach()
+    return value
+
+
 def array_of(tensor: Any) -> Array:
     """A tensor's own memory as an array; of bfloat16 and float8 with the dtypes of `ml_dtypes`.
 
     Raises:
         UsageMistake: there is no such array, or what is made of it would need a gradient.
     """
+    tensor = without_history(tensor)
     if tensor.requires_grad:
-        if _records_gradients():
-            raise UsageMistake("it requires grad - use .detach(), which shares its memory")
-        tensor = tensor.detach()
+        raise UsageMistake("it requires grad - use .detach(), which shares its memory")
     return memory_of(tensor)
 
 
@@ -91,14 +100,22 @@ def _records_gradients() -> bool:
     return torch is None or bool(torch.is_grad_enabled())
 
 
-def read_out(verb: str, out: Any) -> Any:
-    """What a caller wants filled: of a tensor on the CPU its memory as an array, anything else as it is.
+def read_out(verb: str, out: Any, place: Place) -> Any:
+    """What a caller wants filled, as planes write it: an array over a tensor's memory; what is none as it is.
+
+    Args:
+        verb: the collective.
+        out: of the caller.
+        place: the worker's; what is lent there is taken as that place reads it.
 
     Raises:
         UsageMistake: nothing can be written into that tensor.
     """
     if is_jax_array(type(out)):
         raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")
+    near = place.read(without_history(out))
+    if near is not None:
+        return near
     if not is_tensor(type(out)) or str(out.device) != "cpu":
         return out
     try:

@@ -12,6 +12,7 @@ from disco_magic.functions.differences import difference_of
 from disco_magic.functions.divergence import look
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.functions.places import HOST
 from disco_magic.functions.tensors import bits_of, numbers_of, read_out
 from disco_magic.functions.windows import Window
 from disco_magic.testing.arrays import jax_array
@@ -76,7 +77,7 @@ def test_it_cannot_be_filled():
     with pytest.raises(
         UsageMistake, match="nothing can be written to out, an array of JAX - take what is returned"
     ):
-        read_out("allreduce", jax_array(np.ones(2)))
+        read_out("allreduce", jax_array(np.ones(2)), HOST)
 
 
 def test_a_call_in_code_that_jax_traces_is_told_where_it_belongs():

@@ -66,6 +66,20 @@ kinds = [(type(each) is torch.Tensor, str(each.device)) for each in (total, rows
     assert host(with_torch["first"])[3] == [[1] * 3] * 2
 
 
+def test_a_tensor_is_filled_in_place(with_torch):
+    with_torch.run(
+        """
+p = torch.nn.Parameter(torch.full((1000,), worker_id + 1.0, device="cuda"))
+with torch.no_grad():
+    same = allreduce(p, out=p) is p
+    p += 1
+back = p.tolist()
+"""
+    )
+    assert with_torch["same"].get_all() == [True] * 4
+    assert with_torch["back"].get_all() == [[11.0] * 1000] * 4
+
+
 def test_a_result_is_taken_by_torch(with_torch):
     with_torch.run("back = float(torch.from_dlpack(allreduce(xp.ones(1000))).sum())")
     assert with_torch["back"].get_all() == [4000.0] * 4

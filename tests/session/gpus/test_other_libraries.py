@@ -15,7 +15,7 @@ from tests.gpus import host
 class Tensor:
     """As PyTorch lends its memory."""
 
-    dtype, device = "torch.float64", "cuda:0"
+    dtype, device, requires_grad = "torch.float64", "cuda:0", False
 
     def __init__(self, array):
         self.array = array
@@ -58,6 +58,24 @@ def test_who_brings_a_tensor_gets_one_that_is_complete(shared, taken, call, expe
     assert shared.run("type(y) is torch.Tensor").values == [True] * 4
     assert host(shared["z"]) == expected
     assert [taken[worker] for worker in range(4)] == expected
+
+
+@pytest.mark.parametrize(
+    "call", ["allreduce(t, out=t)", "broadcast(t, root=1, out=t)", "recv((worker_id - 1) % 4, t)"]
+)
+def test_a_tensor_is_filled_in_place_and_complete(shared, taken, call):
+    shared.run(f"""
+import ctypes, torch
+t = torch.Tensor(xp.full(2, worker_id + 1.0))
+if "recv" in {call!r}: send(t, (worker_id + 1) % 4)
+y = {call}
+same = y is t
+now = list((ctypes.c_double * 2).from_address(t.array.data.ptr))
+""")
+    assert shared["same"].get_all() == [True] * 4
+    each = {"allreduce": [10] * 4, "broadcast": [2] * 4, "recv": [4, 1, 2, 3]}[call.partition("(")[0]]
+    assert shared["now"].get_all() == [[number] * 2 for number in each]
+    assert not taken
 
 
 def test_who_brings_an_array_of_cupy_gets_one(shared, taken):

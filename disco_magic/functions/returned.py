@@ -52,7 +52,7 @@ def _jax_array(jax: Any, array: Any) -> Any:
 
 def _bits(array: Any) -> Any:
     """`array`, or of a dtype that DLPack or PyTorch may not take from it integers with its bits."""
-    plain = array.dtype.isbuiltin == 1 and array.dtype.kind != "b"
+    plain = home_of(array.dtype.type) == "numpy" and array.dtype.kind != "b"
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 
 

@@ -85,6 +85,11 @@ def test_what_numpy_lacks_is_a_tensor_of_that_dtype_again(torch, dtype):
     assert made._array.tolist() == [1, 2]
 
 
+def test_a_dtype_that_was_swapped_and_swapped_back_is_numpy_s_own(torch):
+    array = np.ones(2, np.dtype(">f8").newbyteorder("="))
+    assert as_array_of("torch", array).numpy() is array
+
+
 def test_truth_goes_by_its_bits_which_every_version_takes(torch):
     assert as_array_of("torch", np.array([True, False])).dtype == "torch.bool"
 

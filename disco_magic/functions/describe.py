@@ -117,6 +117,8 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         looked = _Looked(number, kind, value, sight)
         looked.wanted = whole(value) if looked.size <= _SHORT else sampled(value, sample)
         return looked
+    if not sample and not issubclass(kind, np.ndarray | np.generic):
+        return None  # its header is all that is asked for; PyTorch lets go of the lock in every call
     found = _array_in(value)
     if found is None:
         return None

@@ -204,6 +204,13 @@ def test_a_tensor_of_numbers_that_numpy_lacks_has_a_header():
     assert (info.shape, info.dtype, info.minimum, info.fingerprint) == ((3,), "torch.bfloat16", None, b"")
 
 
+def test_where_no_element_is_asked_for_none_of_a_tensor_is_touched():
+    made = tensor(np.ones((2, 3)), device="cpu")
+    made.detach = lambda: 1 / 0  # each call of PyTorch's lets go of the interpreter
+    info = describe(made, 0)
+    assert (info.shape, info.dtype, info.device, info.nbytes) == ((2, 3), "torch.float64", "cpu", 48)
+
+
 def test_a_tensor_that_cannot_tell_its_bytes_is_described():
     class Sparse:
         shape, dtype, device = (2,), "torch.float32", "cpu"

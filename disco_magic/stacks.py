@@ -27,10 +27,10 @@ def frames() -> dict[int, FrameType]:
     if not _COLLECTS:
         return sys._current_frames()  # noqa: SLF001 - the documented way
     with _one_at_a_time:  # else the first one that is done would let it collect while another looks
-        collects = gc.isenabled()
+        # Not by `gc.disable`: who asks just now whether it is enabled, as `timeit` does, would leave it so.
+        thresholds = gc.get_threshold()
         try:
-            gc.disable()
+            gc.set_threshold(0)
             return sys._current_frames()  # noqa: SLF001 - as above
         finally:
-            if collects:
-                gc.enable()
+            gc.set_threshold(*thresholds)

@@ -9,7 +9,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import home_of, is_gpu_array, is_tensor, name_of
+from disco_magic.functions.kinds import home_of, is_gpu_array, is_jax_array, is_tensor, name_of
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.returned import library_of
 from disco_magic.functions.tensors import array_of, without_history
@@ -118,6 +118,8 @@ def shared(verb: str, value: Any, place: Place) -> Any:
     """
     if issubclass(type(value), np.ndarray):
         return value
+    if is_jax_array(type(value)):
+        return read_array(verb, value)
     near = place.read(without_history(value))
     if near is not None or not is_tensor(type(value)) or str(value.device) != "cpu":
         return value if near is None else near

@@ -25,6 +25,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
+from disco_magic.functions.tensors import filled, read_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +128,7 @@ def allgather(
     flat = _flat("allgather", src)
     target = _filled("allgather", dst, flat.size * _size(in_group=in_group))
     _into("allgather", target, me.allgather(flat, in_group=in_group))
-    return dst
+    return filled(dst)
 
 
 @register_func("runtime.disco.gather_to_worker0")
@@ -148,7 +149,7 @@ def gather_to_worker0(
     target = _filled("gather_to_worker0", dst, flat.size * _size(in_group=in_group))
     joined: Any = me.gather(flat, in_group=in_group)
     _into("gather_to_worker0", target, joined)
-    return dst
+    return filled(dst)
 
 
 @register_func("runtime.disco.scatter_from_worker0")
@@ -170,7 +171,7 @@ def scatter_from_worker0(
     me = worker()
     size = _size(in_group=in_group)
     given = _is_given(dst, into)
-    target = _array("scatter_from_worker0", "destination's", dst) if given else None
+    target = _target("scatter_from_worker0", dst) if given else None
     flat = None
     if _rank(in_group=in_group) == 0:
         whole = _array("scatter_from_worker0", "first worker's", src)
@@ -178,7 +179,7 @@ def scatter_from_worker0(
     part = me.scatter(flat, in_group=in_group)
     if target is not None:
         _into("scatter_from_worker0", target, part)
-        return dst
+        return filled(dst)
     tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
     shape = me.broadcast(tail, in_group=in_group)
     return part.reshape(tuple(shape))
@@ -205,6 +206,12 @@ def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-s
     return dst is not None if into is None else into
 
 
+def _target(verb: str, dst: Any) -> Array:
+    """What is to be filled, as an array over its memory."""
+    _array(verb, "destination's", dst)
+    return read_out(verb, dst, worker().place)  # type: ignore[no-any-return]  # as in `_array`
+
+
 def _array(verb: str, whose: str, value: Any) -> Array:
     if not hasattr(value, "shape"):
         what = "None" if value is None else type(value).__name__
@@ -214,7 +221,7 @@ def _array(verb: str, whose: str, value: Any) -> Array:
 
 def _filled(verb: str, dst: Any, count: int) -> Array:
     """`dst`, if it is an array of `count` elements."""
-    target = _array(verb, "destination's", dst)
+    target = _target(verb, dst)
     _same_count(verb, count, target)
     return target
 
@@ -253,7 +260,7 @@ def copy_array(dst: Array, src: Array) -> None:
         UsageMistake: shape or dtype differ, or one of them is no array; nothing was written.
     """
     place = worker().place
-    dst, src = (shared("copy", each, place) for each in (dst, src))
+    dst, src = read_out("copy", dst, place), shared("copy", src, place)
     for what, value in (("destination", dst), ("source", src)):
         if not isinstance(value, np.ndarray | place.xp.ndarray):
             library = "NumPy" if place is HOST else f"NumPy or {place.xp.__name__}"

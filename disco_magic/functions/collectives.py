@@ -12,7 +12,7 @@ from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
 from disco_magic.functions.returned import as_array_of
 from disco_magic.functions.sites import runtime_file
-from disco_magic.functions.tensors import read_out
+from disco_magic.functions.tensors import filled, read_out
 from disco_magic.phrases import class_name
 from disco_magic.recorder import Recorder
 
@@ -64,10 +64,10 @@ class Collectives:
         self.recorder = Recorder()
 
     def _call(self, verb: str, *arguments: Any, in_group: bool) -> Any:
-        lent, library = False, ""
+        given, lent, library = arguments[0] if arguments else 0, False, ""
         members = self._group_members if in_group else self._everybody
         # As `read_early` begins, without a call in the usual case.
-        if arguments and type(arguments[0]) is not np.ndarray and verb != "recv":
+        if arguments and type(given) is not np.ndarray and verb != "recv":
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None
         if out is not None and type(out) is not np.ndarray and verb != "send":
@@ -84,6 +84,8 @@ class Collectives:
             result = getattr(self._plane, verb)(
                 Seat(self.id, members, scope, present, spot, library), *arguments
             )
+            if verb in _FROM_ANOTHER:
+                library = self._plane.library_of(self.id)
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             raise
@@ -95,14 +97,12 @@ class Collectives:
                 if lent:  # its library may change or free it from now on, on a stream of its own
                     self.place.finish()
         if result is None or result is arguments[-1]:
-            return None if result is None else out
-        if verb in _FROM_ANOTHER:
-            library = self._plane.library_of(self.id)
+            return None if result is None else filled(out)
         if not library:
             return result
         if not lent and not isinstance(result, np.ndarray):
             self.place.finish()  # what fails on its way could no longer be found in registers
-        return as_array_of(library, result)
+        return as_array_of(library, result, given)
 
     def allreduce(self, x: Any, op: str = "sum", *, out: Any | None = None, in_group: bool = True) -> Any:
         """Element-wise reduction over the members; every member gets the result.

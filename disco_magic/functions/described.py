@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final
 
 from disco_magic.core.registers import Poison
@@ -10,7 +11,7 @@ from disco_magic.core.words import plural
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
 from disco_magic.functions.frames import columns_text, is_frame
 from disco_magic.functions.inside import content_of, is_module, plain_copy
-from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, name_of, what_it_is
+from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.sizes import nbytes_of, parts_of
 
@@ -39,8 +40,10 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
 def _describe_module(module: Any) -> RegisterInfo:
     """A module of PyTorch by its parameters and buffers."""
     content = content_of(module)
-    arrays = [] if content is None else content.items
-    places = [*{device_of(each) for each in arrays}] or ["cpu"]
+    items = [] if content is None else content.items
+    arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
+    # Those of a class of the user's would be asked by code of theirs.
+    places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
     return RegisterInfo(
         name_of(type(module)),
         device=places[0] if len(places) == 1 else None,
@@ -88,14 +91,13 @@ def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:
-    shape = getattr(value, "shape", None)
-    return RegisterInfo(
-        name_of(type(value)),
-        tuple(int(n) for n in shape) if isinstance(shape, tuple) else None,
-        str(value.dtype) if hasattr(value, "dtype") else None,
-        device_of(value),
-        nbytes_of(value),
-    )
+    shape = dtype = None
+    with suppress(Exception):  # whatever a library raises of a lazy, nested or deleted array
+        if isinstance(value.shape, tuple):
+            shape = tuple(map(int, value.shape))
+    with suppress(Exception):  # as above
+        dtype = None if value.dtype is None else str(value.dtype)
+    return RegisterInfo(name_of(type(value)), shape, dtype, device_of(value), nbytes_of(value))
 
 
 def short(text: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.functions.sights import current_sight
-from disco_magic.functions.tensors import bits_of
+from disco_magic.functions.tensors import bits_of, is_there
 from disco_magic.functions.wanted import Axis, Wanted, sampled, whole
 from disco_magic.phrases import words
 
@@ -142,9 +142,12 @@ def elements_of_torch(tensor: Any) -> DeviceElements:
     lacking = name.startswith(("bfloat16", "float8"))
 
     def fetch(part: Any) -> Array:
-        return np.asarray((part.float() if lacking else part).numpy(force=True))
+        if lacking:
+            part = part.float()
+        return np.asarray((part if part.numel() else part.clone()).numpy(force=True))  # see `memory_of`
 
-    return DeviceElements(tensor.detach(), name, fetch)
+    with _readable():  # a nested one has no shape
+        return DeviceElements(tensor.detach(), name, fetch)
 
 
 def elements_of_jax(array: Any) -> DeviceElements:
@@ -153,9 +156,9 @@ def elements_of_jax(array: Any) -> DeviceElements:
     Raises:
         NoPicture: they are still computed, and to look would wait for that; or they were given away.
     """
+    if not is_there(array):
+        raise NoPicture("its elements are still computed, or were given away")
     with _readable():
-        if not array.is_ready():
-            raise NoPicture("its elements are still computed")
         near = bits_of(array)  # a view, where they are on the host
     return DeviceElements(array if near is None else near, str(array.dtype), np.asarray)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import Device
@@ -18,11 +19,11 @@ def device_of(value: Any) -> str:
     """Where an array of another library is, ``"cuda:0"``; ``"cpu"`` if it does not say."""
     # PyTorch writes devices as we do. CuPy and JAX do not, and say by DLPack's numbers which they mean.
     if home_of(type(value)) in _DLPACK:
-        try:
+        with suppress(Exception):  # of one that is spread over devices, is being traced, or was deleted
             return str(Device.from_dlpack(value.__dlpack_device__()))
-        except Exception:  # noqa: BLE001 - one that is spread over devices, or is being traced
-            return str(getattr(value, "device", "cpu"))
-    return str(value.device) if hasattr(value, "device") else "cpu"
+    with suppress(Exception):  # as above
+        return str(getattr(value, "device", "cpu"))
+    return "cpu"
 
 
 def common_device(items: Sequence[Any]) -> str | None:

@@ -5,6 +5,7 @@ For looks from outside of the workers: no code of the values runs.
 
 from __future__ import annotations
 
+import ast
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 
 from disco_magic.functions.describe import describe
 from disco_magic.functions.divergence import parts_of, register_of
-from disco_magic.functions.inside import content_of
+from disco_magic.functions.inside import content_of, is_module
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ NOTHING: Final = object()
 MOST: Final = 200
 """Arrays of a value that are listed."""
 
+_QUOTED: Final = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')  # as Python writes no text that needs it not
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 
 
@@ -46,8 +48,7 @@ def split(label: str) -> tuple[str, str]:
 
 def part_at(value: Any, written: str) -> Any:
     """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too."""
-    found = _part_at(value, written)
-    return _part_at(value, _INDEX.sub(r".\1", written)) if found is NOTHING else found
+    return _part_at(value, _QUOTED.sub(lambda found: f"[{ast.literal_eval(found[1])!r}]", written))
 
 
 def _part_at(value: Any, written: str) -> Any:
@@ -56,6 +57,8 @@ def _part_at(value: Any, written: str) -> Any:
     content = content_of(value)
     if content is None:
         return NOTHING
+    if is_module(type(value)):
+        written = _INDEX.sub(r".\1", written)
     for plain in (False, True):
         for label, item in content.parts(plain=plain):
             if written.startswith(label):

@@ -1,6 +1,6 @@
 """What a collective gives back to who brought an array of PyTorch or JAX: one of the same library.
 
-Planes carry arrays of NumPy and cupy. What is made of a result here shares its memory, wherever that is.
+Planes carry arrays of NumPy and cupy.
 """
 
 from __future__ import annotations
@@ -25,29 +25,39 @@ def library_of(kind: type) -> str:
     return "jax" if home_of(kind) in _JAX else ""
 
 
-def as_array_of(library: str, array: Any) -> Any:
+def as_array_of(library: str, array: Any, like: Any = None) -> Any:
     """`array`, of NumPy or cupy, as one of `library`, which is imported.
 
-    Of the same shape, dtype and device; JAX makes float32 of float64 unless it is told otherwise.
+    Of the same shape and dtype; JAX makes float32 of float64 unless it is told otherwise. PyTorch's has the
+    same memory on the CPU. JAX's is where `like` is, what the caller has brought, if that is one of JAX's.
     """
-    return _WAYS[library](importlib.import_module(library), array)
+    return _WAYS[library](importlib.import_module(library), array, like)
 
 
-def _tensor(torch: Any, array: Any) -> Any:
+def _tensor(torch: Any, array: Any, _: Any) -> Any:
     bits = _bits(array)
-    tensor = torch.from_numpy(bits) if isinstance(bits, np.ndarray) else torch.from_dlpack(bits)
+    tensor = torch.from_numpy(bits) if isinstance(bits, np.ndarray) else _own_tensor(torch, bits)
     return tensor if bits is array else tensor.view(getattr(torch, array.dtype.name))
 
 
-def _jax_array(jax: Any, array: Any) -> Any:
+def _own_tensor(torch: Any, array: Any) -> Any:
+    """A copy in PyTorch's memory: cupy's would be somebody else's while PyTorch's streams still read it."""
+    tensor = torch.from_dlpack(array).clone()
+    torch.cuda.current_stream(tensor.device).synchronize()
+    return tensor
+
+
+def _jax_array(jax: Any, array: Any, like: Any) -> Any:
     if not isinstance(array, np.ndarray):
         bits = _bits(array)
         taken = jax.dlpack.from_dlpack(bits)
         return taken if bits is array else taken.view(array.dtype)
-    if jax.default_backend() == "cpu":
+    own = library_of(type(like)) == "jax"
+    if own and like.committed and len(like.devices()) == 1:
+        return jax.device_put(array, like.device)
+    if own or jax.default_backend() == "cpu":
         return jax.numpy.asarray(array)
-    # What is on the CPU there has been put there, and stays.
-    return jax.device_put(array, jax.local_devices(backend="cpu")[0])
+    return jax.device_put(array, jax.local_devices(backend="cpu")[0])  # as the plane has it
 
 
 def _bits(array: Any) -> Any:
@@ -56,4 +66,4 @@ def _bits(array: Any) -> Any:
     return array if plain else array.view(f"i{array.dtype.itemsize}")
 
 
-_WAYS: Final[dict[str, Callable[[Any, Any], Any]]] = {"torch": _tensor, "jax": _jax_array}
+_WAYS: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {"torch": _tensor, "jax": _jax_array}

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 # Of NumPy's own: a subclass may have a property of that name.
 _NBYTES: Final = np.ndarray.nbytes
-_TEXTS: Final = (str, bytes, bytearray)
-_CONTAINERS: Final = (list, tuple, dict)
-_WITHOUT: Final = frozenset({type(None), bool, int, float, complex, *_CONTAINERS})
+_NUMBERS_NBYTES: Final = np.generic.nbytes
+# By identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
+_TEXTS: Final = frozenset(map(id, (str, bytes, bytearray)))
+_CONTAINERS: Final = frozenset(map(id, (list, tuple, dict)))
+_WITHOUT: Final = frozenset(map(id, (type(None), bool, int, float, complex))) | _CONTAINERS
 _ITEMS: Final = 1000
 
 
@@ -34,11 +36,11 @@ def nbytes_of(value: Any) -> int:
 def parts_of(value: Any) -> Sequence[Any]:
     """What counts of a value: itself, or of a list, tuple or dict those of its items that may have bytes."""
     kind = type(value)
-    if kind not in _CONTAINERS:
+    if id(kind) not in _CONTAINERS:
         return (value,)
     # In one call of C code: the worker may change it meanwhile.
     items = list(value.values()) if kind is dict else value[:_ITEMS]
-    return [item for item in items[:_ITEMS] if type(item) not in _WITHOUT]
+    return [item for item in items[:_ITEMS] if id(type(item)) not in _WITHOUT]
 
 
 def _nbytes(value: Any) -> int:
@@ -46,8 +48,8 @@ def _nbytes(value: Any) -> int:
     if issubclass(kind, np.ndarray):
         return int(_NBYTES.__get__(value))
     if issubclass(kind, np.generic):
-        return int(value.nbytes)
-    if kind in _TEXTS:
+        return int(_NUMBERS_NBYTES.__get__(value))
+    if id(kind) in _TEXTS:
         return len(value)
     return _foreign(value) if home_of(kind) in ARRAY_LIBRARIES else 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ def bits_of(tensor: Any) -> Array | None:
         if str(tensor.device) != "cpu" or str(tensor.dtype).startswith("torch.q"):
             return None
         with suppress(TypeError):  # of such a dtype
-            return np.asarray(tensor.numpy(force=True))
+            return np.asarray((tensor if tensor.numel() else tensor.clone()).numpy(force=True))
         integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
         return np.asarray(tensor.detach().view(integers).numpy())
     except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot look at
@@ -56,8 +57,16 @@ def numbers_of(tensor: Any) -> Array | None:
 
 
 def is_there(array: Any) -> bool:
-    """Whether a look at it waits for nothing: JAX may still compute its elements."""
-    return not is_jax_array(type(array)) or bool(array.is_ready())
+    """Whether a look at it waits for nothing: JAX may still compute its elements, or have given them away."""
+    if not is_jax_array(type(array)):
+        return True
+    try:
+        # One that is deleted must not be asked the second question, which ends the process (0.10). Both are
+        # asked in one call of C code, so that nobody deletes it between them.
+        told = any(map(operator.call, (array.is_deleted, array.is_ready)))
+        return told and not array.is_deleted()
+    except Exception:  # noqa: BLE001 - what JAX raises of one whose memory it has given away
+        return False
 
 
 def without_history(value: Any) -> Any:
@@ -82,7 +91,8 @@ def array_of(tensor: Any) -> Array:
 def memory_of(tensor: Any) -> Array:
     """As `array_of`, of one without a history."""
     try:
-        return np.asarray(tensor.numpy())
+        # Whose memory NumPy has once seen cannot be resized any more, and empty ones wait for just that.
+        return np.asarray((tensor if tensor.numel() else tensor.clone()).numpy())
     except (TypeError, RuntimeError, NotImplementedError) as reason:
         bits = bits_of(tensor)
         if type(reason) is not TypeError or bits is None:  # conjugated, sparse, quantized
@@ -124,3 +134,13 @@ def read_out(verb: str, out: Any, place: Place) -> Any:
         raise UsageMistake(
             f"{verb}: nothing can be written to out, a {type(out).__name__}: {reason}"
         ) from None
+
+
+def filled(out: Any) -> Any:
+    """`out`, that something was written to: PyTorch is told, which would not see it.
+
+    What was computed from its former elements has no gradient any more, and says so.
+    """
+    if is_tensor(type(out)) and not out.is_inference():
+        sys.modules["torch"].autograd.graph.increment_version(out)
+    return out

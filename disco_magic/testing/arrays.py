@@ -58,6 +58,11 @@ class _CupyArray(_Remote):
 class _Tensor(_Remote):
     requires_grad = False
     grad_fn = None
+    version = 0
+
+    def is_inference(self) -> bool:
+        """No: it has a version, that counts how often it was written."""
+        return False
 
     def element_size(self) -> int:
         """Bytes of an element."""
@@ -71,6 +76,14 @@ class _Tensor(_Remote):
     def reshape(self, *shape: Any) -> Any:
         """The same elements in another shape."""
         return type(self)(self._array.reshape(*shape), self.dtype, self.device, self.fetched)
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return self._array.size
+
+    def clone(self) -> Any:
+        """A copy."""
+        return type(self)(self._array.copy(), self.dtype, self.device, self.fetched)
 
     def detach(self) -> Any:
         """The same elements without a history."""
@@ -92,22 +105,34 @@ class _Tensor(_Remote):
 class _JaxArray:
     """An array of JAX on the host, which may still be computed."""
 
-    weak_type = False
+    weak_type = committed = False
 
     def __init__(self, array: Any, *, ready: bool) -> None:
-        self._array = np.asarray(array)
+        self._array: Any = np.asarray(array)
         self._array.flags.writeable = False
         self._ready = ready
         self.shape, self.dtype, self.nbytes = self._array.shape, self._array.dtype, self._array.nbytes
         self.size, self.device = self._array.size, "cpu:0"
 
     def is_ready(self) -> bool:
-        """Whether it is computed."""
+        """Whether it is computed; of one that is deleted nobody may ask."""
+        if self.is_deleted():
+            raise AssertionError("this ends the process")
         return self._ready
+
+    def delete(self) -> None:
+        """Give its memory away, as `jax.jit` does with a donated argument."""
+        self._array = None
+
+    def is_deleted(self) -> bool:
+        """Whether it was given away."""
+        return self._array is None
 
     def __array__(self, *_: object, **__: object) -> Any:
         if not self._ready:
             raise AssertionError("this would have waited")
+        if self.is_deleted():
+            raise RuntimeError("Array has been deleted")
         return self._array
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -133,12 +158,17 @@ def jax_array(array: Any, *, ready: bool = True) -> Any:
     return _JaxArray(array, ready=ready)
 
 
+def _written(made: Any) -> None:
+    made.version += 1
+
+
 def torch() -> Any:
     """What is needed of PyTorch's module to look into tensors on the host, and to make them."""
     names = ("bool", "bfloat16", "float8_e4m3fn", "int8", "int16", "int64")
     return SimpleNamespace(
         from_numpy=lambda array: tensor(array, device="cpu"),
         is_grad_enabled=lambda: True,
+        autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=_written)),
         **{name: f"torch.{name}" for name in names},
     )
 

@@ -204,6 +204,38 @@ def test_a_tensor_of_numbers_that_numpy_lacks_has_a_header():
     assert (info.shape, info.dtype, info.minimum, info.fingerprint) == ((3,), "torch.bfloat16", None, b"")
 
 
+def test_what_cannot_tell_its_shape_or_place_is_described_by_its_name():
+    class Lazy:
+        __dlpack_device__ = None
+
+        @property
+        def shape(self):
+            raise RuntimeError("it has none yet")
+
+        dtype = device = shape
+
+    for library in ("torch", "jaxlib"):
+        Lazy.__module__ = library
+        info = describe(Lazy())
+        assert (info.type, info.shape, info.dtype, info.device) == ("Lazy", None, None, "cpu")
+
+
+def test_sizes_run_no_code_of_a_class_or_of_its_class():
+    class Meta(type):
+        def __eq__(cls, other):
+            raise AssertionError("nobody may run this")
+
+        __hash__ = __eq__
+
+    class Mine(metaclass=Meta):
+        pass
+
+    class Number(np.float64):
+        nbytes = property(lambda _: 1 / 0)
+
+    assert nbytes_of([Mine(), Number(1)]) == 8
+
+
 def test_where_no_element_is_asked_for_none_of_a_tensor_is_touched():
     made, touched = tensor(np.ones((2, 3)), device="cpu"), []
     made.detach = lambda: touched.append(made)  # each call of PyTorch's lets go of the interpreter

@@ -120,3 +120,9 @@ def test_a_module_of_pytorch_is_described_by_its_arrays():
     empty = type(net())()
     empty._parameters, empty._buffers, empty._modules = {}, {}, {}
     assert (describe(empty).text, describe(empty).device) == ("", "cpu")
+
+
+def test_weights_that_are_tied_count_once():
+    module = net()
+    module._modules["out"]._parameters["again"] = module._modules["0"]._parameters["weight"]
+    assert (describe(module).text, describe(module).nbytes) == ("2 arrays", 8 * 8)

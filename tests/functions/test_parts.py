@@ -52,6 +52,7 @@ def test_a_label_is_a_register_and_what_is_written_behind(label, parts):
     [
         ("", TREE),
         ("['w']", ARRAY),
+        ('["w"]', ARRAY),
         ("[3][0]", ARRAY),
         ("[3][1][0]", 4),
         ("[3][1][1]", "text"),
@@ -78,7 +79,8 @@ def test_a_module_s_parts_are_called_as_in_its_state_dict_or_as_in_python():
     weight = module._modules["0"]._parameters["weight"]
     assert part_at(module, ".0.weight") is part_at(module, "[0].weight") is weight
     assert part_at(module, ".0") is part_at(module, ".0.bias") is NOTHING
-    assert part_at([module, module], "[1].0.weight") is weight
+    assert part_at([module, module], "[1].0.weight") is part_at([module, module], "[1][0].weight") is weight
+    assert part_at({"x.0": ARRAY}, "['x[0]']") is part_at([module], ".0[0].weight") is NOTHING
     assert part_at({"net": module}, "['net'].out.weight") is module._modules["out"]._parameters["weight"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from disco_magic.functions.returned import as_array_of, library_of
 from disco_magic.testing import arrays
-from disco_magic.testing.arrays import cupy_array, tensor
+from disco_magic.testing.arrays import cupy_array, jax_array, tensor
 from tests.functions.test_gpu_values import foreign
 
 
@@ -40,12 +40,18 @@ def jax(monkeypatch):
 class OnGpu:
     """An array of cupy's, in so far."""
 
-    def __init__(self, dtype, views=()):
+    device = "cuda:0"
+
+    def __init__(self, dtype, views=(), is_copy=False):
         self.dtype = np.dtype(dtype)
         self.views = [*views]
+        self.is_copy = is_copy
 
     def view(self, dtype):
-        return OnGpu(self.dtype, [*self.views, dtype])
+        return OnGpu(self.dtype, [*self.views, dtype], self.is_copy)
+
+    def clone(self):
+        return OnGpu(self.dtype, self.views, is_copy=True)
 
 
 def test_arrays_of_two_libraries_are_known():
@@ -97,8 +103,15 @@ def test_truth_goes_by_its_bits_which_every_version_takes(torch):
 @pytest.mark.parametrize(("dtype", "views"), [("float32", []), ("bool", ["i1", "torch.bool"])])
 def test_on_a_gpu_it_goes_by_dlpack(torch, dtype, views):
     array = OnGpu(dtype)
-    sys.modules["torch"].from_dlpack = lambda given: given
-    assert as_array_of("torch", array).views == views
+    library, waited = sys.modules["torch"], []
+    library.from_dlpack = lambda given: given
+    library.cuda = SimpleNamespace(
+        current_stream=lambda device: SimpleNamespace(synchronize=lambda: waited.append(device))
+    )
+    made = as_array_of("torch", array)
+    assert made.views == views
+    assert made.is_copy, "cupy frees its memory as soon as nobody there has it"
+    assert waited == ["cuda:0"], "and may do so when this has returned"
 
 
 # --- JAX ---------------------------------------------------------------------------------------------
@@ -115,6 +128,23 @@ def test_on_the_host_it_stays_there_although_jax_computes_elsewhere(jax):
     array = np.ones(2)
     as_array_of("jax", array)
     assert jax.asked == [("cpu:0", array)]
+
+
+def test_it_goes_where_the_array_is_that_was_brought(jax):
+    brought, array = jax_array(np.ones(2)), np.ones(3)
+    brought.committed, brought.device = True, "cpu:2"
+    brought.devices = lambda: {"cpu:2"}
+    as_array_of("jax", array, brought)
+    assert jax.asked == [("cpu:2", array)]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_where_jax_chose_the_place_or_there_are_several_it_chooses_again(jax, devices):
+    jax.backend = "gpu"
+    brought, array = jax_array(np.ones(2)), np.ones(3)
+    brought.committed, brought.devices = devices > 1, lambda: set(range(devices))
+    as_array_of("jax", array, brought)
+    assert jax.asked == [("asarray", array)]
 
 
 @pytest.mark.parametrize(("dtype", "views"), [("float32", []), ("bool", ["i1", np.dtype(bool)])])

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
+
+from disco_magic.errors import CellError, NoPicture
+from disco_magic.functions.peek import statistics_of
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "bool", "complex64"]
 
@@ -121,3 +128,82 @@ def test_traced_code_is_told_that_collectives_stay_outside(with_jax):
     with pytest.raises(Exception, match="allreduce was called in code that JAX traces") as caught:
         with_jax.run("jax.jit(lambda x: allreduce(x))(jnp.ones(2))")
     assert "TracerArrayConversionError" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "how", ["x.delete()", "step = jax.jit(lambda a: a + 1, donate_argnums=0)\nnew = step(x)"]
+)
+def test_an_array_that_jax_has_given_away_is_no_end_of_a_table(with_jax, how):
+    s = with_jax
+    s.run(f"x = jnp.ones(3)\nw = jnp.ones(2)\n{how}")
+    assert s.run("x.is_deleted()").values == [True] * 3, "nothing would be tested"
+    rows = s.registers()
+    assert [cell.mean for cell in rows.row("w").cells] == [1.0] * 3
+    assert [cell.mean for cell in rows.row("x").cells] == [None] * 3
+
+
+SPREAD = """
+import jax, jax.numpy as jnp
+import disco_magic as disco
+with disco.ThreadedSession(4) as s:
+    s.run("import jax, jax.numpy as jnp")
+    s.run("x = jax.device_put(jnp.ones(3), jax.devices()[worker_id])")
+    for call in ("allreduce(x)", "broadcast(x)", "allgather(x)"):
+        s.run(f"y = {call}")
+        print(s.run("y.devices() == x.devices()").values)
+    print(s.run("x = jnp.ones(3)\\nallreduce(x).committed").values)
+"""
+
+
+def test_each_worker_s_array_of_jax_stays_on_its_device():
+    pytest.importorskip("jax")
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", SPREAD],
+        env={**os.environ, **flags},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = f"{[True] * 4}\n" * 3 + f"{[False] * 4}\n"
+    assert done.stdout == said, done.stderr
+
+
+def test_a_gradient_that_a_filled_tensor_has_spoilt_is_refused(with_torch):
+    s = with_torch
+    s.run("w = torch.ones(2, requires_grad=True)\nh = w * 2\nk = h * h")
+    s.run("with torch.no_grad(): allreduce(h, out=h)")
+    with pytest.raises(CellError, match="modified by an inplace operation"):
+        s.run("k.sum().backward()")
+    s.run("with torch.inference_mode():\n    t = torch.ones(2)\n    allreduce(t, out=t)")
+    assert texts(s, "t") == ["tensor([3., 3.])"] * 3
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "torch.nn.LazyLinear(3).weight",
+        "torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])",
+        "torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)",
+        "torch.ones(3).to_sparse()",
+        "torch.ones(3, device='meta')",
+        "torch.classes",
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_tensor_that_cannot_tell_its_shape_is_no_end_of_a_table(with_torch, odd):
+    s = with_torch
+    s.run(f"import warnings\nwarnings.simplefilter('ignore')\nw = {odd}\nx = np.ones(3)")
+    assert [cell.mean for cell in s.registers().row("x").cells] == [1.0] * 3
+    assert s.look_at("w").cells[0].minimum is None
+    with pytest.raises(NoPicture):
+        s.examine("w", statistics_of)
+
+
+def test_a_look_and_a_collective_leave_empty_tensors_as_they_were(with_torch):
+    s = with_torch
+    s.run("buf = torch.empty(0)")
+    s.registers()
+    s.check("buf", values=True)
+    s.run("allgather(buf)")
+    assert s.run("torch.cat([torch.ones(2), torch.ones(3)], out=buf).tolist()").values == [[1.0] * 5] * 3

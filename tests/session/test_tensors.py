@@ -71,13 +71,20 @@ def test_equal_tensors_are_shown_once(tensors):
         ("(send(np.ones(2), (worker_id + 1) % 3), recv((worker_id - 1) % 3, t))[1]", "[1.0, 1.0]"),
     ],
 )
-def test_collectives_fill_tensors_in_place_and_return_them(tensors, call, expected):
+def test_collectives_fill_tensors_in_place_and_return_them(tensors, torch, call, expected):
     s = tensors(3)
     s.run(f"t = _t(np.full(2, 1.0 + worker_id))\ny = {call}")
     assert set(s.run("type(y).__name__, str(y.numpy().tolist())").values) == {("Tensor", expected)}
 
 
-def test_the_tensor_that_is_filled_is_the_one_that_is_returned(tensors):
+def test_pytorch_is_told_that_a_tensor_was_filled(tensors, torch):
+    s = tensors(2)
+    s.run("t, d, u = _t(np.ones(2)), _t(np.ones(4)), _t(np.ones(2))\nallreduce(t, out=t)\nreduce(u, out=u)")
+    s.allgather(s["t"], s["d"])
+    assert s.run("t.version, d.version, u.version").values == [(1, 1, 1), (1, 1, 0)]
+
+
+def test_the_tensor_that_is_filled_is_the_one_that_is_returned(tensors, torch):
     s = tensors(2)
     assert s.run("t = _t(np.ones(2))\nallreduce(t, out=t) is t").values == [True, True]
     assert s.run("reduce(t, out=t) is t").values == [True, False], "the others get None"
@@ -168,7 +175,7 @@ def test_verbs_of_the_session_keep_the_library_of_what_a_register_holds(tensors,
         ("allreduce", "own", [[[1, 3], [5, 7]]] * 2),
     ],
 )
-def test_verbs_of_the_session_fill_tensors_in_registers(tensors, call, name, expected):
+def test_verbs_of_the_session_fill_tensors_in_registers(tensors, torch, call, name, expected):
     s = tensors(2)
     s.run("t = _t(np.arange(4.0).reshape(2, 2) + worker_id)")
     s.run("whole, row, own = _t(np.zeros((4, 2))), _t(np.zeros(2)), _t(np.zeros((2, 2)))")
@@ -177,7 +184,7 @@ def test_verbs_of_the_session_fill_tensors_in_registers(tensors, call, name, exp
     assert [each.numpy().tolist() for each in s[name].get_all()] == expected
 
 
-def test_tensors_in_registers_are_copied_to_and_from(tensors):
+def test_tensors_in_registers_are_copied_to_and_from(tensors, torch):
     s = tensors(2)
     s.run("t = _t(np.zeros(3))")
     s.copy_to_worker_0(np.arange(3.0), s["t"])
@@ -196,3 +203,17 @@ def test_a_tensor_in_a_register_that_cannot_be_read_is_refused_with_what_to_do(t
         WorkerError, match=r"allgather: a Tensor cannot be taken: it requires grad - use .detach"
     ):
         s.allgather(s["t"], s["d"]).get(0)
+
+
+def test_an_array_of_jax_in_a_register_is_read_and_not_filled(tensors):
+    s = tensors(2)
+    s.run("from disco_magic.testing.arrays import jax_array\nj = jax_array(np.ones(3))\nd = np.zeros(6)")
+    assert s.allgather(s["j"], s["d"]).get(1).tolist() == [1] * 6
+    taken = np.zeros(3)
+    s.copy_from_worker_0(taken, s["j"])
+    assert taken.tolist() == [1] * 3
+    s.run("j = jax_array(np.ones(6))\nx = np.ones(3)")
+    with pytest.raises(WorkerError, match="allgather: nothing can be written to out, an array of JAX"):
+        s.allgather(s["x"], s["j"]).get(0)
+    with pytest.raises(WorkerError, match="copy: nothing can be written to out, an array of JAX"):
+        s.copy_to_worker_0(np.ones(6), s["j"])

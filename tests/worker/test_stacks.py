@@ -6,10 +6,12 @@ import gc
 import subprocess
 import sys
 import threading
+import timeit
 
 import pytest
 
 from disco_magic.stacks import frame_of, frames
+from disco_magic.switching import SWITCHING
 from tests.conftest import DEADLINE_S
 
 # Every third new object is followed by a collection, whose finalizers let other threads go on, which start
@@ -79,10 +81,30 @@ def test_a_thread_s_innermost_frame():
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_whether_garbage_is_collected_stays_as_it_was(collects):
+def test_whether_and_when_garbage_is_collected_stays_as_it_was(collects):
     (gc.enable if collects else gc.disable)()
+    before = gc.get_threshold()
     try:
         frames()
-        assert gc.isenabled() is collects
+        assert (gc.isenabled(), gc.get_threshold()) == (collects, before)
     finally:
         gc.enable()
+
+
+def test_who_switches_collection_off_for_a_while_finds_it_on_again():
+    over = threading.Event()
+
+    def look():
+        while not over.is_set():
+            frames()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    with SWITCHING.held(1e-6):
+        for _ in range(2000):
+            timeit.timeit("pass", number=1)
+    over.set()
+    looking.join()
+    on = gc.isenabled()
+    gc.enable()
+    assert on

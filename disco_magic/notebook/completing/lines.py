@@ -156,7 +156,8 @@ def _parts(session: Session | None, word: str) -> Mapping[str, str]:
     if session is None or not written or name not in session.names():
         return {}
     found = [part for parts in session.examine(name, arrays_in) if parts for part in parts]
-    return {f"{name}{part.written}": part.kind.replace(" ", SPACE) for part in found}
+    typable = [part for part in found if " " not in part.written]  # a line is cut at its blanks
+    return {f"{name}{part.written}": part.kind.replace(" ", SPACE) for part in typable}
 
 
 def _sessions(front: Front) -> Iterable[str]:

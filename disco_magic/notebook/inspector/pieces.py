@@ -27,36 +27,35 @@ class PartPicker:
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
-        self._next = ""
+        self._of = ""
+        self._next: str | None = None
         self.list = dropdown("part", [_WHOLE], "28em")
         self.list.observe(changes, "value")
         self._show()
 
     def follow(self, written: str) -> None:
-        """Choose what is written so as soon as there is such a part."""
+        """Choose what is written so of the register that is chosen next; empty: all of it."""
         self._next = written
 
     def chosen(self, session: Session, row: Row) -> Row:
         """What is to be drawn of the register in `row`: the part that is chosen, or all of it."""
-        self._offer(session, row)
-        if not self.list.value:
-            return row
+        kept = self.list.value if row.name == self._of else ""
+        wanted = kept if self._next is None else self._next
+        self._of, self._next = row.name, None
+        part = None
         try:
-            return session.look_at(f"{row.name}{self.list.value}")
-        except UnknownName:  # a cell has dropped it in this moment
-            return row
-
-    def _offer(self, session: Session, row: Row) -> None:
-        """What is chosen stays as long as it is there."""
-        options = [_WHOLE, *_parts(session, row)]
-        there = {value for _, value in options}
+            options = _parts(session, row)
+            part = session.look_at(f"{row.name}{wanted}") if wanted else None
+        except UnknownName:  # a cell has dropped it meanwhile
+            options, wanted = [], ""
+        if part is not None and wanted not in [value for _, value in options]:
+            options.append((wanted, wanted))  # no array, or one of those that are too many
         with self._changes.of_ours():
-            wanted = next((each for each in (self._next, self.list.value) if each and each in there), "")
-            self._next = ""
-            if tuple(options) != tuple(self.list.options):
-                self.list.options = options
-            self.list.value = wanted
+            if (_WHOLE, *options) != tuple(self.list.options):
+                self.list.options = [_WHOLE, *options]
+            self.list.value = wanted if part is not None else ""
         self._show()
+        return part or row
 
     def _show(self) -> None:
         self.list.layout.display = None if len(self.list.options) > 1 else "none"

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.functions.parts import split
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -40,10 +42,11 @@ class Watch:
         self.points.pop(name, None)
 
     def rename(self, name: str, new: str) -> None:
-        """Watch `new` instead of `name`, with what was seen; nothing if that is not watched."""
-        if name in self.names:
-            self.names ^= {name, new}
-            self.points[new] = self.points.pop(name)
+        """Watch `new` instead of `name`, also in the names of parts, with what was seen, if it is watched."""
+        for watched in [each for each in self.names if split(each)[0] == name]:
+            called = new + watched.removeprefix(name)
+            self.names ^= {watched, called}
+            self.points[called] = self.points.pop(watched)
 
     def note(self, name: str, label: str, cells: Iterable[RegisterInfo | None]) -> None:
         """A picture of `name` after the cell `label`; nothing if it is not watched any more.

@@ -312,10 +312,39 @@ def test_a_part_of_some_workers_only_can_be_chosen(inspector, session):
 def test_the_part_of_one_register_is_not_looked_for_in_the_next(inspector, session):
     session.run(PARAMS + "; others = {'w': np.zeros(1)}")
     inspector.refresh()
-    look_at(inspector, "params['layers'][0]")
+    look_at(inspector, "params['w']")
     look_at(inspector, "others")
-    assert inspector._detail.part.list.value == ""
     assert inspector._detail.row.name == "others"
+    look_at(inspector, "params['w']")
+    inspector._detail.register.value = "others"
+    assert inspector._detail.row.name == "others"
+    look_at(inspector, "params['w']")
+    look_at(inspector, "params")
+    assert inspector._detail.row.name == "params"
+    assert inspector._detail.part.list.value == ""
+
+
+@pytest.mark.parametrize("part", ["['n']", "['layers']", "['many'][300]", '["w"]'])
+def test_a_part_that_is_not_in_the_list_is_drawn_if_it_is_asked_for(inspector, session, part):
+    session.run(PARAMS + "; params['many'] = [np.ones(1)] * 301")
+    inspector.refresh()
+    look_at(inspector, f"params{part}")
+    assert inspector._detail.row.name == f"params{part}"
+    assert options(inspector)[-1] == part
+    inspector.refresh()
+    assert inspector._detail.row.name == f"params{part}"
+
+
+def test_a_register_that_goes_while_a_part_of_it_is_drawn_is_drawn_no_more(inspector, session):
+    session.run(PARAMS)
+    inspector.refresh()
+    look_at(inspector, "params['w']")
+    session.run("del params")
+    inspector._detail.face.value = "Histogram"  # drawn of what was looked at last
+    assert message(inspector) == "" or "not defined" in message(inspector)
+    inspector.refresh()
+    assert inspector._detail.row is None
+    assert message(inspector) == ""
 
 
 def test_a_part_is_watched_by_itself(inspector, session, front):

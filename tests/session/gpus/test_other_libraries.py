@@ -21,6 +21,12 @@ class Tensor:
         self.array = array
         self.shape = array.shape
 
+    def clone(self):
+        return Tensor(self.array.copy())
+
+    def is_inference(self):
+        return True
+
     def __dlpack__(self, **kwargs):
         return self.array.__dlpack__(**kwargs)
 
@@ -29,6 +35,9 @@ class Tensor:
 
 
 Tensor.__module__ = "torch"
+
+
+CUDA = SimpleNamespace(current_stream=lambda _: SimpleNamespace(synchronize=disco.worker().place.finish))
 
 
 @pytest.fixture
@@ -40,7 +49,9 @@ def taken(monkeypatch):
         seen[disco.worker().id] = list((ctypes.c_double * array.size).from_address(array.data.ptr))
         return Tensor(array)
 
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, from_dlpack=from_dlpack))
+    monkeypatch.setitem(
+        sys.modules, "torch", SimpleNamespace(Tensor=Tensor, from_dlpack=from_dlpack, cuda=CUDA)
+    )
     return seen
 
 

@@ -12,7 +12,7 @@ from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import home_of, is_gpu_array, is_jax_array, is_tensor, name_of
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.returned import library_of
-from disco_magic.functions.tensors import array_of, without_history
+from disco_magic.functions.tensors import array_of, over_memory, without_history
 from disco_magic.phrases import class_name, words
 
 if TYPE_CHECKING:
@@ -109,24 +109,14 @@ def read_early(kind: str, x: Any, place: Place) -> Any:
 
 
 def shared(verb: str, value: Any, place: Place) -> Any:
-    """`value` as an array that planes carry, over the same memory; what is no array as it is.
-
-    That is of NumPy, or of the library that computes at `place`; PyTorch's, and what others lend there.
+    """What is to be read, see `over_memory`; of JAX's the elements.
 
     Raises:
         UsageMistake: it is a tensor that requires grad, or one of which there is no such array.
     """
-    if issubclass(type(value), np.ndarray):
-        return value
     if is_jax_array(type(value)):
         return read_array(verb, value)
-    near = place.read(without_history(value))
-    if near is not None or not is_tensor(type(value)) or str(value.device) != "cpu":
-        return value if near is None else near
-    try:
-        return array_of(value)
-    except UsageMistake as reason:
-        raise UsageMistake(f"{verb}: a {type(value).__name__} cannot be taken: {reason}") from None
+    return over_memory(value, place, f"{verb}: a {type(value).__name__} cannot be taken")
 
 
 def host_array(verb: str, host: Any) -> NDArray[Any]:

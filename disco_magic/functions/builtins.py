@@ -126,7 +126,7 @@ def allgather(
     if not _is_given(dst, into):
         return me.allgather(src, in_group=in_group)
     flat = _flat("allgather", src)
-    target = _filled("allgather", dst, flat.size * _size(in_group=in_group))
+    target = _sized_target("allgather", dst, flat.size * _size(in_group=in_group))
     _into("allgather", target, me.allgather(flat, in_group=in_group))
     return filled(dst)
 
@@ -146,7 +146,7 @@ def gather_to_worker0(
     if _rank(in_group=in_group):
         me.gather(flat, in_group=in_group)
         return dst
-    target = _filled("gather_to_worker0", dst, flat.size * _size(in_group=in_group))
+    target = _sized_target("gather_to_worker0", dst, flat.size * _size(in_group=in_group))
     joined: Any = me.gather(flat, in_group=in_group)
     _into("gather_to_worker0", target, joined)
     return filled(dst)
@@ -174,8 +174,9 @@ def scatter_from_worker0(
     target = _target("scatter_from_worker0", dst) if given else None
     flat = None
     if _rank(in_group=in_group) == 0:
-        whole = _array("scatter_from_worker0", "first worker's", src)
-        flat = _flat_parts(whole if given else src, target, size)
+        _check_array("scatter_from_worker0", "first worker's", src)
+        whole = shared("scatter_from_worker0", src, me.place) if given else src
+        flat = _flat_parts(whole, target, size)
     part = me.scatter(flat, in_group=in_group)
     if target is not None:
         _into("scatter_from_worker0", target, part)
@@ -208,19 +209,18 @@ def _is_given(dst: object, into: bool | None) -> bool:  # noqa: FBT001 - a tri-s
 
 def _target(verb: str, dst: Any) -> Array:
     """What is to be filled, as an array over its memory."""
-    _array(verb, "destination's", dst)
-    return read_out(verb, dst, worker().place)  # type: ignore[no-any-return]  # as in `_array`
+    _check_array(verb, "destination's", dst)
+    return read_out(verb, dst, worker().place)  # type: ignore[no-any-return]  # or one that looks like NumPy's
 
 
-def _array(verb: str, whose: str, value: Any) -> Array:
+def _check_array(verb: str, whose: str, value: Any) -> None:
     if not hasattr(value, "shape"):
         what = "None" if value is None else type(value).__name__
         raise UsageMistake(f"{verb}: the {whose} register holds {what}, expected an array")
-    return shared(verb, value, worker().place)  # type: ignore[no-any-return]  # or one that looks like NumPy's
 
 
-def _filled(verb: str, dst: Any, count: int) -> Array:
-    """`dst`, if it is an array of `count` elements."""
+def _sized_target(verb: str, dst: Any, count: int) -> Array:
+    """`_target`, if it has `count` elements."""
     target = _target(verb, dst)
     _same_count(verb, count, target)
     return target

@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import NoPicture
 from disco_magic.functions.sights import current_sight
-from disco_magic.functions.tensors import bits_of, is_there
+from disco_magic.functions.tensors import bits_of, is_there, to_be_seen
 from disco_magic.functions.wanted import Axis, Wanted, sampled, whole
 from disco_magic.phrases import words
 
@@ -144,7 +144,7 @@ def elements_of_torch(tensor: Any) -> DeviceElements:
     def fetch(part: Any) -> Array:
         if lacking:
             part = part.float()
-        return np.asarray((part if part.numel() else part.clone()).numpy(force=True))  # see `memory_of`
+        return np.asarray(to_be_seen(part).numpy(force=True))
 
     with _readable():  # a nested one has no shape
         return DeviceElements(tensor.detach(), name, fetch)

@@ -18,13 +18,14 @@ from disco_magic.functions.inside import content_of, is_module
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 NOTHING: Final = object()
 MOST: Final = 200
 """Arrays of a value that are listed."""
 
-_QUOTED: Final = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')  # as Python writes no text that needs it not
+# Of these Python itself writes most between single ones.
+_QUOTED: Final = re.compile(r'\[("(?:[^"\\]|\\.)*")\]')
 _INDEX: Final = re.compile(r"\[(\d+)\]")
 
 
@@ -71,6 +72,14 @@ def _part_at(value: Any, written: str) -> Any:
 def arrays_in(value: Any) -> list[Part]:
     """The first arrays in a container, a module of PyTorch or the like, in its order."""
     return [Part(path, describe(part, 0).kind) for path, part in islice(_arrays(value), MOST)]
+
+
+def together(lists: Iterable[list[Part] | None]) -> list[Part]:
+    """What `arrays_in` gave on several workers, each part once, as the first that has it."""
+    kinds: dict[str, str] = {}
+    for part in [part for parts in lists if parts for part in parts]:
+        kinds.setdefault(part.written, part.kind)
+    return [Part(written, kind) for written, kind in kinds.items()]
 
 
 def _arrays(value: Any) -> Iterator[tuple[str, Any]]:

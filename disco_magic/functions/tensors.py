@@ -33,12 +33,21 @@ def bits_of(tensor: Any) -> Array | None:
             return np.asarray(tensor) if device_of(tensor) == "cpu" else None
         if str(tensor.device) != "cpu" or str(tensor.dtype).startswith("torch.q"):
             return None
+        tensor = to_be_seen(tensor)
         with suppress(TypeError):  # of such a dtype
-            return np.asarray((tensor if tensor.numel() else tensor.clone()).numpy(force=True))
+            return np.asarray(tensor.numpy(force=True))
         integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
         return np.asarray(tensor.detach().view(integers).numpy())
     except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot look at
         return None
+
+
+def to_be_seen(tensor: Any) -> Any:
+    """What NumPy may see of a tensor: of an empty one a copy.
+
+    Memory that it has once seen cannot be resized any more, and empty tensors wait for just that.
+    """
+    return tensor if tensor.numel() else tensor.clone()
 
 
 def numbers_of(tensor: Any) -> Array | None:
@@ -57,9 +66,7 @@ def numbers_of(tensor: Any) -> Array | None:
 
 
 def is_there(array: Any) -> bool:
-    """Whether a look at it waits for nothing: JAX may still compute its elements, or have given them away."""
-    if not is_jax_array(type(array)):
-        return True
+    """Whether a look at an array of JAX waits for nothing: it may still be computed, or be given away."""
     try:
         # One that is deleted must not be asked the second question, which ends the process (0.10). Both are
         # asked in one call of C code, so that nobody deletes it between them.
@@ -91,8 +98,7 @@ def array_of(tensor: Any) -> Array:
 def memory_of(tensor: Any) -> Array:
     """As `array_of`, of one without a history."""
     try:
-        # Whose memory NumPy has once seen cannot be resized any more, and empty ones wait for just that.
-        return np.asarray((tensor if tensor.numel() else tensor.clone()).numpy())
+        return np.asarray(to_be_seen(tensor).numpy())
     except (TypeError, RuntimeError, NotImplementedError) as reason:
         bits = bits_of(tensor)
         if type(reason) is not TypeError or bits is None:  # conjugated, sparse, quantized
@@ -110,30 +116,39 @@ def _records_gradients() -> bool:
     return torch is None or bool(torch.is_grad_enabled())
 
 
+def over_memory(value: Any, place: Place, refusal: str) -> Any:
+    """`value` as an array that planes carry, over the same memory; what is no array as it is.
+
+    That is of NumPy, or of the library that computes at `place`; PyTorch's, and what others lend there.
+
+    Raises:
+        UsageMistake: `refusal` with the reason: it requires grad, or there is no such array of it.
+    """
+    near = place.read(without_history(value))
+    if near is not None:
+        return near
+    if not is_tensor(type(value)) or str(value.device) != "cpu":
+        return value
+    try:
+        return array_of(value)
+    except UsageMistake as reason:
+        raise UsageMistake(f"{refusal}: {reason}") from None
+
+
 def read_out(verb: str, out: Any, place: Place) -> Any:
-    """What a caller wants filled, as planes write it: an array over a tensor's memory; what is none as it is.
+    """What a caller wants filled, as planes write it, see `over_memory`.
 
     Args:
         verb: the collective.
         out: of the caller.
-        place: the worker's; what is lent there is taken as that place reads it.
+        place: the worker's.
 
     Raises:
-        UsageMistake: nothing can be written into that tensor.
+        UsageMistake: nothing can be written into that array or tensor.
     """
     if is_jax_array(type(out)):
         raise UsageMistake(f"{verb}: nothing can be written to out, an array of JAX - take what is returned")
-    near = place.read(without_history(out))
-    if near is not None:
-        return near
-    if not is_tensor(type(out)) or str(out.device) != "cpu":
-        return out
-    try:
-        return array_of(out)
-    except UsageMistake as reason:
-        raise UsageMistake(
-            f"{verb}: nothing can be written to out, a {type(out).__name__}: {reason}"
-        ) from None
+    return over_memory(out, place, f"{verb}: nothing can be written to out, a {type(out).__name__}")
 
 
 def filled(out: Any) -> Any:
@@ -141,6 +156,6 @@ def filled(out: Any) -> Any:
 
     What was computed from its former elements has no gradient any more, and says so.
     """
-    if is_tensor(type(out)) and not out.is_inference():
+    if type(out) is not np.ndarray and is_tensor(type(out)) and not out.is_inference():
         sys.modules["torch"].autograd.graph.increment_version(out)
     return out

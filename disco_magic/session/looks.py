@@ -9,7 +9,7 @@ from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.describe import describe
-from disco_magic.functions.parts import arrays_in, has_part, on_part, on_parts, split
+from disco_magic.functions.parts import arrays_in, has_part, on_part, on_parts, split, together
 from disco_magic.functions.samples import SAMPLE
 from disco_magic.phrases import nearest
 from disco_magic.session.dispatch import Dispatch
@@ -190,9 +190,9 @@ class Looks(Dispatch):
         everybody = [(worker,) for worker in self._everybody]
         if not written or any(launcher.examine(label, has_part, (written,), everybody)):
             return
-        lists = launcher.examine(label, arrays_in, (), everybody)
-        parts = dict.fromkeys(f"{label}{part.written}" for each in lists if each for part in each)
-        hint = nearest(f"{label}{written}", list(parts)) if parts else "it has no parts"
+        parts = together(launcher.examine(label, arrays_in, (), everybody))
+        names = [f"{label}{part.written}" for part in parts]
+        hint = nearest(f"{label}{written}", names) if names else "it has no parts"
         raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 
     def look_at(self, register: str) -> Row:

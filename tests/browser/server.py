@@ -38,6 +38,8 @@ OPTIONS = (
     "--JupyterNotebookApp.expose_app_in_browser=True",
 )
 
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever proxy the machine has
+
 
 def _free_port() -> int:
     with socket.socket() as probe:
@@ -90,12 +92,11 @@ def lab_server(folder: Path) -> Iterator[str]:
 
 def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
     """The server's address, once it answers there."""
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for _ in range(START_LIMIT_S * 5):
         try:
             told = json.loads((runtime / f"jpserver-{server.pid}.json").read_text())
             address = f"http://127.0.0.1:{told['port']}"
-            with direct.open(f"{address}/api/status", timeout=START_LIMIT_S):
+            with _DIRECT.open(f"{address}/api/status", timeout=START_LIMIT_S):
                 return address
         # It has not written that, or not all of it; waiting for its end is the pause between two questions.
         except (FileNotFoundError, json.JSONDecodeError, urllib.error.URLError, ConnectionError):
@@ -110,9 +111,9 @@ def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> str
 
 def end_kernels(address: str) -> None:
     """End what a file's notebooks have started: those of the next one may have the same names."""
-    api, direct = f"{address}/api/sessions", urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with direct.open(api, timeout=START_LIMIT_S) as answer:
+    api = f"{address}/api/sessions"
+    with _DIRECT.open(api, timeout=START_LIMIT_S) as answer:
         running = json.load(answer)
     for each in running:
         request = urllib.request.Request(f"{api}/{each['id']}", method="DELETE")  # noqa: S310 - our own server
-        direct.open(request, timeout=START_LIMIT_S).close()
+        _DIRECT.open(request, timeout=START_LIMIT_S).close()

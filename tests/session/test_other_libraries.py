@@ -15,19 +15,26 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", 
 
 
 @pytest.fixture
-def with_torch(session):
-    pytest.importorskip("torch")
-    started = session(3)
-    started.run("import torch")
-    return started
+def importing(session):
+    """Three workers on which a library has been imported, if it is installed."""
+
+    def start(library, line):
+        pytest.importorskip(library)
+        started = session(3)
+        started.run(line)
+        return started
+
+    return start
 
 
 @pytest.fixture
-def with_jax(session):
-    pytest.importorskip("jax")
-    started = session(3)
-    started.run("import jax, jax.numpy as jnp")
-    return started
+def with_torch(importing):
+    return importing("torch", "import torch")
+
+
+@pytest.fixture
+def with_jax(importing):
+    return importing("jax", "import jax, jax.numpy as jnp")
 
 
 def texts(session, name):
@@ -200,10 +207,12 @@ def test_a_tensor_that_cannot_tell_its_shape_is_no_end_of_a_table(with_torch, od
         s.examine("w", statistics_of)
 
 
-def test_a_look_and_a_collective_leave_empty_tensors_as_they_were(with_torch):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_look_and_a_collective_leave_empty_tensors_as_they_were(with_torch, dtype):
+    pytest.importorskip("ml_dtypes")
     s = with_torch
-    s.run("buf = torch.empty(0)")
+    s.run(f"buf = torch.empty(0, dtype=torch.{dtype})\nfull = torch.ones(5).to(buf.dtype)")
     s.registers()
     s.check("buf", values=True)
     s.run("allgather(buf)")
-    assert s.run("torch.cat([torch.ones(2), torch.ones(3)], out=buf).tolist()").values == [[1.0] * 5] * 3
+    assert s.run("torch.cat([full[:2], full[2:]], out=buf).tolist()").values == [[1.0] * 5] * 3

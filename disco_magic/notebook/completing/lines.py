@@ -149,13 +149,13 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
 
 def _parts(session: Session | None, word: str) -> Mapping[str, str]:
     """The arrays in the register whose name has been typed, with what they are."""
-    from disco_magic.functions.parts import arrays_in, split
+    from disco_magic.functions.parts import arrays_in, split, together
     from disco_magic.notebook.completing.marks import SPACE
 
     name, written = split(word)
     if session is None or not written or name not in session.names():
         return {}
-    found = [part for parts in session.examine(name, arrays_in) if parts for part in parts]
+    found = together(session.examine(name, arrays_in))
     typable = [part for part in found if " " not in part.written]  # a line is cut at its blanks
     return {f"{name}{part.written}": part.kind.replace(" ", SPACE) for part in typable}
 

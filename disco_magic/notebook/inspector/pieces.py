@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UnknownName
-from disco_magic.functions.parts import arrays_in
+from disco_magic.functions.parts import arrays_in, together
 from disco_magic.notebook.inspector.controls import Changes, dropdown
 
 if TYPE_CHECKING:
@@ -65,8 +65,5 @@ def _parts(session: Session, row: Row) -> list[tuple[str, str]]:
     """Labels and what is written behind the register's name, of all workers together."""
     if all(cell is None or cell.dtype is not None for cell in row.cells):
         return []  # arrays, and nothing
-    found = [part for parts in session.examine(row.name, arrays_in) if parts for part in parts]
-    kinds: dict[str, str] = {}
-    for part in found:
-        kinds.setdefault(part.written, part.kind)
-    return [(f"{written} \u00b7 {kind}", written) for written, kind in kinds.items()]
+    found = together(session.examine(row.name, arrays_in))
+    return [(f"{written} \u00b7 {kind}", written) for written, kind in found]

@@ -17,7 +17,7 @@ from tests.conftest import DEADLINE_S
 # Every third new object is followed by a collection, whose finalizers let other threads go on, which start
 # threads. On CPython 3.11 this stands still at once if `sys._current_frames` collects.
 CROWD = """
-import _thread, faulthandler, gc, os, sys, threading, time
+import _thread, faulthandler, gc, os, sys, threading
 from disco_magic.stacks import frames
 faulthandler.dump_traceback_later(30, exit=True)
 
@@ -33,9 +33,12 @@ def start_threads():
         start_some()  # in a new frame each time, of which a look makes a new object
 
 def start_some():
-    for _ in range(5):
-        _thread.start_new_thread(int, ())
-    time.sleep(0)
+    running = [_thread.allocate_lock() for _ in range(5)]
+    for each in running:
+        each.acquire()
+        _thread.start_new_thread(each.release, ())
+    for each in running:  # on a busy machine they would become ever more
+        each.acquire()
 
 for _ in range(6):
     threading.Thread(target=start_threads, daemon=True).start()

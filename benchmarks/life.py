@@ -109,7 +109,7 @@ def keeper(function: DPackedFunc, results: list[Any]) -> Callable[[], object]:
 def worker(effort: Effort) -> list[float]:
     """The worker's half: a thousand messages in a queue, then `serve`; seconds per message."""
     from disco_magic.core.messages import Stop
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Topology
     from disco_magic.planes.threads import ThreadPlane
     from disco_magic.worker import Worker
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from disco_magic import errors
     from disco_magic.core.device import Device, device
+    from disco_magic.core.mesh import Mesh
     from disco_magic.core.report import CheckReport
     from disco_magic.errors import (
         CellError,
@@ -63,6 +64,7 @@ _HOMES = {
     "DPackedFunc": "session.dref",
     "DRef": "session.dref",
     "Device": "core.device",
+    "Mesh": "core.mesh",
     "REPLICATE": "loader.plan",
     "Session": "session.session",
     "Shard": "loader.plan",
@@ -88,6 +90,7 @@ __all__ = [
     "Device",
     "DiscoError",
     "Divergence",
+    "Mesh",
     "PlaneAborted",
     "PlaneError",
     "PlaneMismatch",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Place, Plane
     from disco_magic.core.messages import Command, Event, Message, Run
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Topology
     from disco_magic.functions.running import CellScope, CellValue
 
     # A queue's get: without waiting, which may raise Empty, or waiting.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import threading
 import traceback
 from contextlib import suppress
@@ -41,6 +42,8 @@ def pytest_configure(config):
     # What a shell starts behind "&" ignores Ctrl-C, and so does Python there: no test could stop anything.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # jsonschema, which nbformat needs, would compile a grammar of Lark's with it: 6 s in each process.
+    sys.modules.setdefault("rfc3987_syntax", None)
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
 

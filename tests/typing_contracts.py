@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from disco_magic.channels.thread import ThreadChannel
     from disco_magic.core.interfaces import Channel, Launcher, Place, Plane
     from disco_magic.core.messages import Message
+    from disco_magic.core.topology import Topology
     from disco_magic.devices.gpu import GpuPlace
-    from disco_magic.functions.context import Guard, Topology
+    from disco_magic.functions.context import Guard
     from disco_magic.functions.places import HOST as HOST_PLACE
     from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher

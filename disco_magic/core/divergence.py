@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import ranges
@@ -36,7 +37,8 @@ class Held:
         digest: of the value, equal for equal bits; b"" where values are not compared.
         opaque: why the value cannot be compared though it was asked for, else "".
         unseen: what is in it that was not looked at, else "".
-        marked: whether the register is marked as equal on all workers, where workers do not agree on that.
+        marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
+            workers agree on that.
     """
 
     type: str
@@ -48,12 +50,12 @@ class Held:
     digest: bytes = b""
     opaque: str = ""
     unseen: str = ""
-    marked: bool | None = None
+    marked: str | None = None
 
     @property
     def kind(self) -> str:
         """``float32 (3, 4)``, ``list of 3 (int)``, else the type."""
-        mark = "" if self.marked is None else ", marked replicated" if self.marked else ", not marked"
+        mark = "" if self.marked is None else f", marked {self.marked}" if self.marked else ", not marked"
         return f"{self._kind}{mark}"
 
     @property
@@ -75,12 +77,12 @@ class Found:
 
     Attributes:
         bound: names that its last checked cell bound.
-        marked: names that are marked as equal on all workers.
+        marked: names that are marked as equal, with the axes of the mesh along which; none: on all workers.
         registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``.
     """
 
     bound: frozenset[str]
-    marked: frozenset[str]
+    marked: Mapping[str, tuple[str, ...]]
     registers: Mapping[str, Sequence[tuple[str, Held]]]
 
 
@@ -107,6 +109,7 @@ class CheckRow:
         by_value: whether values were compared, too.
         gap: how far apart arrays are whose values differ, in words.
         unseen: of the register, on the first of its rows: what was not looked at, in words.
+        places: where the circles are in the mesh, in words: ``"tp=1"``; none where they are groups, or all.
     """
 
     name: str
@@ -115,6 +118,7 @@ class CheckRow:
     by_value: bool = False
     gap: str = ""
     unseen: str = ""
+    places: tuple[str, ...] = ()
 
     @property
     def type(self) -> str:
@@ -136,22 +140,32 @@ class CheckRow:
         """Why values could not be compared though they should have been, else ``""``."""
         return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
 
-    def is_marked(self, worker: int) -> bool:
-        """Whether a worker has marked the register, where others have not."""
+    def mark_of(self, worker: int) -> str:
+        """How a worker has marked the register, where others have not, or otherwise; ``""``: not at all."""
         held = self.cells[worker]
-        return held is not None and bool(held.marked)
+        return "" if held is None else held.marked or ""
 
     def splits(self) -> list[tuple[str, list[tuple[Workers, str]]]]:
         """For every circle whose workers differ: its name, and the workers that hold the same together.
 
-        The circle's name is ``""`` if all workers have to agree, else ``"group 1"``.
+        The circle's name is ``""`` if all workers have to agree, else ``"group 1"`` or ``"tp=1"``.
         """
-        many = len(self.circles) > 1
         return [
-            (f"group {number}" if many else "", self._groups(circle))
+            (self._place(number), self._groups(circle))
             for number, circle in enumerate(self.circles)
             if self._aspects(circle)
         ]
+
+    @property
+    def first_differing(self) -> tuple[str, Workers]:
+        """Name and workers of the first circle whose workers differ; there has to be one."""
+        number = next(number for number, circle in enumerate(self.circles) if self._aspects(circle))
+        return self._place(number), self.circles[number]
+
+    def _place(self, number: int) -> str:
+        if self.places:
+            return self.places[number]
+        return f"group {number}" if len(self.circles) > 1 else ""
 
     def lines(self) -> list[tuple[str, str, str]]:
         """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
@@ -208,13 +222,22 @@ def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
 # --- from what the workers found to rows -----------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Circles:
+    """The workers that have to agree with each other, and where these are: see `CheckRow`."""
+
+    workers: tuple[Workers, ...]
+    places: tuple[str, ...] = ()
+
+
 def compare(
     found: Mapping[int, Found],
-    circles: tuple[Workers, ...],
+    circles: Circles,
     *,
     names: Iterable[str],
     by_value: Iterable[str],
     marks: bool = False,
+    apart: Mapping[str, Circles] = MappingProxyType({}),
 ) -> tuple[CheckRow, ...]:
     """Put side by side what the workers found: a row per register, and per part of one that differs.
 
@@ -224,28 +247,36 @@ def compare(
         names: the registers to compare; those that no worker has are left out.
         by_value: those whose values have to be equal.
         marks: whether the workers that have a register also have to agree that it is marked.
+        apart: the workers that have to agree on registers of these names, where others do than `circles` say.
     """
     valued = frozenset(by_value)
     present = [name for name in names if any(name in each.registers for each in found.values())]
     rows = []
     for name in present:
         columns = {worker: dict(each.registers.get(name, ())) for worker, each in found.items()}
-        if marks and any(_is_torn(name, found, circle) for circle in circles):
+        if marks and any(_is_torn(name, found, circle) for circle in circles.workers):
             for worker, column in columns.items():
                 if name in column:
-                    column[name] = replace(column[name], marked=name in found[worker].marked)
-        rows += _rows(name, columns, circles, by_value=name in valued)
+                    column[name] = replace(column[name], marked=_mark_in_words(found[worker], name))
+        rows += _rows(name, columns, apart.get(name, circles), by_value=name in valued)
     return tuple(rows)
 
 
 def _is_torn(name: str, found: Mapping[int, Found], circle: Workers) -> bool:
     """Whether some workers of a circle have marked a register that others have not."""
-    marks = [name in found[worker].marked for worker in circle if name in found[worker].registers]
+    marks = [found[worker].marked.get(name) for worker in circle if name in found[worker].registers]
     return len(set(marks)) > 1
 
 
+def _mark_in_words(found: Found, name: str) -> str:
+    if name not in found.marked:
+        return ""
+    axes = found.marked[name]
+    return f"replicated over {', '.join(axes)}" if axes else "replicated"
+
+
 def _rows(
-    name: str, columns: Mapping[int, dict[str, Held]], circles: tuple[Workers, ...], *, by_value: bool
+    name: str, columns: Mapping[int, dict[str, Held]], circles: Circles, *, by_value: bool
 ) -> list[CheckRow]:
     """The register's row, or instead of it, if it agrees, those of its parts that have something to tell."""
     rows = []
@@ -253,7 +284,7 @@ def _rows(
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
     for part in dict.fromkeys(part for column in columns.values() for part in column):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
-        row = CheckRow(part, cells, circles, by_value)
+        row = CheckRow(part, cells, circles.workers, by_value, places=circles.places)
         if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
@@ -287,14 +318,16 @@ def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001
 
 
 def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
-    """Names that some worker has marked as equal on all workers."""
+    """Names that some worker has marked as equal."""
     return frozenset().union(*(each.marked for each in found.values()))
 
 
-def marked_everywhere(found: Mapping[int, Found]) -> frozenset[str]:
-    """Names that every worker that has them has marked as equal on all workers."""
-    return frozenset(
-        name
-        for name in marked_anywhere(found)
-        if all(name in each.marked for each in found.values() if name in each.registers)
-    )
+def marked_everywhere(found: Mapping[int, Found]) -> dict[str, tuple[str, ...]]:
+    """Names that every worker that has them has marked as equal along the same axes, with these axes."""
+    agreed = {}
+    for name in marked_anywhere(found):
+        marks = {each.marked.get(name) for each in found.values() if name in each.registers}
+        (axes, *others) = marks or {None}
+        if axes is not None and not others:
+            agreed[name] = axes
+    return agreed

@@ -35,6 +35,7 @@ class Seat(NamedTuple):
         present: ids of the workers the command was sent to; None means all.
         spot: the user's code that makes the call, and where in it; None: the plane looks for it.
         library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
+        over: what names the members in words, where the call named them: ``tp``.
     """
 
     worker: int
@@ -43,6 +44,7 @@ class Seat(NamedTuple):
     present: tuple[int, ...] | None = None
     spot: Spot | None = None
     library: str = ""
+    over: str = ""
 
     @property
     def rank(self) -> int:

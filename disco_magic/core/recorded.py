@@ -44,15 +44,17 @@ Joined = tuple[float, str, Any, Any, tuple[Any, ...], "CodeType", int, tuple[int
 # That, its end, seconds asleep, name of the exception.
 Parted = tuple[Any, ...]
 
+# Of the arguments that are kept; the last one only where the call named who takes part.
 _NAMES: Final = {
-    "allreduce": ("op",),
-    "reduce": ("op", "root"),
-    "allgather": ("axis",),
-    "gather": ("root", "axis"),
-    "reduce_scatter": ("op", "axis"),
-    "broadcast": ("root",),
-    "scatter": ("root", "axis"),
-    "alltoall": ("axis",),
+    "allreduce": ("op", "over"),
+    "reduce": ("op", "root", "over"),
+    "allgather": ("axis", "over"),
+    "gather": ("root", "axis", "over"),
+    "reduce_scatter": ("op", "axis", "over"),
+    "broadcast": ("root", "over"),
+    "scatter": ("root", "axis", "over"),
+    "alltoall": ("axis", "over"),
+    "barrier": ("over",),
     "send": ("to",),
     "recv": ("source",),
 }

@@ -46,16 +46,16 @@ class RegisterFile:
     Attributes:
         values, poisons: register -> value, or why it has none.
         names: the worker's namespace.
-        marked: names that are meant to be equal on all workers; a name that is dropped loses its mark.
+        marked: names that are meant to be equal, and on which workers; a name that is dropped loses its mark.
     """
 
     __slots__ = ("marked", "names", "poisons", "values")
 
-    def __init__(self, names: MutableMapping[str, Any], marked: set[str] | None = None) -> None:
+    def __init__(self, names: MutableMapping[str, Any], marked: dict[str, Any] | None = None) -> None:
         self.values: dict[int, Any] = {}
         self.poisons: dict[int, Poison] = {}
         self.names = names
-        self.marked = set() if marked is None else marked
+        self.marked = {} if marked is None else marked
 
     def set(self, register: int, value: Any) -> None:
         """Give a register a value, poisoned or not before."""
@@ -77,7 +77,7 @@ class RegisterFile:
     def drop(self, name: str) -> None:
         """Unbind a name; nothing if it is not bound."""
         self.names.pop(name, None)
-        self.marked.discard(name)
+        self.marked.pop(name, None)
 
     def moved(self) -> RegisterFile:
         """A file with the same content, while this one becomes empty.

@@ -148,12 +148,17 @@ def table(rows: Iterable[CheckRow]) -> list[str]:
 
 def _sentence(row: CheckRow) -> str:
     where, groups = row.splits()[0]
+    place = f" {'at' if row.places else 'in'} {where}" if where else ""
     if row.aspects == ("mark",):
-        marked = [worker for workers, _ in groups for worker in workers if row.is_marked(worker)]
-        place = f" in {where}" if where else ""
-        return f"'{row.name}' is marked replicated on {people(sorted(marked))} only{place}"
+        marks: dict[str, list[int]] = {}
+        for workers, _ in groups:
+            for worker in workers:
+                marks.setdefault(row.mark_of(worker), []).append(worker)
+        only = " only" if marks.pop("", None) else ""
+        told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
+        return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
-    return f"'{row.name}' differs{f' in {where}' if where else ''}: {told}"
+    return f"'{row.name}' differs{place}: {told}"
 
 
 def _list(names: list[str]) -> str:

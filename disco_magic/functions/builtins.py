@@ -7,8 +7,9 @@ Collectives are called by all `n` workers of the group (``in_group``) or the ses
 without Python objects, the same on all. They return `dst`, or a fresh array if it is None. Errors and costs
 are those of the verb beneath; UsageMistake also if a register holds no array; PlaneMismatch also if `dst` has
 another element count (nothing is written) or dtype (found out after the move: it stays as it is, the other
-workers go on). `into` says whether the controller gave a destination, which every worker has to know, also
-one whose own `dst` is None; None: as this worker's `dst` says.
+workers go on). `in_group` may name axes of the mesh instead. `into` says whether the controller gave a
+destination, which every worker has to know, also one whose own `dst` is None; None: as this worker's `dst`
+says.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from disco_magic.errors import PlaneMismatch, UsageMistake
 from disco_magic.functions import worker_builtins  # noqa: F401 - registers the rest of Disco's functions
 from disco_magic.functions.arrays import shared
+from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER
@@ -69,33 +71,33 @@ def empty(
     place = worker().place
     if device is not None and check_there("empty", device, (place.device,)) == HOST.device:
         place = HOST
-    if worker0_only and _rank(in_group=in_group):
+    if worker0_only and _rank(in_group):
         return None
     return place.empty(tuple(shape), dtype)  # type: ignore[no-any-return]  # NumPy's or cupy's
 
 
 @register_func("runtime.disco.allreduce")
-def allreduce(src: Array, op: str, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
+def allreduce(src: Array, op: str, in_group: Who, dst: Array | None = None) -> Any:
     """Reduce `src` element by element: `src`, `dst` and the result have one shape `s`. `dst` may be `src`."""
-    return worker().allreduce(src, op, out=dst, in_group=in_group)
+    return worker().allreduce(src, op, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.reduce_scatter")
-def reduce_scatter(src: Array, op: str, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
+def reduce_scatter(src: Array, op: str, in_group: Who, dst: Array | None = None) -> Any:
     """Reduce `src` of shape `(n * k, *s)`, then split along axis 0: `dst` and the result have `(k, *s)`."""
-    return worker().reduce_scatter(src, op, out=dst, in_group=in_group)
+    return worker().reduce_scatter(src, op, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.alltoall")
-def alltoall(src: Array, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
+def alltoall(src: Array, in_group: Who, dst: Array | None = None) -> Any:
     """Exchange parts along axis 0: `src`, `dst` and the result have one shape `(n * k, *s)`."""
-    return worker().alltoall(src, out=dst, in_group=in_group)
+    return worker().alltoall(src, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.barrier")
-def barrier(in_group: bool) -> None:  # noqa: FBT001 - Disco's order
+def barrier(in_group: Who) -> None:
     """Return when the group, or all workers, have called it."""
-    worker().barrier(in_group=in_group)
+    worker().barrier(**who(in_group))
 
 
 def connect() -> None:
@@ -105,15 +107,15 @@ def connect() -> None:
 
 
 @register_func("runtime.disco.broadcast_from_worker0")
-def broadcast_from_worker0(src: Array | None, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - Disco's order
+def broadcast_from_worker0(src: Array | None, in_group: Who, dst: Array | None = None) -> Any:
     """Copy the first worker's `src` of shape `s` to all; `dst` has exactly shape `s`."""
-    return worker().broadcast(src if _rank(in_group=in_group) == 0 else None, out=dst, in_group=in_group)
+    return worker().broadcast(src if _rank(in_group) == 0 else None, out=dst, **who(in_group))
 
 
 @register_func("runtime.disco.allgather")
 def allgather(
     src: Array,
-    in_group: bool,  # noqa: FBT001 - Disco's order
+    in_group: Who,
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
@@ -124,30 +126,30 @@ def allgather(
     """
     me = worker()
     if not _is_given(dst, into):
-        return me.allgather(src, in_group=in_group)
+        return me.allgather(src, **who(in_group))
     flat = _flat("allgather", src)
-    target = _sized_target("allgather", dst, flat.size * _size(in_group=in_group))
-    _into("allgather", target, me.allgather(flat, in_group=in_group))
+    target = _sized_target("allgather", dst, flat.size * _size(in_group))
+    _into("allgather", target, me.allgather(flat, **who(in_group)))
     return filled(dst)
 
 
 @register_func("runtime.disco.gather_to_worker0")
 def gather_to_worker0(
     src: Array,
-    in_group: bool,  # noqa: FBT001 - Disco's order
+    in_group: Who,
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
     """As `allgather`, on the first worker only; the others need no `dst`, and return what they have there."""
     me = worker()
     if not _is_given(dst, into):
-        return me.gather(src, in_group=in_group)
+        return me.gather(src, **who(in_group))
     flat = _flat("gather_to_worker0", src)
-    if _rank(in_group=in_group):
-        me.gather(flat, in_group=in_group)
+    if _rank(in_group):
+        me.gather(flat, **who(in_group))
         return dst
-    target = _sized_target("gather_to_worker0", dst, flat.size * _size(in_group=in_group))
-    joined: Any = me.gather(flat, in_group=in_group)
+    target = _sized_target("gather_to_worker0", dst, flat.size * _size(in_group))
+    joined: Any = me.gather(flat, **who(in_group))
     _into("gather_to_worker0", target, joined)
     return filled(dst)
 
@@ -155,7 +157,7 @@ def gather_to_worker0(
 @register_func("runtime.disco.scatter_from_worker0")
 def scatter_from_worker0(
     src: Array | None,
-    in_group: bool,  # noqa: FBT001 - Disco's order
+    in_group: Who,
     dst: Array | None = None,
     into: bool | None = None,  # noqa: FBT001 - ours, after Disco's
 ) -> Any:
@@ -169,20 +171,20 @@ def scatter_from_worker0(
         PlaneMismatch: `src` has not `n` parts, or does not fill `dst`.
     """
     me = worker()
-    size = _size(in_group=in_group)
+    size = _size(in_group)
     given = _is_given(dst, into)
     target = _target("scatter_from_worker0", dst) if given else None
     flat = None
-    if _rank(in_group=in_group) == 0:
+    if _rank(in_group) == 0:
         _check_array("scatter_from_worker0", "first worker's", src)
         whole = shared("scatter_from_worker0", src, me.place) if given else src
         flat = _flat_parts(whole, target, size)
-    part = me.scatter(flat, in_group=in_group)
+    part = me.scatter(flat, **who(in_group))
     if target is not None:
         _into("scatter_from_worker0", target, part)
         return filled(dst)
     tail = None if src is None or flat is None else np.array(src.shape[1:], np.int64)
-    shape = me.broadcast(tail, in_group=in_group)
+    shape = me.broadcast(tail, **who(in_group))
     return part.reshape(tuple(shape))
 
 
@@ -243,14 +245,13 @@ def _into(verb: str, dst: Array, values: Array) -> None:
     worker().place.copy(dst, values.reshape(dst.shape))
 
 
-def _size(*, in_group: bool) -> int:
-    me = worker()
-    return me.group_size if in_group else me.num_workers
+def _size(in_group: Who) -> int:
+    return len(worker().members(**who(in_group)))
 
 
-def _rank(*, in_group: bool) -> int:
+def _rank(in_group: Who) -> int:
     me = worker()
-    return me.group_rank if in_group else me.id
+    return me.members(**who(in_group)).index(me.id)
 
 
 def copy_array(dst: Array, src: Array) -> None:

@@ -10,19 +10,22 @@ import sys
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from disco_magic.core.words import plural
+from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.marks import Marks
 from disco_magic.functions.places import HOST
+from disco_magic.functions.point_to_point import PointToPoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.topology import Topology
 
 
 class Guard(Protocol):
@@ -35,54 +38,14 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Workers and groups: ``group = id // group_size``, rank in the group ``= id % group_size``."""
-
-    num_workers: int
-    num_groups: int = 1
-
-    def __post_init__(self) -> None:
-        for name, value in (("num_workers", self.num_workers), ("num_groups", self.num_groups)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageMistake(f"{name} is {value!r}, expected a whole number of at least 1")
-        if self.num_workers % self.num_groups:
-            raise UsageMistake(
-                f"{plural(self.num_workers, 'worker')} cannot be split into {self.num_groups} equal groups; "
-                + self._advice()
-            )
-
-    def _advice(self) -> str:
-        workers, groups = self.num_workers, self.num_groups
-        if groups > workers:
-            return (
-                f"for {groups} groups ask for more workers: ThreadedSession({2 * groups}, "
-                f"num_groups={groups}), %disco start -n {2 * groups} --groups {groups}"
-            )
-        return f"num_groups can be one of {[n for n in range(1, workers + 1) if workers % n == 0]}"
-
-    @property
-    def group_size(self) -> int:
-        """Workers per group."""
-        return self.num_workers // self.num_groups
-
-    def members(self, group: int) -> tuple[int, ...]:
-        """Ids of the workers of a group, ascending."""
-        start = group * self.group_size
-        return tuple(range(start, start + self.group_size))
-
-    def roots(self, *, in_group: bool) -> tuple[int, ...]:
-        """Ids of the first worker of each group, or of all workers."""
-        return tuple(range(0, self.num_workers, self.group_size)) if in_group else (0,)
-
-
-class WorkerContext(Collectives):
+class WorkerContext(Collectives, PointToPoint):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
         id: the worker's number, 0 .. num_workers - 1; never changes.
         num_workers, num_groups, group_size: the session's topology.
         group, group_rank: the worker's group and its rank inside it.
+        mesh: axis -> length, the session's `Mesh`, false if it has none.
         place: where its arrays are and its work is queued.
         device: where that is, ``"cpu"`` or ``"cuda:0"``.
         xp: the array module of that device: numpy or cupy.
@@ -134,7 +97,7 @@ class WorkerContext(Collectives):
         """What other libraries call `num_workers`."""
         return self.num_workers
 
-    def replicated(self, *values: Any) -> Any:
+    def replicated(self, *values: Any, over: str | Sequence[str] | None = None) -> Any:
         """Mark registers as meant to be equal on all workers, bit for bit; changes nothing and asks nobody.
 
         ``w = worker.replicated(w)`` marks the name `w`: a later cell may bind it anew or change the array in
@@ -145,19 +108,22 @@ class WorkerContext(Collectives):
         Args:
             *values: arrays, containers of them, or anything else that a register holds now or is about to;
                 numbers and text only where the result is assigned to a name, as above.
+            over: axes of the mesh along which it is meant to be equal; those that share all other coordinates
+                are compared. ``over="dp"`` is for shards that every replica has. None: on all workers.
 
         Returns:
             The value; several as a tuple: ``w, b = worker.replicated(w, b)``.
 
         Raises:
             UsageMistake: no value, or a number whose register cannot be told, or a name that begins with an
-                underscore, which is no register.
+                underscore, which is no register; `over` names no axes of the mesh.
 
         Cost: tens of microseconds; 10 us per later cell of the worker.
         """
         if not values:
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")
-        self.marks.add_result(values, sys._getframe(1))  # noqa: SLF001 - who calls says to which name
+        axes = () if over is None else self.mesh.in_order(axes_of(over))
+        self.marks.add_result(values, sys._getframe(1), axes)  # noqa: SLF001 - who calls says to which name
         return values[0] if len(values) == 1 else values
 
     def bind_to_cpu_core(self, core: int) -> None:
@@ -188,6 +154,7 @@ class WorkerContext(Collectives):
 
     def __repr__(self) -> str:
         groups = f", group {self.group} of {self.num_groups}" if self.num_groups > 1 else ""
+        groups += "".join(f", {name}={place}" for name, place in self.coordinates.items())
         return f"<worker {self.id} of {self.num_workers}{groups} on {self.device}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WorkerContext:

@@ -72,7 +72,7 @@ class Survey:
         me.marks.settle()
         if self.values:
             me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
-        namespace, marked = me.marks.namespace, frozenset(me.marks.names)
+        namespace, marked = me.marks.namespace, dict(me.marks.names)
         registers = {}
         for name in RegisterFile(namespace).public_names():
             value = namespace.get(name, ABSENT)  # a thread of the user's may have unbound it

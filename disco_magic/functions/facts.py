@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts
 
 
-def facts_of(verb: str, arguments: tuple[Any, ...], here: str) -> Facts:
+def facts_of(verb: str, arguments: tuple[Any, ...], here: str, along: str = "") -> Facts:
     """Facts about the array of a call, its other arguments, and who called it; no array itself.
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take. It is
-    called by what a verb calls; verbs that call verbs are in the file `here`.
+    called by what a verb calls; verbs that call verbs are in the file `here`. `along` says who took part, if
+    neither the group nor all did.
     """
     frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
     code = frame.f_code
@@ -26,9 +27,11 @@ def facts_of(verb: str, arguments: tuple[Any, ...], here: str) -> Facts:
         frame = frame.f_back
         code = frame.f_code
     if not arguments or verb == "recv":
-        return verb, "", "", arguments[:1], code, frame.f_lasti
+        return verb, "", "", (along,) if along else arguments[:1], code, frame.f_lasti
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
+    if along:
+        rest = *rest, along
     kind = type(x)
     if kind is np.ndarray or is_gpu_array(kind):
         return verb, x.dtype, x.shape, rest, code, frame.f_lasti

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Iterable
 
+    # Along which axes of the mesh values are equal; none: on all workers.
+    Axes = tuple[str, ...]
+
 _HIDDEN: Final = (
     "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "
     "give what is meant to be equal on all workers a name that does not"
@@ -37,32 +40,32 @@ class Marks:
     """The marks of one worker; only its own thread uses them. False if there are none.
 
     Attributes:
-        names: marked registers.
+        names: marked registers, each with the axes along which it is equal.
         namespace: the worker's.
     """
 
     def __init__(self) -> None:
-        self.names: set[str] = set()
+        self.names: dict[str, Axes] = {}
         self.namespace: dict[str, Any] = {}
         # Marked values by their identity. Those that cannot be held weakly are kept until the next look.
-        self._alive: dict[int, weakref.ref[Any]] = {}
-        self._kept: dict[int, Any] = {}
+        self._alive: dict[int, tuple[weakref.ref[Any], Axes]] = {}
+        self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
 
     def __bool__(self) -> bool:
         return bool(self.names or self._alive or self._kept)
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any, axes: Axes = ()) -> None:
         """Mark whatever register comes to hold `value`, an array or another object of its own."""
         key = id(value)
         try:
             # Called with the reference, which is `pop`'s default, before another object can have that id.
-            self._alive[key] = weakref.ref(value, partial(self._alive.pop, key))
+            self._alive[key] = weakref.ref(value, partial(self._alive.pop, key)), axes
         except TypeError:  # containers
-            self._kept[key] = value
+            self._kept[key] = value, axes
 
-    def add_result(self, values: tuple[Any, ...], frame: types.FrameType) -> None:
-        """Mark `values`, which the call that `frame` is making returns.
+    def add_result(self, values: tuple[Any, ...], frame: types.FrameType, axes: Axes = ()) -> None:
+        """Mark `values`, which the call that `frame` is making returns, as equal along `axes`.
 
         Raises:
             UsageMistake: a number or text whose name the call does not say; a name that is no register.
@@ -73,8 +76,8 @@ class Marks:
         if not names:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
-            names = self._find(values)
-        self.names.update(names)
+            names = self._find(values, axes)
+        self.names.update(dict.fromkeys(names, axes))
         self._fresh.update(names)
 
     def _refuse(self, values: tuple[Any, ...], said: list[str]) -> None:
@@ -99,7 +102,7 @@ class Marks:
     def _names_of(self, value: Any) -> list[str]:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
 
-    def _find(self, values: tuple[Any, ...]) -> list[str]:
+    def _find(self, values: tuple[Any, ...], axes: Axes) -> list[str]:
         """The names of `values`; those that have none get their marks later."""
         names: list[str] = []
         for value in values:
@@ -107,7 +110,7 @@ class Marks:
                 mine = [name for name in self._names_of(value) if _is_public(name)]
                 names += mine
                 if not mine:
-                    self.add(value)
+                    self.add(value, axes)
         return names
 
     def cell_begins(self) -> None:
@@ -120,19 +123,26 @@ class Marks:
         held = dict(self.namespace)  # a thread of the user's may unbind a name meanwhile
         present = RegisterFile(held).public_names()
         if self._alive or self._kept:
-            self.names.update(name for name in present if self._has_mark(held[name]))
+            found = {name: self._mark_of(held[name]) for name in present}
+            self.names.update({name: axes for name, axes in found.items() if axes is not None})
             self._kept.clear()
-        self.names.intersection_update(present)
+        self._drop(self.names.keys() - present)
 
-    def _has_mark(self, value: Any) -> bool:
+    def _mark_of(self, value: Any) -> Axes | None:
         key = id(value)
-        reference = self._alive.get(key)
-        return key in self._kept or (reference is not None and reference() is value)
+        reference, axes = self._alive.get(key, (None, ()))
+        if reference is not None and reference() is value:
+            return axes
+        return self._kept[key][1] if key in self._kept else None
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.names.pop(name, None)
 
     def cell_ended(self, codes: Iterable[types.CodeType]) -> None:
         """After a cell of these `codes`: what it has unbound lost its mark, also if it was bound again."""
         for code in codes:
-            self.names -= deleted_names(code) - self._fresh
+            self._drop(deleted_names(code) - self._fresh)
         self.settle()
 
 

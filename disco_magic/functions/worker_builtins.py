@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.registry import register_func
 
@@ -128,9 +129,9 @@ def _into(dst: Array | None, values: Array, sender: str) -> Array:
 
 
 @register_func("runtime.disco.reduce")
-def reduce(src: Array, op: str, root: int, in_group: bool, dst: Array | None = None) -> Any:  # noqa: FBT001 - as allreduce
+def reduce(src: Array, op: str, root: int, in_group: Who, dst: Array | None = None) -> Any:
     """As `allreduce`, for rank `root` only; the others return their `dst`, or None."""
-    reduced = worker().reduce(src, op, root, out=dst, in_group=in_group)
+    reduced = worker().reduce(src, op, root, out=dst, **who(in_group))
     return dst if reduced is None else reduced
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Place, Plane
     from disco_magic.core.messages import Event
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Topology
     from disco_magic.functions.running import CellScope
     from disco_magic.lane import Lane
     from disco_magic.serving import Extras

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from disco_magic.functions.aligned import new_array
+from disco_magic.functions.calling import who
 from disco_magic.functions.context import worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from disco_magic.core.mesh import Mesh
+    from disco_magic.functions.calling import Who
     from disco_magic.loader.pages import Reader
     from disco_magic.loader.stored import Array, StoredFile, StoredTensor
     from disco_magic.loader.tally import Tally
@@ -27,14 +30,14 @@ class LoadPart:
     Attributes:
         tensor: which one.
         axis: it is split along; None: every worker gets the whole.
-        in_group: parts are for the workers of a group, not of the session.
+        members: parts are for the workers that work together so: in a group, all, or along axes of the mesh.
         tally: counts what was loaded.
         readers: of the load, one per worker of the session.
     """
 
     tensor: StoredTensor
     axis: int | None
-    in_group: bool
+    members: Who
     tally: Tally
     readers: Sequence[Reader]
 
@@ -50,7 +53,8 @@ class LoadPart:
             DiscoError: the file was changed or taken away since it was checked. The other workers stop too.
         """
         me, tally = worker(), self.tally
-        rank, count = (me.group_rank, me.group_size) if self.in_group else (me.id, me.num_workers)
+        members = me.members(**who(self.members))
+        rank, count = members.index(me.id), len(members)
         if tally.stopped:
             return None
         try:
@@ -65,7 +69,14 @@ class LoadPart:
         mine: Array = me.place.move_in(out)
         if self.axis is None:
             me.marks.add(mine)
+        elif copies := self._others(me.mesh):
+            me.marks.add(mine, copies)
         return mine
+
+    def _others(self, mesh: Mesh) -> tuple[str, ...]:
+        """The axes along which workers get the same part."""
+        along = {self.members} if isinstance(self.members, str) else self.members
+        return tuple(axis for axis in mesh if axis not in along) if isinstance(along, set | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     if named:
         front.others.add(session)
     workers = _chosen(options, session)
-    show = parse_workers(options.show, session.num_workers)
+    show = parse_workers(options.show, session.num_workers, session.mesh)
     if options.local:
         run_locally(front.shell, cell)
     for name, register in stored(session, front.variables(options.push)).items():
@@ -190,7 +190,7 @@ def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
         raise UsageMistake("--workers and --group both say who runs the cell; leave one out")
     if options.group is not None:
         return workers_of_group(options.group, session.num_workers, session.num_groups)
-    chosen = parse_workers(options.workers, session.num_workers)
+    chosen = parse_workers(options.workers, session.num_workers, session.mesh)
     return None if chosen is not None and len(chosen) == session.num_workers else chosen
 
 

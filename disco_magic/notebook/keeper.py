@@ -6,10 +6,12 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from disco_magic.core.mesh import NO_MESH, mesh_of
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
 
 if TYPE_CHECKING:
+    from disco_magic.core.mesh import Mesh
     from disco_magic.notebook.magics import DiscoMagics
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.session import Session
@@ -20,6 +22,7 @@ class Wanted(NamedTuple):
 
     workers: int | None = None
     groups: int | None = None
+    mesh: str | None = None
     kind: str | None = None
     ccl: str | None = None
     devices: str | None = None
@@ -41,6 +44,20 @@ def _plane_and_devices(settings: DiscoMagics, wanted: Wanted) -> tuple[str, str]
     elif wanted.ccl is None and contradicts(plane, where):
         plane = "auto"
     return plane, where
+
+
+def _mesh_and_number(
+    settings: DiscoMagics, wanted: Wanted, where: str, plane: str
+) -> tuple[Mesh, int | None]:
+    """The mesh, and how many workers; as above, and a mesh outweighs a number that nobody has chosen."""
+    mesh = mesh_of(wanted.mesh or settings.mesh or None)
+    if wanted.mesh is None and wanted.workers not in (None, mesh.num_workers):
+        mesh = NO_MESH
+    if wanted.workers is not None:
+        return mesh, wanted.workers
+    if mesh and (wanted.mesh is not None or "workers" not in settings.chosen):
+        return mesh, mesh.num_workers
+    return mesh, settings.workers_for(where, plane)
 
 
 class SessionKeeper:
@@ -95,9 +112,11 @@ class SessionKeeper:
 
         plane, where = _plane_and_devices(settings, wanted)
         check_plane(wanted.kind or settings.kind, plane)
+        mesh, number = _mesh_and_number(settings, wanted, where, plane)
         session = ThreadedSession(
-            settings.workers_for(where, plane) if wanted.workers is None else wanted.workers,
+            number,
             settings.groups if wanted.groups is None else wanted.groups,
+            mesh=mesh,
             ccl=plane,
             devices=where,
             extras=cell_extras,

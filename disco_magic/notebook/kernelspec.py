@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_data_dir
 
-from disco_magic.functions.context import Topology
+from disco_magic.core.mesh import mesh_of
+from disco_magic.core.topology import Topology
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import add_session_options
 
@@ -124,8 +125,8 @@ def main(arguments: Sequence[str]) -> int | str:
     asked = _parser().parse_args(arguments)
     prefix = sys.prefix if asked.sys_prefix else asked.prefix
     try:
-        if asked.command == "install" and asked.workers and asked.groups:
-            Topology(asked.workers, asked.groups)  # refuses what no session could have
+        if asked.command == "install":
+            _refuse_impossible(asked)
         if asked.command == "uninstall":
             print(f"removed {uninstall(asked.name, user=asked.user, prefix=prefix)}")
             return 0
@@ -146,6 +147,14 @@ def main(arguments: Sequence[str]) -> int | str:
         return str(error)
     print(f"installed {asked.name} in {where}")
     return 0
+
+
+def _refuse_impossible(asked: argparse.Namespace) -> None:
+    """Raise UsageMistake for numbers that no session could have together."""
+    mesh = mesh_of(asked.mesh)
+    workers = asked.workers or mesh.num_workers
+    if workers:
+        Topology(workers, asked.groups or 1, mesh)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-SESSION: Final = ("workers", "groups", "kind", "ccl", "devices")
+from disco_magic.core.mesh import mesh_of
+from disco_magic.errors import UsageMistake
+
+SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices")
 """What a session is started with; each is an option, a setting, and one of the kernel's."""
 
 KINDS: Final = ("threads",)
@@ -90,6 +93,20 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return float("nan")
+
+
+def mesh(text: str) -> str:
+    """Axes of a mesh with their lengths."""
+    try:
+        mesh_of(text)
+    except UsageMistake as reason:
+        raise argparse.ArgumentTypeError(str(reason)) from None
+    return text
+
+
+def axes(text: str) -> list[str]:
+    """Names of axes of the mesh, with commas."""
+    return [part.strip() for part in text.split(",")]
 
 
 def count(text: str) -> int:

@@ -32,6 +32,12 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
     """
     add(*workers, "--workers", type=of.count, metavar="N", help="how many workers")
     add("--groups", type=of.count, metavar="G", help="how many groups of equal size they form")
+    add(
+        "--mesh",
+        type=of.mesh,
+        metavar="MESH",
+        help="named axes with their lengths, as in dp=2,tp=4; they say how many workers there are, too",
+    )
     add("--kind", choices=of.KINDS, help="what the workers are")
     add("--ccl", choices=of.PLANES, help="what carries collectives")
     add(

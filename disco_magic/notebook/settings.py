@@ -11,6 +11,8 @@ from traitlets import Enum, Float, Int, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
+from disco_magic.core.mesh import mesh_of
+from disco_magic.errors import UsageMistake
 from disco_magic.notebook.option_types import KINDS, MODES, PLANES
 from disco_magic.notebook.shell import request_of
 from disco_magic.phrases import words
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from traitlets import Bunch
 
 ENVIRONMENT: Final = {
-    name: f"DISCO_{name.upper()}" for name in ("workers", "groups", "kind", "ccl", "output")
+    name: f"DISCO_{name.upper()}" for name in ("workers", "groups", "mesh", "kind", "ccl", "output")
 }
 """Defaults for machines that nobody sits at, such as those that test notebooks or build documentation; with
 DISCO_DEVICES, of which any text is possible until a session is started."""
@@ -50,6 +52,11 @@ class DiscoSettings(Magics):
     groups = Int(1, min=1, help="How many groups of equal size the workers form; 1 unless set.").tag(
         config=True
     )
+    mesh = Unicode(
+        "",
+        help="Named axes of a mesh in which the workers stand, as in dp=2,tp=4, and which collectives can go "
+        "over; none, unless set. It says how many workers there are, unless that is configured, too.",
+    ).tag(config=True)
     kind = Enum(KINDS, "threads", help="What the workers are: threads of this process.").tag(config=True)
     ccl = Enum(
         PLANES,
@@ -105,6 +112,14 @@ class DiscoSettings(Magics):
             f"The {proposal.trait.name!r} trait of a DiscoMagics instance expected seconds, more than 0, or "
             f"None, not {value!r}."
         )
+
+    @validate("mesh")
+    def _mesh(self, proposal: Bunch) -> str:
+        text: str = proposal.value
+        try:
+            return text if not text or mesh_of(text) else ""
+        except UsageMistake as reason:
+            raise TraitError(f"The 'mesh' trait of a DiscoMagics instance: {reason}.") from None
 
     @classmethod
     def configured(cls, shell: Any) -> Self:

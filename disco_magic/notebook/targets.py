@@ -1,38 +1,50 @@
-"""Which workers a line names: ``0``, ``1,2``, ``1:3``, ``::2``, ``0-2``, ``all``. Parsed, never evaluated."""
+"""Which workers a line names: ``0``, ``1,2``, ``1:3``, ``::2``, ``0-2``, ``all``, ``dp=0``.
+
+Parsed, never evaluated.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+from disco_magic.core.mesh import NO_MESH, Mesh
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NUMBER = re.compile(r"-?\d+")
 _SLICE = re.compile(r"(-?\d*):(-?\d*)(?::(-?\d*))?")
 _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
-def parse_workers(text: str | None, num_workers: int) -> tuple[int, ...] | None:
+def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
     """The workers that `text` names, ascending and each once; None when it names no choice.
 
     Commas join parts. A part is a number (``2``; ``-1`` is the last worker), a range with both ends
-    (``0-2``), a Python slice (``1:3``, ``::2``: the end is left out) or ``all``.
+    (``0-2``), a Python slice (``1:3``, ``::2``: the end is left out) or ``all``. Or all parts are places in
+    the mesh: ``dp=0,tp=1:3`` are the workers at 0 along dp who are at 1 or 2 along tp.
 
     Args:
         text: what the user typed, or None.
         num_workers: how many workers the session has.
+        mesh: where they are.
 
     Raises:
         UsageMistake: `text` is none of this, names no worker, or names one that does not exist.
     """
-    listed = list_workers(text, num_workers)
+    listed = list_workers(text, num_workers, mesh)
     return None if listed is None else tuple(sorted(listed))
 
 
-def list_workers(text: str | None, num_workers: int) -> tuple[int, ...] | None:
+def list_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
     """As `parse_workers`, in the order in which they are named: ``2,0`` is 2 compared with 0."""
     if text is None or text.strip().lower() == "all":
         return None
+    if "=" in text:
+        return _at(text, mesh)
     chosen: dict[int, None] = {}
     for part in text.split(","):
         chosen.update(dict.fromkeys(_part(part.strip(), text, num_workers)))
@@ -54,6 +66,31 @@ def workers_of_group(group: int | None, num_workers: int, num_groups: int) -> tu
         )
     size = num_workers // num_groups
     return tuple(range(group * size, (group + 1) * size))
+
+
+def _at(text: str, mesh: Mesh) -> tuple[int, ...]:
+    """The workers at places in the mesh; an axis that is not named restricts nobody."""
+    places: dict[str, range] = {}
+    for part in text.split(","):
+        name, sign, value = (each.strip() for each in part.partition("="))
+        if not sign or name in places:
+            raise UsageMistake(
+                f"{text!r} names no workers: write each axis of the mesh once, dp=0,tp=1:3, or ids alone"
+            )
+        length = mesh[name]
+        try:
+            places[name] = _part(value, value, length)
+        except UsageMistake:
+            raise UsageMistake(
+                f"{text!r} names nobody: {name} goes from 0 to {length - 1}; write {name}=0, {name}=0:2 or "
+                f"{name}=::2"
+            ) from None
+    everybody = range(mesh.num_workers)
+    return tuple(each for each in everybody if _is_at(mesh.coordinates(each), places))
+
+
+def _is_at(coordinates: Mapping[str, int], places: Mapping[str, range]) -> bool:
+    return all(coordinates[name] in allowed for name, allowed in places.items())
 
 
 def _part(part: str, text: str, num_workers: int) -> range:

@@ -132,7 +132,8 @@ class Call:
     def describe(self) -> str:
         """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
         brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
-        return described(self.kind, brings, op=self.op, root=self.root, axis=self.axis)
+        over = self.seat.over or None
+        return described(self.kind, brings, op=self.op, root=self.root, axis=self.axis, over=over)
 
 
 def described(kind: str, brings: str | None, **facts: object) -> str:

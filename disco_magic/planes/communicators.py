@@ -47,13 +47,21 @@ class Communicators:
     Args:
         nccl: `cupy.cuda.nccl`.
         num_workers: number of workers.
-        groups: members of each group; where all workers connect, theirs are split off at once.
+        partitions: ways in which all workers fall into parts; where all connect, the parts' are split off at
+            once, way by way.
     """
 
-    def __init__(self, nccl: Any, num_workers: int, groups: Sequence[Members]) -> None:
+    def __init__(self, nccl: Any, num_workers: int, partitions: Sequence[Sequence[Members]]) -> None:
         self._nccl = nccl
         self._everybody = tuple(range(num_workers))
-        self._groups = [group for group in groups if 1 < len(group) < num_workers]
+        # Parts of one way have one size. All members make a split together: a worker's parts are met in one
+        # order on all of them.
+        self._groups = [
+            group
+            for parts in dict.fromkeys(map(tuple, partitions))
+            for group in parts
+            if 1 < len(group) < num_workers
+        ]
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._invitations: dict[Members, _Invitation] = {}

@@ -6,6 +6,7 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
+from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.functions.arrays import host_array
 from disco_magic.phrases import ranges
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Over, Topology
+    from disco_magic.functions.calling import Who
     from disco_magic.session.dref import Drop
 
     Life = Callable[[Drop], None]
@@ -74,6 +76,7 @@ class Arguments:
     Attributes:
         id: number of the session in this process.
         num_workers: how many workers there are.
+        mesh: where they are along named axes, or one without axes.
         closed: whether nothing can be sent any more.
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
             May be set at any time. `shutdown` has its own patience.
@@ -87,6 +90,7 @@ class Arguments:
         self.num_workers = topology.num_workers
         self.num_groups = topology.num_groups
         self.group_size = topology.group_size
+        self.mesh = topology.mesh
         self.timeout = timeout
         self.closed = True
         self._everybody = tuple(range(self.num_workers))
@@ -141,6 +145,20 @@ class Arguments:
                 return chosen
             what = f"there is no worker {', '.join(map(str, wrong))}" if wrong else "no worker was named"
         raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
+
+    def taking_part(self, verb: str, over: Over | None, *, in_group: bool) -> Who:
+        """Who takes part in a command, as `builtins` have it.
+
+        Raises:
+            UsageMistake: `over` names no axes of the mesh, or stands beside ``in_group=False``.
+        """
+        if over is None:
+            return in_group
+        if not in_group:
+            raise UsageMistake(f"{verb}: over={over!r} says who takes part; leave in_group out")
+        axes = axes_of(over)
+        self.topology.mesh.groups(*axes)
+        return axes
 
     def own(self, dref: DRef) -> int:
         """The register of one of this session's own references.

@@ -14,9 +14,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from disco_magic.core.divergence import compare, marked_anywhere, marked_everywhere
+from disco_magic.core.divergence import Circles, compare, marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
+from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.divergence import Survey
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.divergence import CheckRow, Found, Workers
+    from disco_magic.core.topology import Over
     from disco_magic.session.arguments import Limit
 
 # Arrays of which is said how far they are apart.
@@ -43,6 +45,7 @@ class Checks(Calls):
         values: bool = False,
         workers: Sequence[int] | None = None,
         in_group: bool = False,
+        over: Over | None = None,
         timeout: float | None = None,
     ) -> CheckReport:
         """Compare registers between workers, after everything sent so far; waits for it.
@@ -64,6 +67,9 @@ class Checks(Calls):
                 that only some of the workers that have it have marked is a difference too.
             workers: compare these only; None: all.
             in_group: workers have to agree with those of their group only.
+            over: with those only that differ along these axes of the mesh. Without it, registers that
+                ``worker.replicated(w, over=...)`` has marked have to agree along the axes of their marks, if
+                values are compared.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Returns:
@@ -100,14 +106,17 @@ class Checks(Calls):
             return dict.fromkeys(names) or _all_names(found)
 
         survey = Survey(names or None, values)
-        circles = self._circles(chosen) if in_group else (chosen,)
+        circles = self._circles(chosen, over, in_group=in_group) if in_group or over is not None else None
         title = f"Disco session {self.id}"
         return self._compared(title, survey, chosen, select, circles=circles, timeout=timeout)
 
-    def _circles(self, workers: Workers) -> tuple[Workers, ...]:
-        groups = [self.topology.members(group) for group in range(self.num_groups)]
-        mine = [tuple(worker for worker in workers if worker in group) for group in groups]
-        return tuple(circle for circle in mine if circle)
+    def _circles(self, workers: Workers, over: Over | None, *, in_group: bool = False) -> Circles:
+        """Those of `workers` that have to agree with each other."""
+        parts = self.topology.parts(in_group=in_group, over=over)
+        places = self.mesh.places(*axes_of(over)) if over is not None and len(parts) > 1 else ()
+        mine = [tuple(worker for worker in workers if worker in part) for part in parts]
+        there = tuple(place for place, circle in zip(places, mine, strict=False) if circle)
+        return Circles(tuple(filter(None, mine)), there)
 
     def _compared(
         self,
@@ -116,17 +125,27 @@ class Checks(Calls):
         workers: Workers,
         select: Callable[[Mapping[int, Found]], Iterable[str]],
         *,
-        circles: tuple[Workers, ...],
+        circles: Circles | None,
         timeout: float | Limit | None,
     ) -> CheckReport:
-        """Ask the workers, put side by side what `select` makes of the answer."""
+        """Ask the workers, put side by side what `select` makes of the answer.
+
+        `circles` are the workers that have to agree with each other. None: all of them; on a register that is
+        marked as equal along some axes, those that differ along these.
+        """
         limit = self.patience(timeout)
         try:
             self.keep_pace(limit, "the check")
             found: dict[int, Found] = self._asked(survey, workers, limit)
-            by_value = survey.names or marked_everywhere(found) if survey.values else ()
-            marks = survey.values and not survey.names
-            rows = compare(found, circles, names=select(found), by_value=by_value, marks=marks)
+            marked = marked_everywhere(found) if survey.values else {}
+            rows = compare(
+                found,
+                circles or Circles((workers,)),
+                names=select(found),
+                by_value=(survey.names or marked) if survey.values else (),
+                marks=survey.values and not survey.names,
+                apart=self._apart(marked, workers) if circles is None else {},
+            )
             return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
         except KeyboardInterrupt as struck:
             if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
@@ -135,6 +154,10 @@ class Checks(Calls):
                 f"{title}: the check was interrupted; the workers end what they were sent, nothing is changed"
             )
         raise KeyboardInterrupt(words)
+
+    def _apart(self, marked: Mapping[str, tuple[str, ...]], workers: Workers) -> dict[str, Circles]:
+        """Who has to agree on registers that are marked as equal along some axes of the mesh."""
+        return {name: self._circles(workers, axes) for name, axes in marked.items() if axes}
 
     def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""
@@ -156,10 +179,11 @@ class Checks(Calls):
             samples = self._asked(Sample(tuple(wanted)), workers, limit)
         told = {}
         for name, row in wanted.items():
-            parts = [samples[worker][name] for worker in samples if name in samples[worker]]
+            place, circle = row.first_differing
+            parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
             # Another thread's cell may have come between.
-            if len(parts) == len(row.cells) and len({(part.shape, part.dtype) for part in parts}) == 1:
-                told[name] = gap(parts, _size(row))
+            if len(parts) == len(circle) and len({(part.shape, part.dtype) for part in parts}) == 1:
+                told[name] = f"{place}{': ' if place else ''}{gap(parts, _size(row))}"
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
 
 
@@ -185,7 +209,7 @@ def check_cell(
         return [name for name in _all_names(found) if name in bound or name in marked]
 
     survey = Survey(None, values)
-    return checks._compared(label, survey, workers, select, circles=(workers,), timeout=timeout)  # noqa: SLF001 - the other half of `check`
+    return checks._compared(label, survey, workers, select, circles=None, timeout=timeout)  # noqa: SLF001 - the other half of `check`
 
 
 def _all_names(found: Mapping[int, Found]) -> list[str]:
@@ -201,7 +225,7 @@ def _refuse_unknown(names: Iterable[str], found: Mapping[int, Found], known: Seq
 
 def _can_be_sampled(row: CheckRow) -> bool:
     held = next(filter(None, row.cells.values()))
-    return row.aspects == ("value",) and len(row.circles) == 1 and held.dtype is not None and _size(row) > 1
+    return row.aspects == ("value",) and held.dtype is not None and _size(row) > 1
 
 
 def _size(row: CheckRow) -> int:

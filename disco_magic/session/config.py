@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import span
+from disco_magic.core.mesh import mesh_of
+from disco_magic.core.topology import Topology
 from disco_magic.devices import find
 from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.context import Topology
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
@@ -22,7 +23,7 @@ MOST_WORKERS: Final = 1024
 """What a thousand threads know of each other takes 130 MB; of ten thousand, the machine's memory."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.interfaces import Launcher, Place, Plane
     from disco_magic.serving import Extras
@@ -55,7 +56,8 @@ def _device(places: Sequence[Any], _: Topology) -> Plane:
 def _nccl(places: Sequence[Any], topology: Topology) -> Plane:
     from disco_magic.planes.nccl import NcclPlane
 
-    return NcclPlane(places, [topology.members(group) for group in range(topology.num_groups)])
+    axes = [topology.mesh.groups(axis) for axis in topology.mesh]
+    return NcclPlane(places, [topology.parts(in_group=True), *axes])
 
 
 # (kind of session, data plane) -> what goes together.
@@ -134,8 +136,10 @@ class ThreadedSession(Session):
     """A session whose workers are threads of this process.
 
     Args:
-        num_workers: how many; None: one for each of `devices`.
+        num_workers: how many; None: as many as `mesh` takes, or one for each of `devices`.
         num_groups: how many groups of equal size they form.
+        mesh: named axes with their lengths, ``{"dp": 2, "tp": 4}`` or ``"dp=2,tp=4"``; collectives can go
+            over each. Workers are numbered along the last axis first.
         ccl: the data plane: ``"threads"`` on the CPU, ``"device"`` for workers that share a GPU, ``"nccl"``
             for one GPU per worker; ``"auto"``: what fits `devices`.
         devices: each worker's GPU: ``[0, 0, 0]``, ``"0,1"`` or ``["cuda:0", "cuda:1"]``; ``"auto"``: GPUs if
@@ -156,6 +160,10 @@ class ThreadedSession(Session):
         ...     print(pairs.run("worker.group, int(allreduce(worker_id))"))
         [0-1] (0, 1)
         [2-3] (1, 5)
+        >>> with disco.ThreadedSession(mesh={"dp": 2, "tp": 2}) as grid:
+        ...     print(grid.run("worker.coordinates['tp'], int(allreduce(worker_id, over='dp'))"))
+        [0,2] (0, 2)
+        [1,3] (1, 4)
     """
 
     def __init__(
@@ -163,6 +171,7 @@ class ThreadedSession(Session):
         num_workers: int | None = None,
         num_groups: int = 1,
         *,
+        mesh: Mapping[str, int] | str | None = None,
         ccl: str = "auto",
         devices: Devices = None,
         max_outstanding: int = MAX_OUTSTANDING,
@@ -175,8 +184,11 @@ class ThreadedSession(Session):
                 "extras is a function that takes a worker's context and returns a dict of names, "
                 f"got {class_name(extras)}"
             )
+        axes = mesh_of(mesh)
+        if num_workers is None and axes:
+            num_workers = axes.num_workers
         if num_workers is not None:
-            Topology(num_workers, num_groups)  # refuses impossible numbers before a GPU is looked for
+            Topology(num_workers, num_groups, axes)  # refuses impossible numbers before a GPU is looked for
             if num_workers > MOST_WORKERS:
                 raise UsageMistake(
                     f"num_workers is {num_workers:,}, and more than {MOST_WORKERS:,} threads are too many "
@@ -184,7 +196,7 @@ class ThreadedSession(Session):
                 )
         choice = choose(ccl, devices, num_workers)
         preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why)
-        topology = Topology(choice.num_workers, num_groups)
+        topology = Topology(choice.num_workers, num_groups, axes)
         super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)
 
     def _begin(self) -> None:

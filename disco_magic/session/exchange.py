@@ -15,6 +15,7 @@ from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
+    from disco_magic.core.topology import Over
     from disco_magic.session.dref import DRef
 
 
@@ -32,6 +33,7 @@ class Exchange(Calls):
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
         *,
         root: int = 0,
+        over: Over | None = None,
     ) -> DRef:
         """Reduce arrays of one shape `s` and dtype element by element; one worker gets the result.
 
@@ -40,7 +42,8 @@ class Exchange(Calls):
             dst: register with an array of shape `s` and the result's dtype on the root; may be `src`.
             op: one of ``sum prod min max avg``; precision: `WorkerContext.allreduce`.
             in_group: one result per group, or one of all workers.
-            root: rank of the worker that gets it, in its group or among all.
+            root: rank of the worker that gets it, among those who work together.
+            over: one result for those that differ along these axes of the mesh only.
 
         Returns:
             Register of shape `s` on the root; the others hold what `dst` holds there, or None.
@@ -51,10 +54,11 @@ class Exchange(Calls):
         Cost: each element of every worker's array is read once, the result is written once.
         """
         op = check_op("reduce", op)
-        size = self.group_size if in_group else self.num_workers
+        members = self.taking_part("reduce", over, in_group=in_group)
+        size = len(self.topology.parts(in_group=in_group, over=over)[0])
         rank = _number("reduce", "root", root, size, "rank")
         self.check_destination(dst)
-        return self.call_packed(worker_builtins.reduce, src, op, rank, in_group, dst)
+        return self.call_packed(worker_builtins.reduce, src, op, rank, members, dst)
 
     def send_to_worker(
         self, src: DRef, receiver_id: int, sender_id: int = 0, dst: DRef | None = None

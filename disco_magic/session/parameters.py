@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import Lost, Sync
 from disco_magic.errors import DiscoError, WorkerLost
+from disco_magic.functions.calling import who
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
+    from disco_magic.core.topology import Over
+    from disco_magic.functions.calling import Who
     from disco_magic.loader.loaded import LoadedParameters
     from disco_magic.loader.parts import LoadPart
     from disco_magic.loader.plan import Placement
@@ -49,6 +52,7 @@ class Parameters(Calls):
         plan: Mapping[str, Placement] | None = None,
         *,
         in_group: bool = True,
+        over: Over | None = None,
         names: Iterable[str] | None = None,
         timeout: float | None = None,
         progress: bool | None = None,
@@ -64,6 +68,8 @@ class Parameters(Calls):
                 is replicated. None: everything is.
             in_group: tensors are split among the workers of each group, so that every group holds all of
                 them; False: among all workers of the session.
+            over: among the workers that differ along these axes of the mesh only, so that those who share
+                these coordinates get the same parts, which are marked as such (`WorkerContext.replicated`).
             names: names or patterns of what to load; None: everything.
             timeout: seconds; a load that takes longer is stopped. None: `self.timeout`.
             progress: show how far it is, with tqdm where it is installed; None: if it takes more than a
@@ -87,8 +93,9 @@ class Parameters(Calls):
         """
         from disco_magic.loader.safetensors import open_safetensors
 
+        members = self.taking_part("load_safetensors", over, in_group=in_group)
         wait = self._watching("load_safetensors", timeout, shown=progress)
-        return self._load(open_safetensors(path), plan, names, wait, in_group=in_group)
+        return self._load(open_safetensors(path), plan, names, wait, members)
 
     def load_tensor_cache(
         self,
@@ -96,6 +103,7 @@ class Parameters(Calls):
         plan: Mapping[str, Placement] | None = None,
         *,
         in_group: bool = True,
+        over: Over | None = None,
         names: Iterable[str] | None = None,
         timeout: float | None = None,
         progress: bool | None = None,
@@ -107,6 +115,7 @@ class Parameters(Calls):
             path: the folder, or the json file in it (also the older ``ndarray-cache.json``).
             plan: see `load_safetensors`, as for all that is not explained here.
             in_group: as there.
+            over: as there.
             names: as there.
             timeout: as there.
             progress: as there.
@@ -121,9 +130,10 @@ class Parameters(Calls):
         """
         from disco_magic.loader.tensor_cache import open_tensor_cache
 
+        members = self.taking_part("load_tensor_cache", over, in_group=in_group)
         wait = self._watching("load_tensor_cache", timeout, shown=progress)
         catalogue = open_tensor_cache(path)
-        return self._load(catalogue, plan, names, wait, in_group=in_group, check_md5=check_md5)
+        return self._load(catalogue, plan, names, wait, members, check_md5=check_md5)
 
     def _watching(self, verb: str, timeout: object, *, shown: bool | None) -> Callable[[Tally, int], Watch]:
         """Refuse what can be refused before any file is opened."""
@@ -142,8 +152,8 @@ class Parameters(Calls):
         plan: Mapping[str, Placement] | None,
         names: Iterable[str] | None,
         watching: Callable[[Tally, int], Watch],
+        members: Who,
         *,
-        in_group: bool,
         check_md5: bool = False,
     ) -> LoadedParameters[DRef]:
         from disco_magic.loader.loaded import LoadedParameters
@@ -154,14 +164,14 @@ class Parameters(Calls):
         from disco_magic.loader.tally import Tally
 
         chosen = select(catalogue.tensors, names)
-        count = self.group_size if in_group else self.num_workers
+        count = len(self.topology.parts(**who(members))[0])
         split = axes(plan, catalogue.tensors, count, chosen)
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()
         tally = Tally(self.num_workers)
         readers = [Reader() for _ in range(self.num_workers)]
         calls = {
-            name: LoadPart(tensor, split[name], in_group, tally, readers) for name, tensor in chosen.items()
+            name: LoadPart(tensor, split[name], members, tally, readers) for name, tensor in chosen.items()
         }
         total = sum(line.nbytes for line in lines) * self.num_workers + sum(file.nbytes for file in files)
         watch = watching(tally, total)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.messages import Command
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Topology
     from disco_magic.session.arguments import Life
     from disco_magic.session.dref import Drop
     from disco_magic.session.failures import Unheard

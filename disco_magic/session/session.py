@@ -15,6 +15,7 @@ from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
 from disco_magic.session.checking import Checks
 from disco_magic.session.exchange import Exchange
+from disco_magic.session.host_arrays import HostArrays
 from disco_magic.session.looks import Looks
 from disco_magic.session.modules import Modules
 from disco_magic.session.names import NamedRegisters
@@ -24,13 +25,12 @@ from disco_magic.session.pump import attentive
 from disco_magic.session.queues import MAX_OUTSTANDING
 from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
-from disco_magic.session.verbs import ArrayVerbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.interfaces import Launcher
-    from disco_magic.functions.context import Topology
+    from disco_magic.core.topology import Topology
     from disco_magic.session.arguments import Life
     from disco_magic.session.config import Preset
 
@@ -42,13 +42,13 @@ _BETWEEN_PARTS: Final = frozenset({
     "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
     "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
-    "take_failures", "too_late", "unheard", "unraised", "withdraw",
+    "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw",
 })
 # fmt: on
 
 
 class Session(
-    Cells, ArrayVerbs, NamedRegisters, Looks, Recording, Checks, Exchange, Placement, Modules, Parameters
+    Cells, HostArrays, NamedRegisters, Looks, Recording, Checks, Exchange, Placement, Modules, Parameters
 ):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
@@ -56,6 +56,7 @@ class Session(
         id: number of the session in this process.
         kind: ``"threads"``.
         num_workers, num_groups, group_size: workers of group g are ``g*group_size .. (g+1)*group_size - 1``.
+        mesh: `Mesh` of the axes that it was started with, false without; shows who is where.
         device: where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``.
         devices: each worker's GPU; empty on the CPU.
         plane_name: what carries collectives, ``"threads"``.
@@ -240,6 +241,7 @@ class Session(
 
     def __repr__(self) -> str:
         groups = f" in {self.num_groups} groups" if self.num_groups > 1 else ""
+        groups += f" \u00b7 mesh {self.mesh.words}" if self.mesh else ""
         state = " · closed" if self.closed else ""
         workers = plural(self.num_workers, "worker")
         return (

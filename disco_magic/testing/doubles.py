@@ -12,8 +12,8 @@ from disco_magic.core.messages import CellDone, Lost, Run, full
 from disco_magic.core.registers import ABSENT
 from disco_magic.core.stats import Account
 from disco_magic.core.timeline import Record
+from disco_magic.core.topology import Topology
 from disco_magic.errors import SessionClosed
-from disco_magic.functions.context import Topology
 from disco_magic.session.session import Session
 
 if TYPE_CHECKING:

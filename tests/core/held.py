@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from disco_magic.core.divergence import Found, Held, compare
+from disco_magic.core.divergence import Circles, Found, Held, compare
 from disco_magic.core.report import CheckReport
 
 FLOAT = Held("ndarray", (3, 4), "float32", "cpu")
@@ -16,7 +16,7 @@ def found(*workers, marked=()):
     return {
         number: Found(
             frozenset(),
-            frozenset(marked),
+            dict.fromkeys(marked, ()),
             {
                 name: ((name, held),) if isinstance(held, Held) else tuple(held.items())
                 for name, held in registers.items()
@@ -29,7 +29,7 @@ def found(*workers, marked=()):
 def report(*workers, circles=None, names=None, by_value=()):
     held = found(*workers)
     asked = names or dict.fromkeys(name for registers in workers for name in registers)
-    rows = compare(held, circles or (tuple(held),), names=asked, by_value=by_value)
+    rows = compare(held, Circles(circles or (tuple(held),)), names=asked, by_value=by_value)
     return CheckReport("Cell In[7]", tuple(held), rows)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.divergence import CheckRow, Found, Held, compare, marked_anywhere, marked_everywhere
+from disco_magic.core.divergence import (
+    CheckRow,
+    Circles,
+    Found,
+    Held,
+    compare,
+    marked_anywhere,
+    marked_everywhere,
+)
 from disco_magic.core.report import CheckReport
 from tests.core.held import DOUBLE, FLOAT, INT, LONG, found, report, value
 
@@ -109,8 +117,8 @@ def test_texts_that_look_alike_get_their_digests_too():
         (Held("DataFrame", (3, 2)), "DataFrame (3, 2)"),
         (Held("Net"), "Net"),
         (Held("Point", elements="int"), "Point (int)"),
-        (Held("Net", marked=True), "Net, marked replicated"),
-        (Held("Net", marked=False), "Net, not marked"),
+        (Held("Net", marked="replicated"), "Net, marked replicated"),
+        (Held("Net", marked=""), "Net, not marked"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
@@ -170,23 +178,27 @@ def test_what_could_not_be_compared_is_said_and_is_no_difference():
 
 def test_a_mark_counts_if_all_workers_that_have_the_register_made_it():
     both = found({"w": FLOAT}, {"w": FLOAT}, marked=["w"])
-    assert marked_everywhere(both) == {"w"}
-    assert marked_everywhere({**both, 2: found({})[0]}) == {"w"}
-    assert marked_everywhere({**both, 2: found({"w": FLOAT})[0]}) == frozenset()
+    assert marked_everywhere(both) == {"w": ()}
+    assert marked_everywhere({**both, 2: found({})[0]}) == {"w": ()}
+    assert marked_everywhere({**both, 2: found({"w": FLOAT})[0]}) == {}
 
 
 # --- marks -----------------------------------------------------------------------------------------
 
 
+def axes_of(mark):
+    return () if mark is True else (mark,)
+
+
 def marks_of(*marked, circles=None, held=FLOAT):
-    """The rows of `w`, which the workers hold that stand in `marked`, and have marked if it says so."""
+    """The rows of `w`, which workers hold that stand in `marked`: not marked, or on all, or over an axis."""
     workers = {
         number: Found(
-            frozenset(), frozenset({"w"} if mark else ()), {} if mark is None else {"w": (("w", held),)}
+            frozenset(), {"w": axes_of(mark)} if mark else {}, {} if mark is None else {"w": (("w", held),)}
         )
         for number, mark in enumerate(marked)
     }
-    circles = circles or (tuple(workers),)
+    circles = Circles(circles or (tuple(workers),))
     rows = compare(workers, circles, names=["w"], by_value=marked_everywhere(workers), marks=True)
     return CheckReport("Cell In[7]", tuple(workers), rows)
 
@@ -213,8 +225,8 @@ def test_a_worker_without_the_register_has_no_say_in_its_mark():
 
 def test_a_mark_and_a_value_that_differ_are_told_together():
     workers = found({"w": FLOAT}, {"w": DOUBLE})
-    workers[0] = Found(frozenset(), frozenset("w"), workers[0].registers)
-    rows = compare(workers, ((0, 1),), names=["w"], by_value=(), marks=True)
+    workers[0] = Found(frozenset(), {"w": ()}, workers[0].registers)
+    rows = compare(workers, Circles(((0, 1),)), names=["w"], by_value=(), marks=True)
     checked = CheckReport("Cell In[7]", (0, 1), rows)
     assert checked["w"].aspects == ("dtype", "mark")
     told = checked.message
@@ -241,10 +253,40 @@ def test_a_mark_that_only_a_part_of_a_group_made_is_told_with_the_group():
     assert checked.message.startswith("Cell In[7]: 'w' is marked replicated on worker 2 only in group 1\n")
 
 
+def test_marks_over_other_axes_are_a_difference_and_are_told_by_their_axes():
+    checked = marks_of("dp", "dp", "tp", True)
+    assert checked["w"].aspects == ("mark",)
+    assert checked.message.startswith(
+        "Cell In[7]: 'w' is marked replicated over dp on workers [0-1], replicated over tp on worker 2, "
+        "replicated on worker 3\n"
+    )
+    assert marks_of("dp", "dp").ok
+    assert marked_everywhere(found({"w": FLOAT}, {"w": FLOAT})) == {}
+
+
+def test_a_register_may_be_compared_on_other_circles_than_the_rest():
+    workers = found({"w": value("[1]", b"1"), "v": INT}, {"w": value("[2]", b"2"), "v": INT})
+    lines = Circles(((0,), (1,)), ("tp=0", "tp=1"))
+    whole = Circles(((0, 1),))
+    rows = compare(workers, whole, names=["w", "v"], by_value=["w"], apart={"w": lines})
+    assert [(row.name, row.circles, row.differs) for row in rows] == [
+        ("w", ((0,), (1,)), False),
+        ("v", ((0, 1),), False),
+    ]
+
+
+def test_where_in_the_mesh_workers_differ_is_told():
+    workers = found(*({"w": value(f"[{n}]", bytes([n]))} for n in (0, 0, 0, 1)))
+    rows = compare(workers, Circles(((0, 2), (1, 3)), ("tp=0", "tp=1")), names=["w"], by_value=["w"])
+    assert rows[0].first_differing == ("tp=1", (1, 3))
+    message = CheckReport("Cell In[7]", tuple(workers), rows).message
+    assert message.startswith("Cell In[7]: 'w' differs at tp=1: int64 (2,) [0] on worker 1, ")
+
+
 def test_marks_are_compared_where_that_was_asked_for_only():
     workers = found({"w": FLOAT}, {"w": FLOAT})
-    workers[0] = Found(frozenset(), frozenset("w"), workers[0].registers)
-    assert compare(workers, ((0, 1),), names=["w"], by_value=())[0].aspects == ()
+    workers[0] = Found(frozenset(), {"w": ()}, workers[0].registers)
+    assert compare(workers, Circles(((0, 1),)), names=["w"], by_value=())[0].aspects == ()
     assert marked_anywhere(workers) == {"w"}
 
 

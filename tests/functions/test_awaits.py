@@ -16,10 +16,10 @@ import pytest
 
 from disco_magic import injection
 from disco_magic.core.messages import Run, Stop
+from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import awaits
 from disco_magic.functions.cells import compile_cell
-from disco_magic.functions.context import Topology
 from disco_magic.functions.running import CellRunner
 from disco_magic.worker import Worker
 from tests.session.test_turns import LOOKS, instructions

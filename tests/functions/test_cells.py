@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 
+from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import sites
 from disco_magic.functions.cells import cell_from_tree, compile_cell
-from disco_magic.functions.context import Topology, WorkerContext
+from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.core.interfaces import Seat
+from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import sites
-from disco_magic.functions.context import VERBS, Topology, WorkerContext
+from disco_magic.functions.context import VERBS, WorkerContext
 from disco_magic.functions.sites import Site, site_of
 
 

@@ -9,10 +9,11 @@ import weakref
 import numpy as np
 import pytest
 
+from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import Watch, deleted_names, stored_names
 from disco_magic.functions.cells import compile_cell
-from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace

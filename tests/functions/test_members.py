@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from disco_magic.functions.context import Topology, WorkerContext
+from disco_magic.core.topology import Topology
+from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.documents import document, signature_of
 from disco_magic.functions.members import (
     NOTHING,

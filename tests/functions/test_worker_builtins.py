@@ -329,7 +329,8 @@ def test_a_core_that_was_taken_away_meanwhile_leaves_the_next_thread_unbound(ker
 
 @pytest.fixture
 def bound_worker(kernel):
-    from disco_magic.functions.context import Topology, WorkerContext
+    from disco_magic.core.topology import Topology
+    from disco_magic.functions.context import WorkerContext
 
     context = WorkerContext(0, Topology(1), None, None)
     context.bind_to_cpu_core(2)

@@ -260,10 +260,12 @@ def test_a_restart_gives_a_kernel_that_runs_cells_on_new_workers(place):
 
 def test_options_of_the_kernel_are_those_of_its_sessions(place):
     kernel = Kernel(
-        "disco", ["--workers=4", "--groups=2", "--ccl=threads", "--devices=cpu", "--kind=threads"]
+        "disco",
+        ["--workers=4", "--groups=2", "--mesh=dp=2,tp=2", "--ccl=threads", "--devices=cpu", "--kind=threads"],
     )
     try:
         assert kernel.ok("worker.group").value == "[0-1] 0\n[2-3] 1"
+        assert kernel.ok("int(allreduce(worker_id, over='dp'))").value == "[0,2] 2\n[1,3] 4"
     finally:
         kernel.close()
 
@@ -301,5 +303,5 @@ def test_its_options_are_in_its_help(place):
         check=True,
         env={**os.environ, "NO_COLOR": "1"},
     )
-    for option in ("--workers", "--groups", "--kind", "--ccl", "--devices"):
+    for option in ("--workers", "--groups", "--mesh", "--kind", "--ccl", "--devices"):
         assert option in done.stdout

@@ -66,6 +66,7 @@ def test_options_and_names_make_kernels_of_their_own(prefix, capsys):
     [
         (("--workers", "0"), "'0' is no count; write a number, 1 or more"),
         (("--groups", "two"), "'two' is no count; write a number, 1 or more"),
+        (("--mesh", "dp"), "mesh is 'dp', expected names of axes with their lengths"),
         (("--kind", "processes"), "invalid choice: 'processes'"),
         (("--ccl", "mpi"), "invalid choice: 'mpi'"),
     ],
@@ -81,6 +82,16 @@ def test_workers_that_cannot_be_split_into_the_groups_install_nothing(prefix, ca
     status, _ = run(capsys, "install", "--prefix", str(prefix), "--workers", "4", "--groups", "3")
     assert status == "4 workers cannot be split into 3 equal groups; num_groups can be one of [1, 2, 4]"
     assert not (prefix / "share").exists()
+
+
+def test_a_mesh_that_does_not_fit_the_rest_installs_nothing(prefix, capsys):
+    status, _ = run(capsys, "install", "--prefix", str(prefix), "--workers", "4", "--mesh", "dp=2,tp=3")
+    assert status.startswith("a mesh dp=2 tp=3 takes 6 workers, there are to be 4")
+    status, _ = run(capsys, "install", "--prefix", str(prefix), "--groups", "4", "--mesh", "dp=2,tp=3")
+    assert status.startswith("6 workers cannot be split into 4 equal groups")
+    assert not (prefix / "share").exists()
+    assert run(capsys, "install", "--prefix", str(prefix), "--mesh", "dp=2,tp=3")[0] == 0
+    assert KernelSpecManager().get_kernel_spec("disco").argv[-1] == "--mesh=dp=2,tp=3"
 
 
 def test_installing_again_replaces_the_options(prefix, capsys):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextvars
 
-from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.core.topology import Topology
+from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.notebook.output.streams import use_sink
 
 

@@ -68,6 +68,10 @@ class Shell:
             self.run(code)
         return caught.value
 
+    def keep_silent(self):
+        """On a busy machine any cell may take a second, and would say so among its lines."""
+        self.ip.magics_manager.magics["line"]["disco"].__self__.progress_after = None
+
     @property
     def lines(self):
         return re.sub(r"Out\[\d+\]: \n?", "", self.out).splitlines()
@@ -99,7 +103,8 @@ def shell(bare):
 
 @pytest.fixture(params=[1, 2, 3])
 def crew(shell, request):
-    """A shell with a session of 1, 2 and 3 workers."""
+    """A shell with a session of 1, 2 and 3 workers, whose cells may take long."""
+    shell.keep_silent()
     shell.run(f"%disco start -n {request.param}")
     shell.n = request.param
     return shell
@@ -107,7 +112,8 @@ def crew(shell, request):
 
 @pytest.fixture
 def four(shell):
-    """A shell with a session of four workers."""
+    """A shell with a session of four workers, whose cells may take long."""
+    shell.keep_silent()
     shell.run("%disco start -n 4")
     return shell
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 OTHER = {
     "workers": 3,
     "groups": 2,
+    "mesh": "dp=1,tp=3",
     "kind": "threads",
     "ccl": "threads",
     "devices": "cpu",
@@ -29,6 +30,7 @@ OTHER = {
 IMPOSSIBLE = {
     "workers": [0, "many", None, 2.5],
     "groups": [0, "two"],
+    "mesh": ["dp", "dp=0", "dp=2,dp=2", 3],
     "kind": ["boats", 1],
     "ccl": ["mpi"],
     "devices": [0, None],
@@ -202,6 +204,7 @@ def test_the_environment_helps_where_what_is_configured_is_impossible(bare, monk
         ("DISCO_WORKERS", "0", "workers"),
         ("DISCO_WORKERS", "many", "workers"),
         ("DISCO_GROUPS", "two", "groups"),
+        ("DISCO_MESH", "dp=two", "mesh"),
         ("DISCO_KIND", "boats", "kind"),
         ("DISCO_CCL", "mpi", "ccl"),
     ],

@@ -118,7 +118,7 @@ def test_items_are_split_in_order_as_numpy_splits_them_unevenly(length, count):
     whole = list(range(length))
     expected = [part.tolist() for part in np.array_split(whole, count)]
     assert split("v", whole, 0, count) == expected
-    assert join("v", expected, 0) == whole
+    assert join("v", dict(enumerate(expected)), 0) == whole
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_table_keeps_its_index_and_its_types():
     )
     parts = split("t", whole, 0, 4)
     assert [len(part) for part in parts] == [1, 1, 1, 0]
-    pandas.testing.assert_frame_equal(join("t", parts, 0), whole, check_freq=False)
+    pandas.testing.assert_frame_equal(join("t", dict(enumerate(parts)), 0), whole, check_freq=False)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_gather_says_who_holds_something_else_and_how_to_have_a_list_of_all(four
 def test_tables_of_other_columns_are_not_joined(pandas):
     parts = [pandas.DataFrame({"a": [1]}), pandas.DataFrame({"a": [1], "b": [2]})]
     with pytest.raises(UsageMistake, match="the columns of 't' differ: a on worker 0; a, b on worker 1"):
-        join("t", parts, 0)
+        join("t", dict(enumerate(parts)), 0)
 
 
 def test_what_pandas_says_of_tables_that_it_cannot_join_is_told(pandas, monkeypatch):
@@ -231,7 +231,7 @@ def test_what_pandas_says_of_tables_that_it_cannot_join_is_told(pandas, monkeypa
 
     monkeypatch.setattr(pandas, "concat", refuse)
     with pytest.raises(UsageMistake, match="pandas cannot join the parts of 't': no"):
-        join("t", [pandas.Series([1])], 0)
+        join("t", {0: pandas.Series([1])}, 0)
 
 
 # --- nothing half done -----------------------------------------------------------------------------

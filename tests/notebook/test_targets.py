@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.core.mesh import Mesh
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.targets import list_workers, parse_workers, workers_of_group
 
@@ -50,6 +51,47 @@ def test_anything_else_is_refused_and_never_evaluated(text):
 def test_ranges_that_name_nobody_say_why(text, reason):
     with pytest.raises(UsageMistake, match=reason):
         parse_workers(text, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("dp=0", (0, 1, 2)),
+        ("tp=1", (1, 4)),
+        ("dp=1,tp=2", (5,)),
+        (" tp = 1 , dp = 0 ", (1,)),
+        ("tp=1:", (1, 2, 4, 5)),
+        ("tp=::2", (0, 2, 3, 5)),
+        ("tp=0-1,dp=1", (3, 4)),
+        ("tp=-1", (2, 5)),
+        ("dp=all", (0, 1, 2, 3, 4, 5)),
+    ],
+)
+def test_places_in_the_mesh_name_the_workers_there(text, chosen):
+    assert parse_workers(text, 6, Mesh({"dp": 2, "tp": 3})) == chosen
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tp=3", "'tp=3' names nobody: tp goes from 0 to 2; write tp=0, tp=0:2 or tp=::2"),
+        ("tp=", "'tp=' names nobody: tp goes"),
+        ("tp=x", "'tp=x' names nobody: tp goes"),
+        ("xy=0", "there is no axis 'xy'; there are: dp, tp"),
+        ("dp=0,1", "'dp=0,1' names no workers: write each axis of the mesh once, dp=0,tp=1:3, or ids alone"),
+        ("dp=0,dp=1", "names no workers: write each axis of the mesh once"),
+        ("dp=0,", "names no workers: write each axis of the mesh once"),
+    ],
+)
+def test_places_that_are_not_there_are_refused_with_those_that_are(text, told):
+    with pytest.raises(UsageMistake) as caught:
+        parse_workers(text, 6, Mesh({"dp": 2, "tp": 3}))
+    assert told in str(caught.value)
+
+
+def test_without_a_mesh_a_place_says_how_to_get_one():
+    with pytest.raises(UsageMistake, match=r"no axis 'dp'; this session has no mesh: start it with one"):
+        parse_workers("dp=0", 6)
 
 
 def test_a_group_is_its_workers_and_a_wrong_one_is_refused():

@@ -168,10 +168,11 @@ def test_arrays_whose_values_differ_say_by_how_much(session):
     assert row.lines()[-1] == ("", "", row.gap)
 
 
-def test_groups_are_not_told_how_far_they_are_apart(session):
+def test_of_groups_the_first_one_that_differs_is_told_how_far_it_is_apart(session):
     s = session(4, 2)
-    s.run("w = worker.replicated(np.full(8, worker_id))")
-    assert s.check(values=True, in_group=True)["w"].gap == ""
+    s.run("w = worker.replicated(np.full(8, worker_id if worker_id > 1 else 0))")
+    gap = s.check(values=True, in_group=True)["w"].gap
+    assert gap == "group 1: 8 of 8 elements differ from the first worker's, by up to 1"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Sync
+from disco_magic.core.topology import Topology
 from disco_magic.errors import SessionClosed
-from disco_magic.functions.context import Topology
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.planes.threads import ThreadPlane
 from disco_magic.testing.channel import CHANNEL_CHECKS, check_channel

@@ -19,8 +19,8 @@ from disco_magic.core.messages import (
     StoreName,
     Sync,
 )
+from disco_magic.core.topology import Topology
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions.context import Topology
 from disco_magic.worker import Worker
 from tests.simulation.clockwork import Clockwork, Parts, installed
 from tests.simulation.stepped import CLAIM, IDLE, LOOK, OVER, RESOLVE, SteppedThread, SteppedWorker

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from disco_magic.functions.context import Topology
+from disco_magic.core.topology import Topology
 from disco_magic.session.session import Session
 from tests.simulation.clockwork import Clockwork, Parts, installed
 from tests.simulation.controller_reference import ControllerReference

@@ -7,7 +7,7 @@ import contextvars
 import pytest
 
 from disco_magic.core.messages import Call, Stop, full
-from disco_magic.functions.context import Topology
+from disco_magic.core.topology import Topology
 from disco_magic.worker import Worker
 
 

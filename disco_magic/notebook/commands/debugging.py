@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
+    from disco_magic.core.mesh import Mesh
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
     from disco_magic.session.session import Session
@@ -39,7 +41,7 @@ def _debug(front: Front, options: Namespace) -> None:
     last.check()
     session = front.sessions.find()
     count = max(last.failures) + 1 if session is None else session.num_workers
-    failure = last.on(_one(options.worker, count))
+    failure = last.on(_one(options.worker, count, NO_MESH if session is None else session.mesh))
     with _beside(last.session, failure.worker):
         examine(front.shell, failure, options.commands)
 
@@ -56,10 +58,10 @@ def _beside(session: Session | None, worker: int) -> Iterator[None]:
         yield
 
 
-def _one(text: str | None, num_workers: int) -> int | None:
+def _one(text: str | None, num_workers: int, mesh: Mesh) -> int | None:
     if text is None:
         return None
-    chosen = parse_workers(text, num_workers)
+    chosen = parse_workers(text, num_workers, mesh)
     if chosen is None:
         chosen = tuple(range(num_workers))
     if len(chosen) != 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
+from disco_magic.core.mesh import mesh_of
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
@@ -46,6 +47,8 @@ def _another_than(running: Session, options: Namespace) -> str:
         wanted = getattr(options, what)
         if wanted not in (None, number):
             return f"{wanted} {what}"
+    if options.mesh is not None and mesh_of(options.mesh) != running.mesh:
+        return f"--mesh {options.mesh}"
     plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # as --ccl has it
     if options.ccl not in (None, "auto", plane):
         return f"--ccl {options.ccl}"
@@ -93,6 +96,9 @@ def _say_status(front: Front, session: Session) -> None:
     if besides.rows:
         values = plural(len(besides.rows), "value")
         front.sessions.say(f"besides, {values} that results and references keep{_sizes(besides)}")
+    if session.mesh:
+        shown = {"text/plain": str(session.mesh), "text/html": session.mesh._repr_html_()}
+        front.shell.display_pub.publish(shown)
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
@@ -116,7 +122,7 @@ def _sync(front: Front, _: Namespace) -> None:
 
 def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
-    session.interrupt(parse_workers(options.workers, session.num_workers))
+    session.interrupt(parse_workers(options.workers, session.num_workers, session.mesh))
 
 
 def _start_parser() -> OptionParser:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.inspector.panel import Inspector
     from disco_magic.notebook.options import OptionParser
     from disco_magic.notebook.timeline.view import TimelineView
+    from disco_magic.session.session import Session
 
 FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference")
 _OF_WORKERS: Final = ("heatmap", "values", "difference")
@@ -31,7 +32,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
 
     session = front.sessions.require()
     widget = not options.table and can_show(front.shell)
-    workers = _drawn(options, session.num_workers)
+    workers = _drawn(options, session)
     numbered = options.numbered or (options.name or "").startswith("#")
     looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
     snapshot = session.registers(numbered=numbered, **looked)
@@ -52,9 +53,9 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     return inspector
 
 
-def _drawn(options: Namespace, num_workers: int) -> tuple[int, ...] | None:
+def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:
     """The workers to draw: one, or the two to compare; None: the usual ones."""
-    workers = list_workers(options.workers, num_workers)
+    workers = list_workers(options.workers, session.num_workers, session.mesh)
     compares = options.face == "difference"
     if workers is not None and options.face not in _OF_WORKERS:
         drawn = "|".join(_OF_WORKERS)

@@ -42,14 +42,15 @@ def _scatter(front: Front, options: Namespace) -> None:
 
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
-    count = session.num_workers
-    parts = {name: split(name, value, options.axis, count) for name, value in values.items()}
+    groups = session.topology.parts(in_group=False, over=options.over)
+    parts = {name: split(name, value, options.axis, len(groups[0])) for name, value in values.items()}
     registers = {}
     for name, pieces in parts.items():
         registers[name] = register = session.store(None)
         with about(name):
-            for worker, piece in enumerate(pieces):
-                register.set(worker, piece)
+            for group in groups:
+                for worker, piece in zip(group, pieces, strict=True):
+                    register.set(worker, piece)
     _bind(session, registers)
 
 
@@ -73,8 +74,10 @@ def _gather(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.variables import fetched
 
     session = front.sessions.require()
-    values = fetched(session, options.names, range(session.num_workers))
-    front.bind({name: join(name, parts, options.axis) for name, parts in values.items()})
+    workers = session.topology.parts(in_group=False, over=options.over)[0]
+    values = fetched(session, options.names, workers)
+    held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
+    front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})
 
 
 def _rm(front: Front, options: Namespace) -> None:
@@ -111,7 +114,7 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     return UnknownName(f"{unknown(name, known)}; nothing was removed")
 
 
-def _moving_parser(name: str, description: str, rule: str = "") -> OptionParser:
+def _moving_parser(name: str, description: str, rule: str = "", over: str = "") -> OptionParser:
     parser = parser_of(name, description)
     parser.epilog = rule
     of_both = "names; variable and register have the same"
@@ -120,6 +123,7 @@ def _moving_parser(name: str, description: str, rule: str = "") -> OptionParser:
         parser.add_argument(
             "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"
         )
+        parser.add_argument("--over", type=of.axes, metavar="AXES", help=over)
     return parser
 
 
@@ -155,6 +159,7 @@ SCATTER: Final = Command(
         rule="An array is split into equal parts or refused: collectives need equal shapes. DataFrames,\n"
         "Series, lists, tuples and ranges are split in order, as numpy.array_split does it: 5 rows on\n"
         "4 workers are 2, 1, 1, 1. If one of the variables cannot be split or copied, none is sent.",
+        over="among the workers along these axes of the mesh, as in tp or dp,tp; others get the same parts",
     ),
     _scatter,
     completes="notebook",
@@ -166,6 +171,7 @@ GATHER: Final = Command(
         rule="In the order of the workers: numbers and arrays become an array, DataFrames and Series one\n"
         "that keeps its index, tuples a tuple, lists and ranges a list. If one of the registers\n"
         "cannot be joined, no variable is bound.",
+        over="of the workers along these axes of the mesh, as in tp or dp,tp, who are at 0 on all others",
     ),
     _gather,
     completes="registers",

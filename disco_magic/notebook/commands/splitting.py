@@ -21,7 +21,7 @@ from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.phrases import class_name, people, ranges, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping
 
 _SEQUENCES: Final = (list, tuple, range)
 _EXPECTED: Final = "an array of numbers, a DataFrame, a Series, a list, a tuple or a range"
@@ -76,12 +76,13 @@ def _split_array(name: str, value: Any, axis: int, count: int) -> list[Any]:
     return np.split(array, count, axis)
 
 
-def join(name: str, values: Sequence[Any], axis: int) -> Any:
+def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
     """What the workers hold as one value: the opposite of `split`.
 
     Args:
         name: of the register, for errors.
-        values: one per worker. Numbers count as arrays of one element.
+        held: worker -> its value, in the order in which they are joined. Numbers count as arrays of one
+            element.
         axis: along which arrays are joined; 0 for what has rows or items.
 
     Returns:
@@ -90,12 +91,13 @@ def join(name: str, values: Sequence[Any], axis: int) -> Any:
     Raises:
         UsageMistake: they are of different kinds, of another kind than those, or do not fit together.
     """
+    values = list(held.values())
     kinds = [_kind(value) for value in values]
     if kinds[0] is None or any(kind is not kinds[0] for kind in kinds):
         if set(kinds) == {None}:
-            return _join_arrays(name, values, axis)
+            return _join_arrays(name, held, axis)
         raise UsageMistake(
-            f"gather: {name!r} is not of one kind: {_who_holds(map(class_name, values))}; expected "
+            f"gather: {name!r} is not of one kind: {_who_holds(held, map(class_name, values))}; expected "
             f"{_EXPECTED} on all of them"
         )
     if axis != 0:
@@ -106,7 +108,7 @@ def join(name: str, values: Sequence[Any], axis: int) -> Any:
     if kinds[0] in _SEQUENCES:
         items = itertools.chain.from_iterable(values)
         return tuple(items) if kinds[0] is tuple else list(items)
-    return _join_tables(name, values)
+    return _join_tables(name, held)
 
 
 def _kind(value: Any) -> type | None:
@@ -115,29 +117,30 @@ def _kind(value: Any) -> type | None:
     return next((kind for kind in kinds if issubclass(type(value), kind)), None)
 
 
-def _join_tables(name: str, tables: Sequence[Any]) -> Any:
+def _join_tables(name: str, held: Mapping[int, Any]) -> Any:
+    tables = list(held.values())
     columns = [list(table.columns) if table.ndim == 2 else [] for table in tables]
     if any(Counter(each) != Counter(columns[0]) for each in columns):  # pandas would fill the holes with NaN
         shown = (", ".join(map(str, each)) or "none" for each in columns)
-        raise UsageMistake(f"gather: the columns of {name!r} differ: {_who_holds(shown)}")
+        raise UsageMistake(f"gather: the columns of {name!r} differ: {_who_holds(held, shown)}")
     try:
-        return sys.modules["pandas"].concat(list(tables))
+        return sys.modules["pandas"].concat(tables)
     except Exception as reason:  # noqa: BLE001 - whatever pandas raises of tables, it cannot join them
         raise UsageMistake(f"gather: pandas cannot join the parts of {name!r}: {words(reason)}") from None
 
 
-def _join_arrays(name: str, values: Sequence[Any], axis: int) -> Any:
-    arrays = [_as_array(f"gather: {name!r}", value) for value in values]
-    wrong = [worker for worker, array in enumerate(arrays) if array is None]
+def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
+    arrays = {worker: _as_array(f"gather: {name!r}", value) for worker, value in held.items()}
+    wrong = [worker for worker, array in arrays.items() if array is None]
     if wrong:
         raise UsageMistake(
-            f"gather: {name!r} is {_called(values[wrong[0]])} on {people(wrong)}, expected "
+            f"gather: {name!r} is {_called(held[wrong[0]])} on {people(wrong)}, expected "
             f"{_EXPECTED}; disco_magic.session()[{name!r}].get_all() is a list of the workers' values"
         )
     try:
-        return np.concatenate([np.atleast_1d(array) for array in arrays], axis)
+        return np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)
     except ValueError as reason:
-        shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in enumerate(arrays))
+        shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in arrays.items())
         raise UsageMistake(
             f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
         ) from None
@@ -157,9 +160,9 @@ def _called(value: Any) -> str:
     return "an array of objects" if isinstance(value, np.ndarray) else f"a {class_name(value)}"
 
 
-def _who_holds(texts: Iterable[str]) -> str:
+def _who_holds(workers: Iterable[int], texts: Iterable[str]) -> str:
     """``list on worker 0; tuple on workers [1-3]``."""
     holders: dict[str, list[int]] = {}
-    for worker, text in enumerate(texts):
+    for worker, text in zip(workers, texts, strict=True):
         holders.setdefault(text, []).append(worker)
-    return "; ".join(f"{text} on {people(workers)}" for text, workers in holders.items())
+    return "; ".join(f"{text} on {people(who)}" for text, who in holders.items())

@@ -89,7 +89,7 @@ def _order(options: Namespace | None, session: Session) -> Sequence[int]:
         return everybody
     try:
         chosen = workers_of_group(options.group, session.num_workers, session.num_groups)
-        return chosen or parse_workers(options.workers, session.num_workers) or everybody
+        return chosen or parse_workers(options.workers, session.num_workers, session.mesh) or everybody
     except DiscoError:  # a worker that there is not: the cell will say so
         return everybody
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = re.compile(r"\s*(%%?)disco\s")
 _SESSION: Final = re.compile(r"--session[ =]\s*(\w+)\s")
-_SEVERAL: Final = ("A,B", "Y", "WORKERS")
+_SEVERAL: Final = ("A,B", "Y", "WORKERS", "AXES")
 
 
 def make_matcher(front: Front) -> Callable[[Any], Any]:
@@ -114,6 +114,10 @@ def _value(asked: Asked, action: argparse.Action, text: str) -> Typed:
     """What an option takes."""
     *others, fragment = text.split(",") if action.metavar in _SEVERAL else [text]
     fitting = _values(asked, action, alone=not others)
+    if others and "=" in others[0]:  # places in the mesh, each axis once
+        named = {each.partition("=")[0] for each in others}
+        fitting = {each: kind for each, kind in fitting.items() if each.partition("=")[0] not in named}
+        fitting = {each: kind for each, kind in fitting.items() if kind == "place"}
     return Typed(fragment, {name: kind for name, kind in fitting.items() if name not in others})
 
 
@@ -123,9 +127,12 @@ def _values(asked: Asked, action: argparse.Action, *, alone: bool) -> Mapping[st
     session = asked.session
     if action.metavar == "WORKERS" and session is not None:
         every = {"all": "workers"} if alone else {}
-        return every | {str(worker): "worker" for worker in range(session.num_workers)}
+        places = {f"{axis}={place}": "place" for axis in session.mesh for place in range(session.mesh[axis])}
+        return every | {str(worker): "worker" for worker in range(session.num_workers)} | places
     if action.dest == "group" and session is not None:
         return {str(group): "group" for group in range(session.num_groups)}
+    if action.dest == "over" and session is not None:
+        return dict.fromkeys(session.mesh, "axis")
     if action.dest == "devices":
         return {"auto": "word", "cpu": "word"}
     completes = {"push": "notebook", "pull": "registers", "session": "sessions"}.get(action.dest)

@@ -11,9 +11,10 @@ import threading
 import pytest
 
 from disco_magic.core.device import Device
+from disco_magic.core.topology import Topology
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions import claims, installed, modules
-from disco_magic.functions.context import Topology, WorkerContext, enter_worker
+from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.modules import Module, check_device, load, locate, register_loader
 from tests.functions.modules.conftest import MODEL
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from disco_magic.core.interfaces import Seat
+from disco_magic.core.mesh import Mesh
 from disco_magic.errors import (
     Failure,
     MissingDependency,
@@ -66,10 +67,32 @@ def test_groups_are_split_off_when_all_connect(crew, double):
         mine = group(seat, groups[seat.worker // 2])
         return [*whole.get(), *plane.allreduce(mine, xp.full(1, seat.worker), "sum", None).get()]
 
-    _, got = crew(program, groups=groups)
+    _, got = crew(program, partitions=[groups])
     assert values(got) == [[4, 1], [4, 1], [4, 5], [4, 5]]
     assert double.calls("CommSplit") == 4
     assert double.calls("GetUniqueId") == 1
+
+
+def test_the_axes_of_a_mesh_are_split_off_when_all_connect(crew, double):
+    mesh = Mesh({"dp": 2, "ep": 1, "tp": 2})
+    partitions = [((0, 1, 2, 3),), *(mesh.groups(axis) for axis in mesh)]
+
+    def program(plane, seat, xp):
+        whole = plane.allreduce(seat, xp.ones(1), "sum", None)
+        over = [next(part for part in parts if seat.worker in part) for parts in partitions]
+        x = xp.full(1, seat.worker)
+        return [*whole.get(), *(plane.allreduce(group(seat, part), x, "sum", None).get()[0] for part in over)]
+
+    _, got = crew(program, partitions=partitions)
+    assert values(got) == [[4, 6, 2, 0, 1], [4, 6, 4, 1, 1], [4, 6, 2, 2, 5], [4, 6, 4, 3, 5]]
+    assert double.calls("CommSplit") == 2 * 4
+    assert double.calls("GetUniqueId") == 1 + 4  # all workers', and that of each who is alone along ep
+
+
+def test_groups_that_are_an_axis_too_are_split_off_once(crew, double):
+    pairs = ((0, 1), (2, 3))
+    crew(good, partitions=[pairs] * 2)
+    assert double.calls("CommSplit") == 4
 
 
 def test_a_group_that_comes_first_connects_by_itself(crew, double):
@@ -78,7 +101,7 @@ def test_a_group_that_comes_first_connects_by_itself(crew, double):
             return plane.allreduce(group(seat, (0, 1)), xp.ones(1), "sum", None).get()[0]
         return None
 
-    assert crew(program, groups=[(0, 1), (2, 3)])[1] == [2, 2, None, None]
+    assert crew(program, partitions=[[(0, 1), (2, 3)]])[1] == [2, 2, None, None]
     assert double.calls("CommSplit") == 0
 
 

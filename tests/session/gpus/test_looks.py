@@ -7,10 +7,10 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.snapshot import RegisterInfo, merge
 from disco_magic.core.stats import device_stats
+from disco_magic.core.topology import Topology
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import NoPicture
 from disco_magic.functions import gathering
-from disco_magic.functions.context import Topology
 from disco_magic.functions.describe import describe
 from disco_magic.functions.peek import (
     Window,

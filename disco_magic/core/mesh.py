@@ -1,0 +1,248 @@
+"""Workers as a mesh with named axes, such as ``dp=2, tp=4``: who is where, and who shares which coordinates.
+
+Workers are numbered along the last axis first, as NumPy numbers the elements of an array of that shape.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Final
+
+from disco_magic.core.markup import NUMBERS, head_cells, table_style
+from disco_magic.core.words import aligned, plural
+from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.phrases import nearest
+
+_EXPECTED: Final = "expected names of axes with their lengths: {'dp': 2, 'tp': 4} or 'dp=2,tp=4'"
+_PART: Final = re.compile(r"\s*(\w+)\s*=\s*(\d{1,9})\s*")
+
+
+class Mesh(Mapping[str, int]):
+    """Named axes and their lengths, a mapping; false if there are none.
+
+    Args:
+        axes: name -> length, the axis along which neighbours have consecutive ids last.
+
+    Raises:
+        UsageMistake: a name is no identifier, or a length no whole number of at least 1.
+
+    Example:
+        >>> mesh = disco.Mesh({"dp": 2, "tp": 3})
+        >>> print(mesh)
+              tp=0  tp=1  tp=2
+        dp=0     0     1     2
+        dp=1     3     4     5
+        >>> mesh.groups("dp")
+        ((0, 3), (1, 4), (2, 5))
+    """
+
+    __slots__ = ("_lengths", "_workers")
+
+    def __init__(self, axes: Mapping[str, int]) -> None:
+        for name, length in axes.items():
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+                raise UsageMistake(
+                    f"mesh: {name!r} is no name of an axis, which is written like a variable's"
+                )
+            if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+                raise UsageMistake(
+                    f"mesh: axis {name!r} has length {length!r}, expected a whole number of at least 1"
+                )
+        self._lengths: dict[str, int] = dict(axes)
+        self._workers = math.prod(self._lengths.values()) if axes else 0
+
+    # --- a mapping ----------------------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> int:
+        return self._lengths[self._known(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lengths)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lengths
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the axes are the same in the same order; a plain mapping may name them in any order."""
+        if isinstance(other, Mesh):
+            return list(self.items()) == list(other.items())
+        return Mapping.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._lengths.items()))
+
+    # --- who is where -------------------------------------------------------------------------------------
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers it takes; 0 without axes."""
+        return self._workers
+
+    def coordinates(self, worker: int) -> dict[str, int]:
+        """Axis -> where worker `worker` is along it, from 0.
+
+        Raises:
+            UsageMistake: the mesh has no such worker.
+        """
+        if not 0 <= worker < self._workers:
+            raise UsageMistake(f"mesh: there is no worker {worker} in {self!r}")
+        found = {}
+        for name in reversed(self._lengths):
+            worker, found[name] = divmod(worker, self._lengths[name])
+        return {name: found[name] for name in self._lengths}
+
+    def worker(self, **coordinates: int) -> int:
+        """The id of the worker at these coordinates, one for every axis.
+
+        Raises:
+            UsageMistake: an axis is missing or unknown, or nobody is there.
+        """
+        if missing := [name for name in self._lengths if name not in coordinates]:
+            raise UsageMistake(
+                f"mesh: worker() needs {', '.join(missing)} as well; workers() takes some axes"
+            )
+        return self.workers(**coordinates)[0]
+
+    def workers(self, **coordinates: int) -> tuple[int, ...]:
+        """Ids of the workers at these coordinates, ascending; of an axis that is not named at all of them.
+
+        Raises:
+            UsageMistake: an axis is unknown, or nobody is there.
+
+        Example:
+            >>> disco.Mesh({"dp": 2, "tp": 3}).workers(dp=1)
+            (3, 4, 5)
+        """
+        for name, place in coordinates.items():
+            length = self._lengths[self._known(name)]
+            if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < length:
+                raise UsageMistake(f"mesh: nobody is at {name}={place!r}; {name} goes from 0 to {length - 1}")
+        ranges = [
+            (coordinates[name],) if name in coordinates else range(length)
+            for name, length in self._lengths.items()
+        ]
+        return self._ids(ranges) if self._lengths else ()
+
+    def groups(self, *axes: str) -> tuple[tuple[int, ...], ...]:
+        """The workers in groups, each of those that differ along `axes` only; ids ascend in each.
+
+        Raises:
+            UsageMistake: an axis is unknown, named twice, or none is named.
+        """
+        if not axes or len(set(axes)) < len(axes):
+            raise UsageMistake(f"mesh: {axes!r} names no axes, each once; {self._there}")
+        for name in axes:
+            self._known(name)
+        others = [name for name in self._lengths if name not in axes]
+        places = product(*(range(self._lengths[name]) for name in others))
+        return tuple(self.workers(**dict(zip(others, place, strict=True))) for place in places)
+
+    def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
+        """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""
+        named = {self._known(name) for name in axes}
+        return tuple(name for name in self._lengths if name in named)
+
+    def places(self, *axes: str) -> tuple[str, ...]:
+        """Where each of `groups` is on the other axes, in words: ``"tp=1"``."""
+        found = []
+        for group in self.groups(*axes):
+            at = self.coordinates(group[0])
+            found.append(" ".join(f"{name}={at[name]}" for name in self._lengths if name not in axes))
+        return tuple(found)
+
+    def _ids(self, ranges: Iterable[Iterable[int]]) -> tuple[int, ...]:
+        strides, step = [], self._workers
+        for length in self._lengths.values():
+            step //= length
+            strides.append(step)
+        return tuple(
+            sum(place * stride for place, stride in zip(each, strides, strict=True))
+            for each in product(*ranges)
+        )
+
+    def _known(self, name: str) -> str:
+        if name not in self._lengths:
+            raise UnknownName(f"mesh: there is no axis {name!r}; {self._hint(name)}")
+        return name
+
+    def _hint(self, name: object) -> str:
+        return nearest(name, self._lengths) if self._lengths and isinstance(name, str) else self._there
+
+    @property
+    def _there(self) -> str:
+        if not self._lengths:
+            return (
+                "this session has no mesh: start it with one, ThreadedSession(mesh={'dp': 2, 'tp': 4}) or "
+                "%disco start --mesh dp=2,tp=4"
+            )
+        return f"there are: {', '.join(self._lengths)}"
+
+    # --- as text ------------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> str:
+        """``dp=2 tp=4``."""
+        return " ".join(f"{name}={length}" for name, length in self._lengths.items())
+
+    def __repr__(self) -> str:
+        return f"Mesh({', '.join(f'{name}={length}' for name, length in self._lengths.items())})"
+
+    def __str__(self) -> str:
+        """A table of the ids: the last axis goes to the right, all others down."""
+        heads, rows = self._table()
+        lines = [["", *heads], *([where, *map(str, ids)] for where, ids in rows)]
+        return "\n".join(aligned(lines, words=1)) if self._lengths else "no mesh"
+
+    def _repr_html_(self) -> str:
+        heads, rows = self._table()
+        body = "".join(
+            f'<tr><th scope="row">{where}</th>'
+            + "".join(f'<td class="number">{worker}</td>' for worker in ids)
+            + "</tr>"
+            for where, ids in rows
+        )
+        return (
+            f'{table_style("disco-mesh", NUMBERS)}<table class="disco-mesh"><caption>'
+            f"{plural(self._workers, 'worker')} in a mesh</caption><thead><tr><td></td>{head_cells(heads)}"
+            f"</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def _table(self) -> tuple[list[str], list[tuple[str, tuple[int, ...]]]]:
+        """What heads the columns; the rows, each with where it is on the other axes, and its ids."""
+        if not self._lengths:
+            return [], []
+        last = next(reversed(self._lengths))
+        heads = [f"{last}={place}" for place in range(self._lengths[last])]
+        return heads, list(zip(self.places(last), self.groups(last), strict=True))
+
+
+NO_MESH: Final = Mesh({})
+"""Of sessions that were started without one."""
+
+
+def mesh_of(given: Mapping[str, int] | str | None) -> Mesh:
+    """`given` as a mesh: a mapping, text like ``dp=2,tp=4``, or None for none.
+
+    Raises:
+        UsageMistake: it is nothing of this, or names an axis twice.
+    """
+    if given is None:
+        return NO_MESH
+    if isinstance(given, Mesh):
+        return given
+    if isinstance(given, str):
+        parts = [_PART.fullmatch(part) for part in given.split(",")]
+        named = {found[1]: int(found[2]) for found in parts if found}
+        if len(named) < len(parts):
+            raise UsageMistake(f"mesh is {given!r}, {_EXPECTED}")
+        return Mesh(named)
+    if not isinstance(given, Mapping):
+        raise UsageMistake(f"mesh is {given!r}, {_EXPECTED}")
+    return Mesh(given)

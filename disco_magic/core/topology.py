@@ -1,0 +1,143 @@
+"""How many workers there are, and which of them work together: groups of neighbours, and axes of a mesh."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.core.mesh import NO_MESH, Mesh
+from disco_magic.core.words import plural
+from disco_magic.errors import UsageMistake
+from disco_magic.phrases import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Members = tuple[int, ...]
+    # Who works together: an axis of the mesh, several, or ids of workers.
+    Over = str | Sequence[str] | Sequence[int]
+
+_EXPECTED = "expected the name of an axis, 'tp', several, ('dp', 'tp'), or ids of workers, [0, 2]"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Workers, groups and mesh: ``group = id // group_size``, rank in the group ``= id % group_size``.
+
+    Attributes:
+        num_workers: how many workers there are.
+        num_groups: how many groups of neighbours they form.
+        mesh: where each of them is along named axes, or one without axes; groups have nothing to do with it.
+    """
+
+    num_workers: int
+    num_groups: int = 1
+    mesh: Mesh = NO_MESH
+
+    def __post_init__(self) -> None:
+        for name, value in (("num_workers", self.num_workers), ("num_groups", self.num_groups)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageMistake(f"{name} is {value!r}, expected a whole number of at least 1")
+        if self.num_workers % self.num_groups:
+            raise UsageMistake(
+                f"{plural(self.num_workers, 'worker')} cannot be split into {self.num_groups} equal groups; "
+                + self._advice()
+            )
+        if self.mesh and self.mesh.num_workers != self.num_workers:
+            raise UsageMistake(
+                f"a mesh {self.mesh.words} takes {plural(self.mesh.num_workers, 'worker')}, there are to be "
+                f"{self.num_workers}; make the lengths of its axes multiply to that, or leave the number out"
+            )
+
+    def _advice(self) -> str:
+        workers, groups = self.num_workers, self.num_groups
+        if groups > workers:
+            return (
+                f"for {groups} groups ask for more workers: ThreadedSession({2 * groups}, "
+                f"num_groups={groups}), %disco start -n {2 * groups} --groups {groups}"
+            )
+        return f"num_groups can be one of {[n for n in range(1, workers + 1) if workers % n == 0]}"
+
+    @property
+    def group_size(self) -> int:
+        """Workers per group."""
+        return self.num_workers // self.num_groups
+
+    def members(self, group: int) -> Members:
+        """Ids of the workers of a group, ascending."""
+        start = group * self.group_size
+        return tuple(range(start, start + self.group_size))
+
+    def parts(self, *, in_group: bool = True, over: Over | None = None) -> tuple[Members, ...]:
+        """The workers in the parts in which they work together, ids ascending.
+
+        Args:
+            in_group: the groups, or all workers as one part.
+            over: axes of the mesh instead; each part has the workers that differ along these only.
+
+        Raises:
+            UsageMistake: `over` names no axes of the mesh.
+        """
+        if over is not None:
+            return self.mesh.groups(*axes_of(over))
+        if in_group:
+            return tuple(self.members(group) for group in range(self.num_groups))
+        return (tuple(range(self.num_workers)),)
+
+    def with_worker(self, worker: int, over: Over) -> tuple[Members, str]:
+        """The part that a worker belongs to, and `over` in words: ``tp``, ``(dp, tp)``, ``[0,2]``.
+
+        Args:
+            worker: an id.
+            over: axes of the mesh, or ids of workers with that of `worker` among them, in any order.
+
+        Raises:
+            UsageMistake: `over` is none of this, or names nobody or nothing that there is.
+        """
+        named = _named(over)
+        if named and all(isinstance(each, str) for each in named):
+            part = next(part for part in self.mesh.groups(*named) if worker in part)
+            return part, named[0] if len(named) == 1 else f"({', '.join(named)})"
+        ids = tuple(sorted({_number(each, over) for each in named}))
+        if not ids:
+            raise UsageMistake(f"over={over!r} names nobody, {_EXPECTED}")
+        if not 0 <= ids[0] <= ids[-1] < self.num_workers:
+            there = ranges(range(self.num_workers))
+            raise UsageMistake(f"over={over!r} names a worker that there is not; this session has {there}")
+        if worker not in ids:
+            raise UsageMistake(
+                f"over={over!r} leaves out worker {worker}, which makes the call; let only those make it who "
+                f"take part: if worker_id in {list(ids)}"
+            )
+        return ids, ranges(ids)
+
+    def roots(self, *, in_group: bool, over: Over | None = None) -> Members:
+        """Ids of the first worker of each of `parts`."""
+        return tuple(part[0] for part in self.parts(in_group=in_group, over=over))
+
+
+def axes_of(over: Over) -> tuple[str, ...]:
+    """The axes that `over` names; UsageMistake if it names workers or nothing."""
+    named = _named(over)
+    if not named or not all(isinstance(each, str) for each in named):
+        raise UsageMistake(f"over is {over!r}, expected an axis of the mesh, 'tp', or several, ('dp', 'tp')")
+    return named
+
+
+def _named(over: Over) -> tuple[Any, ...]:
+    if isinstance(over, str):
+        return (over,)
+    try:
+        return tuple(over)
+    except TypeError:
+        raise UsageMistake(f"over is {over!r}, {_EXPECTED}") from None
+
+
+def _number(given: Any, over: Over) -> int:
+    if not isinstance(given, bool):
+        try:
+            return operator.index(given)
+        except TypeError:
+            pass
+    raise UsageMistake(f"over is {over!r}, {_EXPECTED}")

@@ -1,0 +1,149 @@
+"""How a worker calls its plane: with whom, from which line, as part of which command; noted in its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from disco_magic.core.interfaces import Seat
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.arrays import taken
+from disco_magic.functions.facts import facts_of
+from disco_magic.functions.returned import as_array_of
+from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.tensors import filled, read_out
+from disco_magic.phrases import class_name
+from disco_magic.recorder import Recorder
+
+if TYPE_CHECKING:
+    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.topology import Members, Over, Topology
+    from disco_magic.functions.context import Guard
+
+_NOBODY: Final = ()
+_BETWEEN_TWO: Final = frozenset({"send", "recv"})
+_FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
+
+
+# `in_group` as commands have it: Disco's, or the axes of the mesh that take its place.
+Who = bool | str | tuple[str, ...]
+
+
+def who(in_group: Who) -> dict[str, Any]:
+    """Who takes part, as arguments of a verb."""
+    return {"over": in_group} if isinstance(in_group, str | tuple) else {"in_group": bool(in_group)}
+
+
+class Calling:
+    """One worker at its plane; the verbs are `Collectives` and `PointToPoint`.
+
+    Attributes:
+        id: the worker's number.
+        place: where its arrays are and its work is queued.
+        num_workers, num_groups, group_size, group, group_rank: see `WorkerContext`.
+        mesh: the session's.
+        recorder: what it did and when.
+    """
+
+    _beside: ClassVar[str]
+    """The file of the verbs that are made of other verbs."""
+
+    def __init__(self, worker: int, topology: Topology, plane: Plane, guard: Guard, place: Place) -> None:
+        self.id = worker
+        self.place = place
+        self.num_workers = topology.num_workers
+        self.num_groups = topology.num_groups
+        self.group_size = topology.group_size
+        self.group = worker // topology.group_size
+        self.group_rank = worker % topology.group_size
+        self._plane = plane
+        self._guard = guard
+        self._group_members = topology.members(self.group)
+        self._everybody = tuple(range(topology.num_workers))
+        self._topology = topology
+        self._parts: dict[Any, tuple[Members, str]] = {}  # what `over` has named
+        self.mesh = topology.mesh
+        self.recorder = Recorder()
+
+    @property
+    def coordinates(self) -> dict[str, int]:
+        """Axis -> where the worker is along it, from 0; a dictionary of the caller's own."""
+        return self.mesh.coordinates(self.id) if self.mesh else {}
+
+    def _over(self, verb: str, over: Over, *, in_group: bool) -> tuple[Members, str]:
+        """Who takes part, and `over` in words."""
+        if not in_group:
+            raise UsageMistake(f"{verb}: over={over!r} says who takes part; leave in_group out")
+        key = over if isinstance(over, str) else tuple(over) if isinstance(over, list) else over
+        try:
+            return self._parts[key]
+        except (KeyError, TypeError):  # new, or a generator or an array
+            pass
+        try:
+            found = self._topology.with_worker(self.id, over)
+        except UsageMistake as reason:
+            raise type(reason)(f"{verb}: {str(reason).removeprefix('mesh: ')}") from None
+        if isinstance(key, str | tuple):
+            self._parts[key] = found
+        return found
+
+    def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:
+        """Ids of the workers that take part in a call with these arguments, ascending; ranks go by it.
+
+        Raises:
+            UsageMistake: `over` names no axes of the mesh, or no workers with this one among them.
+
+        Example:
+            >>> grid = disco.ThreadedSession(mesh={"dp": 2, "tp": 2})
+            >>> grid.run("worker.members(over='dp')")
+            [0,2] (0, 2)
+            [1,3] (1, 3)
+            >>> grid.shutdown()
+        """
+        if over is not None:
+            return self._over("members", over, in_group=in_group)[0]
+        return self._group_members if in_group else self._everybody
+
+    def _call(self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None) -> Any:
+        given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
+        members = self._group_members if in_group else self._everybody
+        if over is not None:
+            members, along = self._over(verb, over, in_group=in_group)
+        # As `read_early` begins, without a call in the usual case.
+        if arguments and type(given) is not np.ndarray and verb != "recv":
+            arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
+        out = arguments[-1] if arguments else None
+        if out is not None and type(out) is not np.ndarray and verb != "send":
+            target = read_out(verb, out, self.place)
+            lent = lent or (target is not out and not isinstance(target, np.ndarray))
+            arguments = (*arguments[:-1], target)
+        facts = facts_of(verb, arguments, self._beside, along)
+        recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
+        scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
+        try:
+            to_meet = _NOBODY if verb in _BETWEEN_TWO else members
+            joined = recorder.joins(facts, scope, to_meet)
+            spot = None if runtime_file(facts[4].co_filename) else facts[4:]
+            result = getattr(self._plane, verb)(
+                Seat(self.id, members, scope, present, spot, library, along), *arguments
+            )
+            if verb in _FROM_ANOTHER:
+                library = self._plane.library_of(self.id)
+        except BaseException as reason:
+            error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
+            raise
+        finally:
+            recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)
+            try:
+                self._guard.leave()
+            finally:
+                if lent:  # its library may change or free it from now on, on a stream of its own
+                    self.place.finish()
+        if result is None or result is arguments[-1]:
+            return None if result is None else filled(out)
+        if not library:
+            return result
+        if not lent and not isinstance(result, np.ndarray):
+            self.place.finish()  # what fails on its way could no longer be found in registers
+        return as_array_of(library, result, given)

@@ -1,0 +1,103 @@
+"""Messages to and from single workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.calling import Calling
+
+
+class PointToPoint(Calling):
+    """What a worker can do with one other; mixed into `WorkerContext`."""
+
+    _beside = (lambda: None).__code__.co_filename
+
+    def at(self, **coordinates: int) -> int:
+        """The id of the worker at the caller's coordinates in the mesh, but for those that are named.
+
+        Raises:
+            UsageMistake: nobody is there, or there is no such axis.
+
+        Example:
+            >>> stages = disco.ThreadedSession(mesh={"pp": 2, "tp": 2})
+            >>> first = "worker.coordinates['pp'] == 0"
+            >>> stages.run(f"send(worker_id, worker.at(pp=1)) if {first} else recv(worker.at(pp=0))")
+            [0-1] None
+            [2] 0
+            [3] 1
+            >>> stages.shutdown()
+        """
+        return self.mesh.worker(**(self.coordinates | coordinates))
+
+    def send(self, x: Any, to: int) -> None:
+        """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait.
+
+        `to` is an id of the session, as `worker_id`, also with groups, where `root` of a collective is a rank
+        in the group: `send` reaches every worker and takes no `in_group`.
+
+        The sender calls it. The other worker takes it with `recv` in the same cell or command; messages of
+        one sender arrive in order. One that is not taken by then is reported as an error of the receiver.
+        Raises PlaneAborted if the receiver has ended the command already. Cost: one copy.
+
+        Example:
+            >>> cell = "send(np.ones(2), to=3) if worker_id == 0 else recv(0) if worker_id == 3 else None"
+            >>> session.run(cell)[3]
+            array([1., 1.])
+        """
+        self._call("send", x, to, in_group=False)
+
+    def recv(self, source: int, out: Any | None = None) -> Any:
+        """The next array that worker `source` sends to this one; waits for it.
+
+        `source` is an id of the session, as with `send`. The receiver calls it.
+
+        Returns the shape and dtype sent (a NumPy scalar for a number), or `out`. Raises
+        PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
+        """
+        return self._call("recv", source, out, in_group=False)
+
+    def send_to_next_group(self, x: Any) -> None:
+        """Hand a copy of `x` to the worker of the same rank in the next group; does not wait.
+
+        Every worker but those of the last group can call it; the other end is `recv_from_prev_group`, in the
+        same cell or command. Otherwise as `send`.
+
+        Raises:
+            UsageMistake: the worker is in the last group.
+        """
+        if self.group == self.num_groups - 1:
+            raise self._no_group("send_to_next_group", "last", "next", "worker.group + 1 < worker.num_groups")
+        self.send(x, self.id + self.group_size)
+
+    def recv_from_prev_group(self, out: Any | None = None) -> Any:
+        """The next array that the worker of the same rank in the previous group sends; waits for it.
+
+        Every worker but those of the first group can call it. Otherwise as `recv`.
+
+        Raises:
+            UsageMistake: the worker is in the first group.
+        """
+        if self.group == 0:
+            raise self._no_group("recv_from_prev_group", "first", "previous", "worker.group > 0")
+        return self.recv(self.id - self.group_size, out)
+
+    def recv_from_worker0(self, out: Any | None = None) -> Any:
+        """The next array that worker 0 of the session sends to this one; waits for it. As ``recv(0, out)``.
+
+        Raises:
+            UsageMistake: the caller is worker 0 itself.
+        """
+        if self.id == 0:
+            raise UsageMistake(
+                "recv_from_worker0 was called on worker 0, which would wait for itself; "
+                "call it on the others: if worker_id != 0"
+            )
+        return self.recv(0, out)
+
+    def _no_group(self, call: str, which: str, neighbour: str, condition: str) -> UsageMistake:
+        groups = f"{self.num_groups} groups" if self.num_groups > 1 else "1 group, which is the only one"
+        return UsageMistake(
+            f"{call} was called on worker {self.id} of group {self.group}, the {which} of {groups}: "
+            f"there is no {neighbour} group; call it where {condition}"
+        )

@@ -1,0 +1,173 @@
+"""Arrays that come from the host, or go there: Disco's verbs; on references they are `verbs`.
+
+The controller calls them. Impossible arguments raise UsageMistake at once, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions import builtins
+from disco_magic.functions.arrays import host_array, host_target
+from disco_magic.functions.copies import copy_of
+from disco_magic.functions.places import check_there
+from disco_magic.functions.shapes import check_shape, lengths_of
+from disco_magic.loader.dtypes import dtype_of
+from disco_magic.session.arguments import own_array
+from disco_magic.session.verbs import ArrayVerbs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.core.topology import Over
+    from disco_magic.session.dref import DRef
+
+
+class HostArrays(ArrayVerbs):
+    """Mixed into `Session`; everything here is made of its commands."""
+
+    def empty(
+        self,
+        shape: int | Sequence[int],
+        dtype: Any = "float32",
+        device: object = None,
+        worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+    ) -> DRef:
+        """Uninitialised arrays.
+
+        Args:
+            shape: of every worker's array; a number for one axis.
+            dtype: anything `numpy.dtype` takes; ``"bfloat16"`` and the like are found in `ml_dtypes`.
+            device: its name, a Device or TVM's, ``"cpu"`` or the workers' GPU; None: the workers' own.
+            worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
+            in_group: see `worker0_only`.
+
+        Returns:
+            A new register. The memory is only reserved: whoever writes it first pays for its pages.
+
+        Raises:
+            UsageMistake: shape, dtype or device is impossible.
+            MissingDependency: the dtype needs `ml_dtypes`.
+        """
+        asked = None
+        if device is not None:
+            asked = check_there("empty", device, self._places())
+        try:
+            kind = dtype_of(dtype, "empty")
+            lengths = lengths_of(shape)
+        except TypeError as reason:
+            raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
+        check_shape("empty", lengths, kind)
+        return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
+
+    def copy_to_worker_0(
+        self, host: Any, remote: DRef | None = None, *, timeout: float | None = None
+    ) -> DRef:
+        """Copy a host array to worker 0; the caller may change `host` as soon as this returns.
+
+        Args:
+            host: shape `s`, anything NumPy takes.
+            remote: register whose array on worker 0, of shape `s` and the same dtype, takes the values.
+                None makes a new register, which holds None on the other workers.
+            timeout: seconds to wait at most; None: `self.timeout`.
+
+        Returns:
+            `remote`, or the new register. With `remote` the call waits for worker 0 and costs one copy at
+            memory speed; without, it is asynchronous and costs one copy into fresh memory.
+
+        Raises:
+            UsageMistake: `host` is no array of plain data.
+            WorkerError: shape or dtype of `remote` differ; nothing was written.
+            SyncTimeout: worker 0 did not come to it in time; it will read `host` when it does.
+        """
+        array = host_array("copy_to_worker_0", host)
+        if remote is None:
+            return self.store(copy_of(array), (0,))
+        self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=True)
+        return remote
+
+    def copy_from_worker_0(self, host: Any, remote: DRef, *, timeout: float | None = None) -> None:
+        """Copy worker 0's array into `host`; waits for it. One copy at memory speed.
+
+        Args:
+            host: an array of NumPy, or another library's tensor on the CPU, taken through DLPack.
+            remote: register whose array on worker 0 has its shape and dtype.
+            timeout: seconds to wait at most; None: `self.timeout`.
+
+        Raises:
+            UsageMistake: `host` is none that could be written.
+            WorkerError: shape or dtype differ; nothing was written.
+            SyncTimeout: worker 0 did not come to it within `timeout` seconds, None: `self.timeout`; it will
+                still write `host` when it does.
+        """
+        array = host_target("copy_from_worker_0", host)
+        self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=False)
+
+    def broadcast(
+        self,
+        src: Any,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+        *,
+        over: Over | None = None,
+    ) -> DRef:
+        """Copy a host array to every worker; the caller may change `src` as soon as this returns.
+
+        Args:
+            src: shape `s`, anything NumPy takes that holds no Python objects.
+            dst: register with an array of shape `s` and the same dtype on every worker that takes the values.
+            in_group: through the first worker of each group, or through worker 0.
+            over: through the first worker along these axes.
+
+        Returns:
+            Register of shape `s`, exact copies, one per worker.
+
+        Raises:
+            UsageMistake: `src` is no array of plain data; nothing was sent.
+
+        Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
+        """
+        host = own_array("broadcast", src)
+        self.taking_part("broadcast", over, in_group=in_group)
+        self.check_destination(dst)
+        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group, over=over))
+        return self.broadcast_from_worker0(whole, dst, in_group, over=over)
+
+    def scatter(
+        self,
+        src: Any,
+        dst: DRef | None = None,
+        in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+        *,
+        over: Over | None = None,
+    ) -> DRef:
+        """Split a host array over the workers; the caller may change `src` as soon as this returns.
+
+        Args:
+            src: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
+            dst: register whose arrays, of `src`'s dtype and any shape with ``n * dst.size == src.size``,
+                take the parts in C order.
+            in_group: the whole array to each group, or once over all workers.
+            over: the whole array to those that differ along these axes only.
+
+        Returns:
+            Register of shape `s` without `dst`: the first axis is used up. Exact copies.
+
+        Raises:
+            UsageMistake: no array of plain data; or no `dst`, and the first axis is not `n` long.
+
+        Cost: one copy here, one per first worker, then `scatter_from_worker0`.
+        """
+        host = own_array("scatter", src)
+        self.taking_part("scatter", over, in_group=in_group)
+        size = len(self.topology.parts(in_group=in_group, over=over)[0])
+        if dst is None and (host.ndim == 0 or host.shape[0] != size):
+            raise UsageMistake(
+                f"scatter: the array has shape {host.shape}, expected a first axis of length {size}, "
+                "one part per worker; reshape it or pass a destination"
+            )
+        self.check_destination(dst)
+        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group, over=over))
+        return self.scatter_from_worker0(whole, dst, in_group, over=over)

@@ -1,0 +1,374 @@
+"""Collectives over the axes of a mesh, and among workers that are named; marks and parameters along axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import disco_magic as disco
+from disco_magic.errors import CellError, UnknownName, UsageMistake
+
+SHAPE = (2, 3)
+
+
+@pytest.fixture
+def grid():
+    """Six workers: dp=2, tp=3."""
+    with disco.ThreadedSession(mesh={"dp": 2, "tp": 3}) as session:
+        yield session
+
+
+def over(axes, values):
+    """`values`, one per worker, summed over axes of the mesh as NumPy does it: what every worker gets."""
+    whole = np.array(values).reshape(SHAPE)
+    return np.broadcast_to(whole.sum(axis=axes, keepdims=True), SHAPE).ravel().tolist()
+
+
+# --- who takes part --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("named", "axes"), [("'dp'", 0), ("'tp'", 1), ("['tp']", 1), ("('dp', 'tp')", (0, 1))]
+)
+def test_a_reduction_goes_over_the_axes_that_it_names(grid, named, axes):
+    values = [3, 1, 4, 1, 5, 9]
+    got = grid.run(f"int(allreduce({values}[worker_id], over={named}))").values
+    assert got == over(axes, values)
+
+
+def test_without_an_axis_a_mesh_changes_nothing(grid):
+    assert grid.run("int(allreduce(worker_id))").values == [15] * 6
+
+
+def test_ranks_go_by_ids_whatever_the_order_of_the_axes_is(grid):
+    for named in ("('dp', 'tp')", "('tp', 'dp')"):
+        assert grid.run(f"allgather(worker_id, over={named}).tolist()").values == [[0, 1, 2, 3, 4, 5]] * 6
+    assert grid.run("int(broadcast(worker_id, root=1, over='dp'))").values == [3, 4, 5, 3, 4, 5]
+
+
+VERBS = {
+    "allreduce(x, over='tp')": lambda xs, me: sum(xs),
+    "reduce(x, root=1, over='tp')": lambda xs, me: sum(xs) if me == 1 else None,
+    "allgather(x, over='tp')": lambda xs, me: np.concatenate(xs),
+    "gather(x, root=2, over='tp')": lambda xs, me: np.concatenate(xs) if me == 2 else None,
+    "reduce_scatter(x, over='tp')": lambda xs, me: sum(xs)[2 * me : 2 * me + 2],
+    "broadcast(x, root=2, over='tp')": lambda xs, me: xs[2],
+    "scatter(x, root=2, over='tp')": lambda xs, me: xs[2][2 * me : 2 * me + 2],
+    "alltoall(x, over='tp')": lambda xs, me: np.concatenate([x[2 * me : 2 * me + 2] for x in xs]),
+    "barrier(over='tp')": lambda xs, me: None,
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_goes_over_an_axis(grid, verb):
+    got = grid.run(f"x = np.arange(6) * (worker_id + 1)\n{verb}").values
+    for worker, value in enumerate(got):
+        row = [np.arange(6) * (each + 1) for each in range(6)][worker // 3 * 3 : worker // 3 * 3 + 3]
+        assert np.array_equal(value, VERBS[verb](row, worker % 3)), (verb, worker)
+
+
+def test_workers_may_be_named(grid):
+    cell = "int(allreduce(worker_id, over=[4, 1])) if worker_id in (1, 4) else None"
+    assert grid.run(cell).values == [None, 5, None, None, 5, None]
+
+
+def test_two_groups_that_are_named_work_side_by_side(grid):
+    cell = "allgather(worker_id, over=[0, 5] if worker_id in (0, 5) else [1, 2, 3, 4]).tolist()"
+    assert grid.run(cell).values == [[0, 5], *[[1, 2, 3, 4]] * 4, [0, 5]]
+
+
+def test_named_workers_need_no_mesh():
+    with disco.ThreadedSession(3) as session:
+        cell = "int(allreduce(worker_id, over=[0, 2])) if worker_id != 1 else 'alone'"
+        assert session.run(cell).values == [2, "alone", 2]
+
+
+def test_a_mesh_and_groups_have_nothing_to_do_with_each_other():
+    with disco.ThreadedSession(num_groups=3, mesh="dp=2,tp=3") as session:
+        assert session.run("int(allreduce(worker_id)), int(allreduce(worker_id, over='dp'))").values == [
+            (1, 3),
+            (1, 5),
+            (5, 7),
+            (5, 3),
+            (9, 5),
+            (9, 7),
+        ]
+
+
+def test_a_cell_for_one_row_can_work_along_it(grid):
+    result = grid.run("int(allreduce(worker_id, over='tp'))", workers=grid.mesh.workers(dp=1))
+    assert [result[worker] for worker in (3, 4, 5)] == [12, 12, 12]
+    with pytest.raises(
+        CellError, match=r"it needs workers \[0,3\], but this command was sent to workers \[3-5\] only"
+    ):
+        grid.run("allreduce(worker_id, over='dp')", workers=(3, 4, 5))
+
+
+def test_an_axis_of_one_worker_is_no_wait():
+    with disco.ThreadedSession(mesh={"pp": 1, "tp": 2}) as session:
+        assert session.run("int(allreduce(worker_id + 1, over='pp'))").values == [1, 2]
+
+
+# --- mistakes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("allreduce(1, over='tpp')", "UnknownName: allreduce: there is no axis 'tpp'; did you mean 'tp'?"),
+        ("barrier(over=7)", "barrier: over is 7, expected the name of an axis, 'tp', several"),
+        ("allreduce(1, over='tp', in_group=False)", "over='tp' says who takes part; leave in_group out"),
+        ("allreduce(1, over=[0, 1])", "over=[0, 1] leaves out worker 2, which makes the call"),
+        ("worker.at(dp=2)", "nobody is at dp=2; dp goes from 0 to 1"),
+        ("worker.replicated(np.ones(2), over='pt')", "there is no axis 'pt'"),
+        ("worker.replicated(np.ones(2), over=[1])", "over is [1], expected an axis of the mesh"),
+    ],
+)
+def test_a_mistake_is_told_and_the_session_goes_on(grid, call, told):
+    with pytest.raises(CellError) as caught:
+        grid.run(call)
+    assert told in str(caught.value)
+    assert grid.run("int(allreduce(1, over='dp'))").values == [2] * 6
+
+
+def test_calls_over_other_axes_do_not_meet_and_say_over_which(grid):
+    with pytest.raises(CellError) as caught:
+        grid.run("allreduce(1.0, over='tp' if worker_id else 'dp')")
+    told = str(caught.value)
+    assert "allreduce(float64 (), op=sum, over=dp)" in told
+    assert "over=tp)" in told
+
+
+def test_the_record_says_over_which_axes(grid):
+    spans = grid.run("barrier(over='tp'); allreduce(1, over=[0, 3]) if worker_id in (0, 3) else None")
+    assert spans.errors == {}
+    words = {span.label for span in grid.timeline().spans if span.kind == "collective"}
+    assert words == {"barrier(over=tp)", "allreduce(int, op=sum, over=[0,3])"}
+
+
+# --- who a worker is -------------------------------------------------------------------------------
+
+
+def test_a_worker_knows_where_it_is(grid):
+    assert grid.run("worker.coordinates").values == [
+        {"dp": dp, "tp": tp} for dp in range(2) for tp in range(3)
+    ]
+    assert grid.run("worker.mesh['tp'], worker.at(dp=0), worker.at()").values == [
+        (3, worker % 3, worker) for worker in range(6)
+    ]
+    assert grid.run("worker.members(over='dp'), worker.members(), worker.members(in_group=False)")[4] == (
+        (1, 4),
+        tuple(range(6)),
+        tuple(range(6)),
+    )
+    assert repr(grid.run("worker")[4]) == "<worker 4 of 6, dp=1, tp=1 on cpu>"
+
+
+def test_what_a_worker_is_told_of_its_coordinates_is_its_own(grid):
+    assert grid.run("worker.coordinates['dp'] = 7\nworker.at()").values == list(range(6))
+
+
+def test_without_a_mesh_there_are_no_coordinates():
+    with disco.ThreadedSession(2) as session:
+        assert session.run("worker.coordinates, bool(worker.mesh)").values == [({}, False)] * 2
+        assert not session.mesh
+
+
+def test_a_pipeline_sends_to_the_next_stage():
+    with disco.ThreadedSession(mesh={"pp": 3, "tp": 2}) as session:
+        got = session.run(
+            "stage = worker.coordinates['pp']\n"
+            "x = recv(worker.at(pp=stage - 1)) if stage else np.array([worker_id])\n"
+            "if stage < 2:\n"
+            "    send(x + 10, worker.at(pp=stage + 1))\n"
+            "x.tolist()"
+        )
+        assert got.values == [[0], [1], [10], [11], [20], [21]]
+
+
+# --- from the controller ---------------------------------------------------------------------------
+
+
+def test_the_session_has_the_verbs_over_axes(grid):
+    x = grid.scatter(np.arange(6).reshape(3, 2), over="tp")
+    assert [each.tolist() for each in x.get_all()] == [[0, 1], [2, 3], [4, 5]] * 2
+    total = [[6, 9]] * 6
+    assert [each.tolist() for each in grid.allreduce(x, over="tp").get_all()] == total
+    assert [each.tolist() for each in grid.allreduce(x, over=("dp",)).get_all()] == [
+        [0, 2],
+        [4, 6],
+        [8, 10],
+    ] * 2
+    assert grid.allgather(x, over="dp").get(1).tolist() == [2, 3, 2, 3]
+    assert [each is None for each in grid.reduce(x, over="dp", root=1).get_all()] == [True] * 3 + [False] * 3
+    assert [each is None for each in grid.gather_to_worker0(x, over="dp").get_all()] == [False] * 3 + [
+        True
+    ] * 3
+    grid.barrier(over="tp")
+    b = grid.broadcast(np.array([7]), over="dp")
+    assert [each.tolist() for each in b.get_all()] == [[7]] * 6
+    y = grid.empty((6,), "int64")
+    grid.run("y = np.arange(6) + worker_id")
+    assert grid.reduce_scatter(grid["y"], over="tp").get(5).tolist() == [24, 27]
+    assert grid.alltoall(grid["y"], over="tp").get(4).tolist() == [5, 6, 6, 7, 7, 8]
+    assert grid.allgather(x, y, over="tp").get(0).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_register_of_the_first_worker_goes_along_the_axis(grid):
+    grid.run("x = np.array([worker_id])")
+    assert [int(each[0]) for each in grid.broadcast_from_worker0(grid["x"], over="tp").get_all()] == [
+        0
+    ] * 3 + [3] * 3
+    grid.run("x = np.arange(2) + worker_id")
+    parts = grid.scatter_from_worker0(grid["x"], over="dp").get_all()
+    assert [int(each) for each in parts] == [0, 1, 2, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("over", "kind"), [("zz", UnknownName), ([0, 1], UsageMistake), (3, UsageMistake), ((), UsageMistake)]
+)
+def test_the_controller_refuses_what_is_no_axis_before_anything_is_sent(grid, over, kind):
+    grid.run("x = np.zeros(6)")
+    x = grid["x"]
+    sent = grid.ledger.seq
+    calls = [
+        grid.allreduce,
+        grid.allgather,
+        grid.reduce,
+        grid.reduce_scatter,
+        grid.alltoall,
+        grid.broadcast_from_worker0,
+        grid.scatter_from_worker0,
+        grid.gather_to_worker0,
+    ]
+    for call in calls:
+        with pytest.raises(kind):
+            call(x, over=over)
+    for call in (grid.broadcast, grid.scatter):
+        with pytest.raises(kind):
+            call(np.zeros((6, 2)), over=over)
+    with pytest.raises(kind):
+        grid.barrier(over=over)
+    with pytest.raises(UsageMistake, match="leave in_group out"):
+        grid.allreduce(x, None, "sum", False, over="tp")
+    assert grid.ledger.seq == sent
+
+
+def test_a_scatter_over_an_axis_needs_one_part_for_each_along_it(grid):
+    with pytest.raises(UsageMistake, match="expected a first axis of length 3"):
+        grid.scatter(np.zeros((6, 2)), over="tp")
+
+
+# --- life ------------------------------------------------------------------------------------------
+
+
+def test_a_mesh_says_how_many_workers_there_are_and_outlives_a_restart(grid):
+    assert (
+        repr(grid) == f"Disco session {grid.id}: 6 workers · mesh dp=2 tp=3 · threads · cpu · plane threads"
+    )
+    grid.restart()
+    assert grid.run("int(allreduce(worker_id, over='dp'))").values == [3, 5, 7] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"num_workers": 4, "mesh": "dp=2,tp=3"}, "a mesh dp=2 tp=3 takes 6 workers, there are to be 4"),
+        ({"mesh": "dp"}, "mesh is 'dp', expected names of axes"),
+        ({"num_groups": 4, "mesh": "dp=2,tp=3"}, "6 workers cannot be split into 4 equal groups"),
+        ({}, "say how many workers there are to be"),
+    ],
+)
+def test_a_mesh_that_cannot_be_starts_nothing(given, told):
+    with pytest.raises(UsageMistake, match=told):
+        disco.ThreadedSession(**given)
+
+
+# --- do replicas agree? ----------------------------------------------------------------------------
+
+
+SHARDS = """
+w = worker.replicated(np.full(4, worker.coordinates['tp']), over='dp')
+v = worker.replicated(np.ones(2))
+"""
+
+
+def test_shards_are_compared_with_their_replicas_only(grid):
+    grid.run(SHARDS)
+    assert grid.check(values=True).ok
+    grid.run("w[1:] += worker_id == 4")
+    report = grid.check(values=True)
+    assert [row.name for row in report.differing] == ["w"]
+    assert report["w"].splits()[0][0] == "tp=1"
+    assert [who for who, _ in report["w"].splits()[0][1]] == [(1,), (4,)]
+    assert report["w"].gap == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1"
+
+
+def test_an_axis_that_a_check_names_outweighs_the_marks(grid):
+    grid.run(SHARDS)
+    assert not grid.check("w", values=True, over="tp").ok
+    assert grid.check("w", values=True, over="dp").ok
+    assert not grid.check("w", values=True, over=("dp", "tp")).ok
+    with pytest.raises(UnknownName, match="no axis 'zz'"):
+        grid.check(over="zz")
+
+
+def test_of_some_workers_those_that_share_a_place_are_compared(grid):
+    grid.run(SHARDS + "\nw += worker_id == 4")
+    assert grid.check(values=True, workers=[0, 1, 2, 3]).ok
+    assert not grid.check(values=True, workers=[1, 4]).ok
+
+
+def test_a_mark_survives_a_new_value_and_goes_with_the_name(grid):
+    grid.run(SHARDS)
+    grid.run("w = w + worker_id")
+    assert not grid.check(values=True).ok
+    grid.run("del w")
+    grid.run("w = np.full(4, worker_id)")
+    assert grid.check(values=True).ok
+
+
+def test_what_a_function_has_marked_keeps_its_axes(grid):
+    def make():
+        me = disco.worker()
+        return me.replicated(np.full(2, me.coordinates["tp"]), over="dp")
+
+    grid["shard"] = grid.call_packed(make)
+    assert grid.check(values=True).ok
+    grid.run("shard[0] = worker_id")
+    assert [row.name for row in grid.check(values=True).differing] == ["shard"]
+
+
+def test_containers_keep_their_axes_too(grid):
+    grid.run(
+        "def made():\n    return worker.replicated({'w': np.full(2, worker.coordinates['tp'])}, over='dp')"
+    )
+    grid.run("params = made()")
+    assert grid.check(values=True).ok
+
+
+def test_marks_over_other_axes_are_a_difference(grid):
+    grid.run("w = worker.replicated(np.zeros(2), over='tp' if worker_id else 'dp')")
+    told = grid.check(values=True).message
+    assert "'w' is marked replicated over dp on worker 0, replicated over tp on workers [1-5]" in told
+
+
+# --- parameters ------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_split_over_an_axis_and_its_copies_are_marked(grid, tmp_path):
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    whole = np.arange(24, dtype="float32").reshape(6, 4)
+    save_file({"w": whole, "b": np.ones(3, "float32")}, tmp_path / "m.safetensors")
+    plan = {"w": disco.Shard(axis=0)}
+    loaded = grid.load_safetensors(tmp_path / "m.safetensors", plan, over="tp")
+    for worker, part in enumerate(loaded["w"].get_all()):
+        assert np.array_equal(part, whole[worker % 3 * 2 :][:2])
+    grid["w"], grid["b"] = loaded["w"], loaded["b"]
+    report = grid.check(values=True)
+    assert report.ok
+    assert report.summary == "[0-5] equal: w, b"
+    grid.run("w[0, 0] += worker_id // 3")
+    assert [row.name for row in grid.check(values=True).differing] == ["w"]
+    with pytest.raises(UnknownName):
+        grid.load_safetensors(tmp_path / "m.safetensors", plan, over="zz")

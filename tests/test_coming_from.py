@@ -88,6 +88,7 @@ def on(root, values):
 GIVES = {
     "allreduce(x)": sum_of,
     'allreduce(x, "max", out=x)': lambda xs: [np.maximum.reduce(xs)] * 4,
+    'allreduce(x, over="tp")': lambda xs: [xs[0] + xs[1]] * 2 + [xs[2] + xs[3]] * 2,
     'allreduce(x, "avg")': lambda xs: [sum(xs) / 4] * 4,
     "reduce(x, root=1)": lambda xs: on(1, sum_of(xs)),
     "broadcast(x, root=1)": lambda xs: [xs[1]] * 4,
@@ -107,7 +108,7 @@ def four(shell, tmp_path, monkeypatch):  # noqa: F811 - the fixture
     monkeypatch.chdir(tmp_path)
     for name in ("program.py", "train.py"):
         Path(name).write_text("total = allreduce(worker_id)\n")
-    shell.run("%disco start -n 4")
+    shell.run("%disco start --mesh dp=2,tp=2")
     shell.run(NOTEBOOK)
     yield shell
     if hasattr(json, "found_by"):

@@ -33,8 +33,10 @@ def devices(cupy: Any) -> list[int]:
 
 
 def start(cupy: Any, **names: Any) -> Session:
-    """A worker on each, in two groups; its cells have `names`."""
-    return disco.ThreadedSession(num_groups=2, devices=devices(cupy), extras=lambda context: names)
+    """A worker on each, in two groups, and in a mesh; its cells have `names`."""
+    there = devices(cupy)
+    mesh = {"dp": 2, "tp": len(there) // 2}
+    return disco.ThreadedSession(num_groups=2, mesh=mesh, devices=there, extras=lambda context: names)
 
 
 def works(session: Session) -> list[Any]:
@@ -64,6 +66,20 @@ def numbers(cupy: Any) -> None:
             former=all((session["former"].get(w) == given[w - 1]).all() for w in range(n)),
             after=works(session),
         )
+
+
+def axes(cupy: Any) -> None:
+    """Sums over both axes of the mesh by turns, and between the first worker and the last."""
+    with start(cupy) as session:
+        n = session.num_workers
+        got = session.run(
+            "x = xp.full(1 << 20, worker_id + 1)\n"
+            "for _ in range(10): rows, columns = allreduce(x, over='tp'), allreduce(x, over='dp')\n"
+            f"ends = allreduce(x, over=[0, {n - 1}]) if worker_id in (0, {n - 1}) else x\n"
+            "[int(each[-1]) for each in (rows, columns, ends)]",
+            timeout=PATIENCE_S,
+        )
+        say(sums=list(got.values), after=works(session))
 
 
 def null_stream(cupy: Any) -> None:
@@ -141,7 +157,8 @@ def restarted(cupy: Any) -> None:
         say(seconds=monotonic() - begin, after=works(session))
 
 
-SCENES = {scene.__name__: scene for scene in (contract, numbers, null_stream, interrupted, failed, restarted)}
+_SCENES = (contract, numbers, axes, null_stream, interrupted, failed, restarted)
+SCENES = {scene.__name__: scene for scene in _SCENES}
 
 
 if __name__ == "__main__":

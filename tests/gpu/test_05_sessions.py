@@ -54,6 +54,14 @@ def test_groups(session, in_group):
     assert [each.tolist() for each in total.get_all()] == [whole.tolist()] * 4
 
 
+def test_axes_of_a_mesh(session):
+    s = session(4, mesh="dp=2,tp=2", devices=[0] * 4)
+    cell = "[allreduce(xp.full(1 << 20, worker_id), over=each)[-1].item() for each in ('dp', 'tp')]"
+    assert s.run(cell).values == [[2, 1], [4, 1], [2, 5], [4, 5]]
+    x = s.scatter(np.arange(8.0).reshape(2, 4), over="tp")
+    assert [each.tolist() for each in s.allgather(x, over="tp").get_all()] == [list(range(8))] * 4
+
+
 def test_matrix_products_between_collectives(shared):
     """Tensor parallel in small: columns of one matrix, rows of the other, one allreduce."""
     rng = np.random.default_rng(0)

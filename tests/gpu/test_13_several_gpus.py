@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.gpu.apart import run_apart
@@ -53,6 +54,14 @@ def played(workers):
 def test_numbers_are_right_to_the_last_one(played):
     outcome = played("numbers")
     assert [outcome.note(name) for name in ("total", "everything", "former")] == [True] * 3
+
+
+def test_sums_go_over_the_axes_of_a_mesh(played, workers):
+    ids = np.arange(1, workers + 1).reshape(2, -1)
+    ends = [workers + 1, *range(2, workers), workers + 1]
+    rows, columns = (np.broadcast_to(ids.sum(axis, keepdims=True), ids.shape).ravel() for axis in (1, 0))
+    wanted = np.stack([rows, columns, ends], axis=1).tolist()
+    assert played("axes").note("sums") == wanted
 
 
 def test_memory_sent_from_a_null_stream_is_not_used_again_before_it_was_copied(played):

@@ -218,6 +218,24 @@ def test_groups_connect_anew_while_others_still_leave_a_failed_call(machine, ses
         s.run("allreduce(xp.ones(1), in_group=False)")
 
 
+def test_axes_of_a_mesh_connect_anew_after_a_failed_call(machine, session):
+    gpus = machine(4, nccl=True)
+    s = session(4, mesh="dp=2,tp=2", devices="auto")
+    assert s.plane_name == "nccl"
+    cell = "[allreduce(xp.full(2, worker_id + 1.0), over=each)[0].item() for each in ('dp', 'tp')]"
+    wanted = [[4, 3], [6, 3], [4, 7], [6, 7]]
+    assert s.run(cell).values == wanted
+    for over in ("'dp'", "'tp'", "('dp', 'tp')"):
+        gpus.double.fail("AllReduce", doubles.SYSTEM_ERROR, rank=1)
+        s.run(
+            "from disco_magic.errors import PlaneError\n"
+            f"try: allreduce(xp.ones(3), over={over})\n"
+            "except PlaneError: pass",
+            timeout=10,
+        )
+        assert s.run(cell, timeout=10).values == wanted
+
+
 @pytest.mark.parametrize("moment", ["while the others park", "before anything"])
 @pytest.mark.leaves_threads("they connect")
 def test_threads_that_come_back_from_connecting_are_in_nobodys_way(machine, session, gate, moment):

@@ -106,6 +106,21 @@ def test_groups(gpus, session):
     assert host(s.send_to_next_group(x))[2:] == [[0], [1]]
 
 
+def test_axes_of_a_mesh_and_workers_that_are_named(gpus, session):
+    s = session(4, mesh="dp=2,tp=2", devices="0,0,0,0")
+    assert s.plane_name == "device"
+    cell = """
+x = xp.full(3, worker_id, dtype="float32")
+got = [allreduce(x, over=each) for each in ("tp", "dp", ("dp", "tp"))]
+if worker_id in (0, 3):
+    got.append(allreduce(x, over=[0, 3]))
+[each[0].item() for each in got]
+"""
+    assert s.run(cell).values == [[1, 2, 6, 3], [1, 4, 6], [5, 2, 6], [5, 4, 6, 3]]
+    y = s.scatter(np.arange(4.0).reshape(2, 2), over="tp")
+    assert host(s.allreduce(y, over="dp")) == [[0, 2], [4, 6]] * 2
+
+
 # --- where arrays are made -------------------------------------------------------------------------
 
 

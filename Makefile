@@ -30,7 +30,7 @@ lab: $(VENV)/.has-lab  ## open the quickstart in JupyterLab; the launcher has th
 	@$(BIN)/python -m disco_magic.notebook.kernel install --sys-prefix
 	@$(BIN)/jupyter lab notebooks/01_quickstart.ipynb $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
-# In their order: the browser's tests, few and slow, come first, and no process is left alone with them at the end.
+# In their order: what is few and slow comes first (tests/scheduling.py), and no process is left alone with it at the end.
 # A process that crashes ends the run: with one in its place xdist waits for ever for the tests that were its own.
 ALL_TESTS := --numprocesses=auto --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 
@@ -84,7 +84,7 @@ clean:  ## remove .venv, caches and what a build leaves
 $(VENV)/.has-%: pyproject.toml | $(BIN)/python
 	@echo "Installing disco-magic[$*] into $(VENV) (once; up to a minute or two)"
 	@$(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --editable '.[$*]'
-	@touch $@
+	@touch $@ $(if $(filter dev,$*),$(VENV)/.has-test)  # 'dev' brings what is in 'test'
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import runpy
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -15,6 +18,13 @@ ROOT = Path(__file__).parents[1]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 TRACES = ("/home/", "/root/", "/tmp/", "site-packages", "\\\\Users", "0x7f")  # noqa: S108 - searched for
+
+
+def needs(*packages: str) -> None:
+    """Skip the module if one of `packages`, which kernels import and nobody here, is not installed."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"the extra 'lab' has {', '.join(missing)}", allow_module_level=True)
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:

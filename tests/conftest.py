@@ -57,6 +57,13 @@ def pytest_sessionstart(session):
         os.environ[KERNELS] = folder.name
 
 
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("dist", "no") == "loadfile":
+        from tests.scheduling import long_ones_first
+
+        long_ones_first(items)
+
+
 def pytest_collection_finish():
     # In processes of xdist it has begun only now.
     measure_once()

@@ -1,10 +1,17 @@
-"""Which process of a run gets which tests."""
+"""Which process of a run gets which tests, and when."""
 
 from __future__ import annotations
 
 from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
+# Files that take a minute and more: begun late, they would be alone at the end, on one of all the cores.
+LONG = (BROWSER, "tests/test_gpu_rehearsal.py")
+
+
+def long_ones_first(items):
+    """Reorder tests in place."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 class OneBrowser(LoadFileScheduling):

@@ -15,12 +15,13 @@ from tests.committed import (
     data_of,
     errors_of,
     execute,
+    needs,
     text_of,
 )
 
 nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
 nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-pytest.importorskip("sklearn", reason="the extra 'lab' has it")
+needs("sklearn")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

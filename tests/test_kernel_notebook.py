@@ -14,14 +14,14 @@ from tests.committed import (
     data_of,
     errors_of,
     execute,
+    needs,
     text_of,
     without_rounding,
 )
 
 nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
 nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-pytest.importorskip("sklearn", reason="the extra 'lab' has it")
-pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
+needs("sklearn", "matplotlib")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

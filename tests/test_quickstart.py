@@ -18,13 +18,13 @@ from tests.committed import (
     data_of,
     errors_of,
     execute,
+    needs,
     text_of,
 )
 
 nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
 nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-for package in ("sklearn", "matplotlib"):
-    pytest.importorskip(package, reason="the extra 'lab' has it")
+needs("sklearn", "matplotlib")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -9,10 +9,10 @@ import pytest
 
 from tests.browser.conftest import CELL_LIMIT_MS, OpenNotebook, restored
 from tests.browser.server import ROOT
+from tests.committed import needs
 
 nbformat = pytest.importorskip("nbformat", reason="the browser tests need nbformat")
-pytest.importorskip("sklearn", reason="the notebook's data is in scikit-learn")
-pytest.importorskip("matplotlib", reason="the notebook draws")
+needs("sklearn", "matplotlib")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("matplotlib", reason="the extra 'lab' has it")
+from tests.committed import needs
+
+needs("matplotlib")
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -62,7 +62,7 @@ class Calling:
         self._group_members = topology.members(self.group)
         self._everybody = tuple(range(topology.num_workers))
         self._topology = topology
-        self._parts: dict[Any, tuple[Members, str]] = {}  # what `over` has named
+        self._parts: dict[Any, tuple[Members, str]] = {}  # what axes have named
         self.mesh = topology.mesh
         self.recorder = Recorder()
 
@@ -75,17 +75,17 @@ class Calling:
         """Who takes part, and `over` in words."""
         if not in_group:
             raise UsageMistake(f"{verb}: over={over!r} says who takes part; leave in_group out")
-        key = over if isinstance(over, str) else tuple(over) if isinstance(over, list) else over
         try:
-            return self._parts[key]
-        except (KeyError, TypeError):  # new, or a generator or an array
+            return self._parts[over]
+        except (KeyError, TypeError):  # new, or a list
             pass
         try:
             found = self._topology.with_worker(self.id, over)
         except UsageMistake as reason:
             raise type(reason)(f"{verb}: {str(reason).removeprefix('mesh: ')}") from None
-        if isinstance(key, str | tuple):
-            self._parts[key] = found
+        # Not ids, of which some are equal that are no whole numbers: (0, 3) and (False, 3).
+        if isinstance(over, str) or (isinstance(over, tuple) and isinstance(over[0], str)):
+            self._parts[over] = found
         return found
 
     def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:

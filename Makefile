@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
@@ -45,6 +45,11 @@ else
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
 endif
+
+# Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
+# they are measured that takes a minute.
+collect: $(VENV)/.has-test
+	@$(BIN)/python -m pytest --collect-only --quiet >$(VENV)/collected.txt 2>&1 || { tail -50 $(VENV)/collected.txt; exit 1; }
 
 soak: $(VENV)/.has-test  ## a minute of random work in one session, nothing may grow (ARGS="--minutes 60")
 	@$(BIN)/python -m benchmarks.soak $(or $(ARGS),--minutes 1)

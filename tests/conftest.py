@@ -58,7 +58,7 @@ def pytest_sessionstart(session):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("dist", "no") == "loadfile":
+    if hasattr(config, "workerinput"):  # a process of xdist; all of them have the same order
         from tests.scheduling import long_ones_first
 
         long_ones_first(items)

@@ -96,6 +96,16 @@ GIVES = {
     "scatter(x, root=0)": lambda xs: np.split(xs[0], 4),
     "gather(x, root=0)": lambda xs: on(0, joined(xs)),
     "allgather(x)": joined,
+    'allreduce(x, "avg", over="tp")': lambda xs: [(xs[0] + xs[1]) / 2] * 2 + [(xs[2] + xs[3]) / 2] * 2,
+    'allreduce(x, over=("dp", "tp"))': sum_of,
+    'allgather(x, over="tp")': lambda xs: [np.concatenate(xs[:2])] * 2 + [np.concatenate(xs[2:])] * 2,
+    'reduce_scatter(x, over="tp")': lambda xs: [
+        part for pair in (xs[:2], xs[2:]) for part in np.split(sum(pair), 2)
+    ],
+    'alltoall(x, over="tp")': lambda xs: [
+        np.concatenate([x[2 * at : 2 * at + 2] for x in pair]) for pair in (xs[:2], xs[2:]) for at in range(2)
+    ],
+    'recv(worker.at(tp=1 - worker.coordinates["tp"]))': lambda xs: [xs[1], xs[0], xs[3], xs[2]],
     "reduce_scatter(x)": lambda xs: np.split(sum(xs), 4),
     "alltoall(x)": lambda xs: [np.concatenate([x[w : w + 1] for x in xs]) for w in range(4)],
     "recv((worker_id - 1) % num_workers)": lambda xs: [xs[-1], *xs[:-1]],

@@ -11,79 +11,18 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.held import mark_in_words
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
-Workers = tuple[int, ...]
+    from disco_magic.core.circles import Circles, Workers
+    from disco_magic.core.held import Found, Held
 
 _ABSENT: Final = "not bound"
 _DIGITS: Final = 8
 _LISTS: Final = ("list", "tuple", "collections.deque")
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What one worker holds in a register, or in a part of one such as ``params['w']``.
-
-    Attributes:
-        type: qualified name of the type; without its module if Python or a cell defines it.
-        shape: lengths of the axes; the length of a list, tuple, dict or set; None where there is none.
-        dtype, device: of an array, else None. The worker's own GPU is ``"cuda"``, whatever its number, any
-            other one ``"cuda:1"``.
-        elements: types of the plain values in a list, tuple, dict or set.
-        text: a short value as text; only where values are compared.
-        digest: of the value, equal for equal bits; b"" where values are not compared.
-        opaque: why the value cannot be compared though it was asked for, else "".
-        unseen: what is in it that was not looked at, else "".
-        marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
-            workers agree on that.
-    """
-
-    type: str
-    shape: tuple[int, ...] | None = None
-    dtype: str | None = None
-    device: str | None = None
-    elements: str = ""
-    text: str = ""
-    digest: bytes = b""
-    opaque: str = ""
-    unseen: str = ""
-    marked: str | None = None
-
-    @property
-    def kind(self) -> str:
-        """``float32 (3, 4)``, ``list of 3 (int)``, else the type."""
-        mark = "" if self.marked is None else f", marked {self.marked}" if self.marked else ", not marked"
-        return f"{self._kind}{mark}"
-
-    @property
-    def _kind(self) -> str:
-        if self.dtype is not None:
-            name = "" if self.type == "ndarray" else self.type
-            shape = "" if self.shape is None else str(self.shape)
-            where = self.device if self.device not in (None, "cpu") else ""
-            return " ".join(filter(None, (name, self.dtype, shape, where)))
-        of = ""
-        if self.shape is not None:
-            of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
-        return f"{self.type}{of}{f' ({self.elements})' if self.elements else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What one worker found in its registers.
-
-    Attributes:
-        bound: names that its last checked cell bound.
-        marked: names that are marked as equal, with the axes of the mesh along which; none: on all workers.
-        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``.
-    """
-
-    bound: frozenset[str]
-    marked: Mapping[str, tuple[str, ...]]
-    registers: Mapping[str, Sequence[tuple[str, Held]]]
 
 
 # What is compared, in the order in which it is told.
@@ -105,20 +44,18 @@ class CheckRow:
     Attributes:
         name: ``"w"``, ``"params['w']"``.
         cells: worker -> what it holds, None if nothing.
-        circles: the workers that have to agree with each other: all of them, or those of each group.
+        circles: the workers that have to agree with each other.
         by_value: whether values were compared, too.
         gap: how far apart arrays are whose values differ, in words.
         unseen: of the register, on the first of its rows: what was not looked at, in words.
-        places: where the circles are in the mesh, in words: ``"tp=1"``; none where they are groups, or all.
     """
 
     name: str
     cells: Mapping[int, Held | None]
-    circles: tuple[Workers, ...]
+    circles: Circles
     by_value: bool = False
     gap: str = ""
     unseen: str = ""
-    places: tuple[str, ...] = ()
 
     @property
     def type(self) -> str:
@@ -128,7 +65,7 @@ class CheckRow:
     @property
     def aspects(self) -> tuple[str, ...]:
         """In what the workers differ: missing, type, shape, dtype, device, elements, value, mark."""
-        return tuple(dict.fromkeys(aspect for circle in self.circles for aspect in self._aspects(circle)))
+        return tuple(dict.fromkeys(aspect for circle, _ in self.circles for aspect in self._aspects(circle)))
 
     @property
     def differs(self) -> bool:
@@ -150,22 +87,12 @@ class CheckRow:
 
         The circle's name is ``""`` if all workers have to agree, else ``"group 1"`` or ``"tp=1"``.
         """
-        return [
-            (self._place(number), self._groups(circle))
-            for number, circle in enumerate(self.circles)
-            if self._aspects(circle)
-        ]
+        return [(place, self._groups(circle)) for circle, place in self.circles if self._aspects(circle)]
 
     @property
     def first_differing(self) -> tuple[str, Workers]:
         """Name and workers of the first circle whose workers differ; there has to be one."""
-        number = next(number for number, circle in enumerate(self.circles) if self._aspects(circle))
-        return self._place(number), self.circles[number]
-
-    def _place(self, number: int) -> str:
-        if self.places:
-            return self.places[number]
-        return f"group {number}" if len(self.circles) > 1 else ""
+        return next((place, circle) for circle, place in self.circles if self._aspects(circle))
 
     def lines(self) -> list[tuple[str, str, str]]:
         """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
@@ -222,14 +149,6 @@ def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
 # --- from what the workers found to rows -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Circles:
-    """The workers that have to agree with each other, and where these are: see `CheckRow`."""
-
-    workers: tuple[Workers, ...]
-    places: tuple[str, ...] = ()
-
-
 def compare(
     found: Mapping[int, Found],
     circles: Circles,
@@ -257,7 +176,7 @@ def compare(
         if marks and any(_is_torn(name, found, circle) for circle in circles.workers):
             for worker, column in columns.items():
                 if name in column:
-                    column[name] = replace(column[name], marked=_mark_in_words(found[worker], name))
+                    column[name] = replace(column[name], marked=mark_in_words(found[worker], name))
         rows += _rows(name, columns, apart.get(name, circles), by_value=name in valued)
     return tuple(rows)
 
@@ -266,13 +185,6 @@ def _is_torn(name: str, found: Mapping[int, Found], circle: Workers) -> bool:
     """Whether some workers of a circle have marked a register that others have not."""
     marks = [found[worker].marked.get(name) for worker in circle if name in found[worker].registers]
     return len(set(marks)) > 1
-
-
-def _mark_in_words(found: Found, name: str) -> str:
-    if name not in found.marked:
-        return ""
-    axes = found.marked[name]
-    return f"replicated over {', '.join(axes)}" if axes else "replicated"
 
 
 def _rows(
@@ -284,7 +196,7 @@ def _rows(
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
     for part in dict.fromkeys(part for column in columns.values() for part in column):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
-        row = CheckRow(part, cells, circles.workers, by_value, places=circles.places)
+        row = CheckRow(part, cells, circles, by_value)
         if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
@@ -315,19 +227,3 @@ def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001
         return held
     # A worker may have marked a register that others have not: its value was looked at for nothing.
     return replace(held, unseen="") if by_value else replace(held, unseen="", text="", digest=b"", opaque="")
-
-
-def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
-    """Names that some worker has marked as equal."""
-    return frozenset().union(*(each.marked for each in found.values()))
-
-
-def marked_everywhere(found: Mapping[int, Found]) -> dict[str, tuple[str, ...]]:
-    """Names that every worker that has them has marked as equal along the same axes, with these axes."""
-    agreed = {}
-    for name in marked_anywhere(found):
-        marks = {each.marked.get(name) for each in found.values() if name in each.registers}
-        (axes, *others) = marks or {None}
-        if axes is not None and not others:
-            agreed[name] = axes
-    return agreed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
@@ -40,20 +41,21 @@ class Mesh(Mapping[str, int]):
         ((0, 3), (1, 4), (2, 5))
     """
 
-    __slots__ = ("_lengths", "_workers")
+    __slots__ = ("_groups", "_lengths", "_workers")
 
     def __init__(self, axes: Mapping[str, int]) -> None:
+        self._lengths: dict[str, int] = {}
         for name, length in axes.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+                raise UsageMistake(f"{name!r} is no name of an axis of a mesh; write it like a variable's")
+            known = whole_number(length)
+            if known is None or known < 1:
                 raise UsageMistake(
-                    f"mesh: {name!r} is no name of an axis, which is written like a variable's"
+                    f"axis {name!r} of a mesh has length {length!r}, expected a whole number of at least 1"
                 )
-            if not isinstance(length, int) or isinstance(length, bool) or length < 1:
-                raise UsageMistake(
-                    f"mesh: axis {name!r} has length {length!r}, expected a whole number of at least 1"
-                )
-        self._lengths: dict[str, int] = dict(axes)
+            self._lengths[name] = known
         self._workers = math.prod(self._lengths.values()) if axes else 0
+        self._groups: dict[tuple[str, ...], tuple[tuple[int, ...], ...]] = {}
 
     # --- a mapping ----------------------------------------------------------------------------------------
 
@@ -91,26 +93,25 @@ class Mesh(Mapping[str, int]):
         Raises:
             UsageMistake: the mesh has no such worker.
         """
-        if not 0 <= worker < self._workers:
-            raise UsageMistake(f"mesh: there is no worker {worker} in {self!r}")
+        rest = whole_number(worker)
+        if rest is None or not 0 <= rest < self._workers:
+            raise UsageMistake(f"there is no worker {worker!r} in {self!r}")
         found = {}
         for name in reversed(self._lengths):
-            worker, found[name] = divmod(worker, self._lengths[name])
+            rest, found[name] = divmod(rest, self._lengths[name])
         return {name: found[name] for name in self._lengths}
 
-    def worker(self, **coordinates: int) -> int:
+    def worker(self, /, **coordinates: int) -> int:
         """The id of the worker at these coordinates, one for every axis.
 
         Raises:
             UsageMistake: an axis is missing or unknown, or nobody is there.
         """
         if missing := [name for name in self._lengths if name not in coordinates]:
-            raise UsageMistake(
-                f"mesh: worker() needs {', '.join(missing)} as well; workers() takes some axes"
-            )
+            raise UsageMistake(f"worker() needs {', '.join(missing)} as well; workers() takes some axes")
         return self.workers(**coordinates)[0]
 
-    def workers(self, **coordinates: int) -> tuple[int, ...]:
+    def workers(self, /, **coordinates: int) -> tuple[int, ...]:
         """Ids of the workers at these coordinates, ascending; of an axis that is not named at all of them.
 
         Raises:
@@ -120,14 +121,8 @@ class Mesh(Mapping[str, int]):
             >>> disco.Mesh({"dp": 2, "tp": 3}).workers(dp=1)
             (3, 4, 5)
         """
-        for name, place in coordinates.items():
-            length = self._lengths[self._known(name)]
-            if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < length:
-                raise UsageMistake(f"mesh: nobody is at {name}={place!r}; {name} goes from 0 to {length - 1}")
-        ranges = [
-            (coordinates[name],) if name in coordinates else range(length)
-            for name, length in self._lengths.items()
-        ]
+        at = {name: self._place(name, given) for name, given in coordinates.items()}
+        ranges = [(at[name],) if name in at else range(length) for name, length in self._lengths.items()]
         return self._ids(ranges) if self._lengths else ()
 
     def groups(self, *axes: str) -> tuple[tuple[int, ...], ...]:
@@ -136,13 +131,17 @@ class Mesh(Mapping[str, int]):
         Raises:
             UsageMistake: an axis is unknown, named twice, or none is named.
         """
-        if not axes or len(set(axes)) < len(axes):
-            raise UsageMistake(f"mesh: {axes!r} names no axes, each once; {self._there}")
-        for name in axes:
-            self._known(name)
-        others = [name for name in self._lengths if name not in axes]
-        places = product(*(range(self._lengths[name]) for name in others))
-        return tuple(self.workers(**dict(zip(others, place, strict=True))) for place in places)
+        found = self._groups.get(axes) if all(type(name) is str for name in axes) else None
+        if found is None:
+            for name in axes:
+                self._known(name)
+            if not axes or len(set(axes)) < len(axes):
+                raise UsageMistake(f"{axes!r} names no axes, each once; {self._there}")
+            others = [name for name in self._lengths if name not in axes]
+            places = product(*(range(self._lengths[name]) for name in others))
+            found = tuple(self.workers(**dict(zip(others, place, strict=True))) for place in places)
+            self._groups[axes] = found
+        return found
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""
@@ -167,9 +166,18 @@ class Mesh(Mapping[str, int]):
             for each in product(*ranges)
         )
 
+    def _place(self, name: str, given: int) -> int:
+        length = self[name]
+        place = whole_number(given)
+        if place is None:
+            raise UsageMistake(f"{name}={given!r} is no place along {name}, expected a whole number")
+        if not 0 <= place < length:
+            raise UsageMistake(f"nobody is at {name}={place}; {name} goes from 0 to {length - 1}")
+        return place
+
     def _known(self, name: str) -> str:
-        if name not in self._lengths:
-            raise UnknownName(f"mesh: there is no axis {name!r}; {self._hint(name)}")
+        if not isinstance(name, str) or name not in self._lengths:
+            raise UnknownName(f"there is no axis {name!r}; {self._hint(name)}")
         return name
 
     def _hint(self, name: object) -> str:
@@ -221,6 +229,16 @@ class Mesh(Mapping[str, int]):
         last = next(reversed(self._lengths))
         heads = [f"{last}={place}" for place in range(self._lengths[last])]
         return heads, list(zip(self.places(last), self.groups(last), strict=True))
+
+
+def whole_number(given: object) -> int | None:
+    """`given` as a number that counts something, NumPy's included; None if it is none, as True is."""
+    if isinstance(given, bool):
+        return None
+    try:
+        return operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 NO_MESH: Final = Mesh({})

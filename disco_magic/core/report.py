@@ -13,7 +13,8 @@ from disco_magic.phrases import people, ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from disco_magic.core.divergence import CheckRow, Workers
+    from disco_magic.core.circles import Workers
+    from disco_magic.core.divergence import CheckRow
 
 _MOST_NAMES: Final = 6
 _MOST_ROWS: Final = 20
@@ -148,7 +149,7 @@ def table(rows: Iterable[CheckRow]) -> list[str]:
 
 def _sentence(row: CheckRow) -> str:
     where, groups = row.splits()[0]
-    place = f" {'at' if row.places else 'in'} {where}" if where else ""
+    place = f" {'at' if '=' in where else 'in'} {where}" if where else ""
     if row.aspects == ("mark",):
         marks: dict[str, list[int]] = {}
         for workers, _ in groups:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.mesh import NO_MESH, Mesh
+from disco_magic.core.mesh import NO_MESH, Mesh, whole_number
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import ranges
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     Members = tuple[int, ...]
-    # Who works together: an axis of the mesh, several, or ids of workers.
-    Over = str | Sequence[str] | Sequence[int]
+    # Who works together: those along an axis of the mesh, or several; on workers also ids.
+    Axes = str | Sequence[str]
+    Over = Axes | Sequence[int]
 
 _EXPECTED = "expected the name of an axis, 'tp', several, ('dp', 'tp'), or ids of workers, [0, 2]"
 
@@ -69,7 +69,7 @@ class Topology:
         start = group * self.group_size
         return tuple(range(start, start + self.group_size))
 
-    def parts(self, *, in_group: bool = True, over: Over | None = None) -> tuple[Members, ...]:
+    def parts(self, *, in_group: bool = True, over: Axes | None = None) -> tuple[Members, ...]:
         """The workers in the parts in which they work together, ids ascending.
 
         Args:
@@ -97,11 +97,13 @@ class Topology:
         """
         named = _named(over)
         if named and all(isinstance(each, str) for each in named):
-            part = next(part for part in self.mesh.groups(*named) if worker in part)
-            return part, named[0] if len(named) == 1 else f"({', '.join(named)})"
-        ids = tuple(sorted({_number(each, over) for each in named}))
-        if not ids:
-            raise UsageMistake(f"over={over!r} names nobody, {_EXPECTED}")
+            axes = axes_of(over)  # type: ignore[arg-type]  # they are text
+            part = next(part for part in self.mesh.groups(*axes) if worker in part)
+            return part, axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+        numbers = [whole_number(each) for each in named]
+        ids = tuple(sorted({number for number in numbers if number is not None}))
+        if not ids or None in numbers:
+            raise UsageMistake(f"over is {over!r}, {_EXPECTED}")
         if not 0 <= ids[0] <= ids[-1] < self.num_workers:
             there = ranges(range(self.num_workers))
             raise UsageMistake(f"over={over!r} names a worker that there is not; this session has {there}")
@@ -112,17 +114,31 @@ class Topology:
             )
         return ids, ranges(ids)
 
-    def roots(self, *, in_group: bool, over: Over | None = None) -> Members:
+    def roots(self, *, in_group: bool = True, over: Axes | None = None) -> Members:
         """Ids of the first worker of each of `parts`."""
         return tuple(part[0] for part in self.parts(in_group=in_group, over=over))
 
 
-def axes_of(over: Over) -> tuple[str, ...]:
-    """The axes that `over` names; UsageMistake if it names workers or nothing."""
+def axes_of(over: Axes) -> tuple[str, ...]:
+    """The axes that `over` names.
+
+    Raises:
+        UsageMistake: it names workers, which only they themselves can do, or nothing.
+    """
     named = _named(over)
     if not named or not all(isinstance(each, str) for each in named):
-        raise UsageMistake(f"over is {over!r}, expected an axis of the mesh, 'tp', or several, ('dp', 'tp')")
+        raise UsageMistake(
+            f"over is {over!r}, expected an axis of the mesh, 'tp', or several, ('dp', 'tp'); ids of workers "
+            "are for calls that these make themselves"
+        )
+    if any("," in each for each in named):
+        raise UsageMistake(f"over is {over!r}; several axes are a tuple, ('dp', 'tp')")
     return named
+
+
+def about(what: str, mistake: UsageMistake) -> UsageMistake:
+    """`mistake` with what was called in front."""
+    return type(mistake)(f"{what}: {mistake}")
 
 
 def _named(over: Over) -> tuple[Any, ...]:
@@ -132,12 +148,3 @@ def _named(over: Over) -> tuple[Any, ...]:
         return tuple(over)
     except TypeError:
         raise UsageMistake(f"over is {over!r}, {_EXPECTED}") from None
-
-
-def _number(given: Any, over: Over) -> int:
-    if not isinstance(given, bool):
-        try:
-            return operator.index(given)
-        except TypeError:
-            pass
-    raise UsageMistake(f"over is {over!r}, {_EXPECTED}")

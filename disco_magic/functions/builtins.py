@@ -61,7 +61,7 @@ def empty(
     dtype: Any = "float32",
     device: str | Device | None = None,
     worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's order
-    in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's order
+    in_group: Who = True,  # noqa: FBT002 - Disco's order
 ) -> Array | None:
     """Uninitialised array that begins at a multiple of 64 bytes, as compiled code wants it.
 

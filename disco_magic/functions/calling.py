@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from disco_magic.core.interfaces import Seat
+from disco_magic.core.topology import about
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
@@ -27,12 +28,17 @@ _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 
 
 # `in_group` as commands have it: Disco's, or the axes of the mesh that take its place.
-Who = bool | str | tuple[str, ...]
+Who = bool | tuple[str, ...]
 
 
 def who(in_group: Who) -> dict[str, Any]:
     """Who takes part, as arguments of a verb."""
-    return {"over": in_group} if isinstance(in_group, str | tuple) else {"in_group": bool(in_group)}
+    return {"over": in_group} if isinstance(in_group, str | tuple | list) else {"in_group": bool(in_group)}
+
+
+def both_said(what: str, over: object) -> UsageMistake:
+    """Of a call that names axes or workers, and also says that it is not for the group."""
+    return UsageMistake(f"{what}: over={over!r} says who takes part; leave in_group out")
 
 
 class Calling:
@@ -74,19 +80,24 @@ class Calling:
     def _over(self, verb: str, over: Over, *, in_group: bool) -> tuple[Members, str]:
         """Who takes part, and `over` in words."""
         if not in_group:
-            raise UsageMistake(f"{verb}: over={over!r} says who takes part; leave in_group out")
+            raise both_said(verb, over)
+        key: Any = tuple(over) if type(over) is list else over
         try:
-            return self._parts[over]
-        except (KeyError, TypeError):  # new, or a list
+            return self._parts[key]
+        except (KeyError, TypeError):  # new, or an array
             pass
         try:
             found = self._topology.with_worker(self.id, over)
         except UsageMistake as reason:
-            raise type(reason)(f"{verb}: {str(reason).removeprefix('mesh: ')}") from None
+            raise about(verb, reason) from None
         # Not ids, of which some are equal that are no whole numbers: (0, 3) and (False, 3).
-        if isinstance(over, str) or (isinstance(over, tuple) and isinstance(over[0], str)):
-            self._parts[over] = found
+        if isinstance(key, str) or (isinstance(key, tuple) and isinstance(key[0], str)):
+            self._parts[key] = found
         return found
+
+    def rank(self, *, in_group: bool = True, over: Over | None = None) -> int:
+        """The worker's place among `members`: what `root` counts, and the order in which parts are joined."""
+        return self.members(in_group=in_group, over=over).index(self.id)
 
     def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:
         """Ids of the workers that take part in a call with these arguments, ascending; ranks go by it.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.core.divergence import Found, Held
+from disco_magic.core.held import Found, Held
 from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.columns import alone, facts_of, facts_of_labels
 from disco_magic.functions.context import worker

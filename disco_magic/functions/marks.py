@@ -77,6 +77,11 @@ class Marks:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
             names = self._find(values, axes)
+        for value in values:
+            if (
+                self._mark_of(value) is not None
+            ):  # its own, which would outweigh that of a name at the next look
+                self.add(value, axes)
         self.names.update(dict.fromkeys(names, axes))
         self._fresh.update(names)
 

@@ -13,7 +13,7 @@ class PointToPoint(Calling):
 
     _beside = (lambda: None).__code__.co_filename
 
-    def at(self, **coordinates: int) -> int:
+    def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, but for those that are named.
 
         Raises:

@@ -30,14 +30,14 @@ class LoadPart:
     Attributes:
         tensor: which one.
         axis: it is split along; None: every worker gets the whole.
-        members: parts are for the workers that work together so: in a group, all, or along axes of the mesh.
+        who: parts are for the workers that work together so: in a group, all, or along axes of the mesh.
         tally: counts what was loaded.
         readers: of the load, one per worker of the session.
     """
 
     tensor: StoredTensor
     axis: int | None
-    members: Who
+    who: Who
     tally: Tally
     readers: Sequence[Reader]
 
@@ -53,7 +53,7 @@ class LoadPart:
             DiscoError: the file was changed or taken away since it was checked. The other workers stop too.
         """
         me, tally = worker(), self.tally
-        members = me.members(**who(self.members))
+        members = me.members(**who(self.who))
         rank, count = members.index(me.id), len(members)
         if tally.stopped:
             return None
@@ -75,8 +75,8 @@ class LoadPart:
 
     def _others(self, mesh: Mesh) -> tuple[str, ...]:
         """The axes along which workers get the same part."""
-        along = {self.members} if isinstance(self.members, str) else self.members
-        return tuple(axis for axis in mesh if axis not in along) if isinstance(along, set | tuple) else ()
+        along = self.who
+        return () if isinstance(along, bool) else tuple(axis for axis in mesh if axis not in along)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import time
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from disco_magic.core.mesh import NO_MESH, mesh_of
+from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
+from disco_magic.notebook.option_types import mesh_named
 
 if TYPE_CHECKING:
     from disco_magic.core.mesh import Mesh
@@ -50,8 +51,11 @@ def _mesh_and_number(
     settings: DiscoMagics, wanted: Wanted, where: str, plane: str
 ) -> tuple[Mesh, int | None]:
     """The mesh, and how many workers; as above, and a mesh outweighs a number that nobody has chosen."""
-    mesh = mesh_of(wanted.mesh or settings.mesh or None)
-    if wanted.mesh is None and wanted.workers not in (None, mesh.num_workers):
+    from disco_magic.session.equipment import count_of
+
+    mesh = mesh_named(settings.mesh if wanted.mesh is None else wanted.mesh)
+    said = count_of(wanted.devices) if wanted.workers is None else wanted.workers
+    if wanted.mesh is None and said not in (None, mesh.num_workers):
         mesh = NO_MESH
     if wanted.workers is not None:
         return mesh, wanted.workers

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_data_dir
 
-from disco_magic.core.mesh import mesh_of
 from disco_magic.core.topology import Topology
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import add_session_options
@@ -151,7 +150,7 @@ def main(arguments: Sequence[str]) -> int | str:
 
 def _refuse_impossible(asked: argparse.Namespace) -> None:
     """Raise UsageMistake for numbers that no session could have together."""
-    mesh = mesh_of(asked.mesh)
+    mesh = of.mesh_named(asked.mesh)
     workers = asked.workers or mesh.num_workers
     if workers:
         Topology(workers, asked.groups or 1, mesh)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from disco_magic.core.mesh import mesh_of
+from disco_magic.core.mesh import NO_MESH, Mesh, mesh_of
 from disco_magic.errors import UsageMistake
 
 SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices")
@@ -95,10 +95,19 @@ def _number(text: str) -> float:
         return float("nan")
 
 
+def mesh_named(text: str | None) -> Mesh:
+    """The mesh that an option or a setting names; ``none`` and nothing are none.
+
+    Raises:
+        UsageMistake: it cannot be.
+    """
+    return NO_MESH if text in (None, "", "none") else mesh_of(text)
+
+
 def mesh(text: str) -> str:
-    """Axes of a mesh with their lengths."""
+    """Axes of a mesh with their lengths, or ``none``."""
     try:
-        mesh_of(text)
+        mesh_of(text if text != "none" else None)
     except UsageMistake as reason:
         raise argparse.ArgumentTypeError(str(reason)) from None
     return text

@@ -36,7 +36,7 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
         "--mesh",
         type=of.mesh,
         metavar="MESH",
-        help="named axes with their lengths, as in dp=2,tp=4; they say how many workers there are, too",
+        help="named axes with their lengths, as in dp=2,tp=4, which say how many workers there are; or none",
     )
     add("--kind", choices=of.KINDS, help="what the workers are")
     add("--ccl", choices=of.PLANES, help="what carries collectives")

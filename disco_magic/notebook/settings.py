@@ -11,9 +11,8 @@ from traitlets import Enum, Float, Int, TraitError, Unicode, default, validate
 from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
-from disco_magic.core.mesh import mesh_of
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.option_types import KINDS, MODES, PLANES
+from disco_magic.notebook.option_types import KINDS, MODES, PLANES, mesh_named
 from disco_magic.notebook.shell import request_of
 from disco_magic.phrases import words
 
@@ -117,9 +116,10 @@ class DiscoSettings(Magics):
     def _mesh(self, proposal: Bunch) -> str:
         text: str = proposal.value
         try:
-            return text if not text or mesh_of(text) else ""
+            mesh_named(text)
         except UsageMistake as reason:
             raise TraitError(f"The 'mesh' trait of a DiscoMagics instance: {reason}.") from None
+        return text
 
     @classmethod
     def configured(cls, shell: Any) -> Self:
@@ -147,6 +147,13 @@ class DiscoSettings(Magics):
                 self.shell,
                 f"disco_magic: {source}DiscoMagics.{name} stays {getattr(self, name)!r}: {words(reason)}",
             )
+
+    @property
+    def expected(self) -> int:
+        """How many workers a session would have that is started now, as far as that is configured."""
+        mesh = mesh_named(self.mesh)
+        number: int = self.workers
+        return mesh.num_workers if mesh and "workers" not in self.chosen else number
 
     def workers_for(self, devices: str, ccl: str) -> int | None:
         """How many workers a session without -n gets; None: as many as there are devices."""

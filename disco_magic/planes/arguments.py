@@ -42,7 +42,7 @@ def read_call(
     present = seat.present
     if seat.worker not in seat.members or (present is not None and present != seat.members):
         check_seat(kind, seat)
-    rank = check_root(kind, root, len(seat.members)) if kind in ROOTED else None
+    rank = check_root(kind, root, seat.members) if kind in ROOTED else None
     array, scalar, known, rule = None, False, None, None
     if x is not None or needs_array(kind, seat, rank):
         array, scalar = memory.read(kind, seat.worker, x)
@@ -95,13 +95,14 @@ def check_seat(kind: str, seat: Seat) -> None:
         )
 
 
-def check_root(kind: str, root: object, size: int) -> int:
-    """`root` as a rank of the communicator."""
-    rank = as_index(kind, "root", root)
+def check_root(kind: str, root: object, members: tuple[int, ...]) -> int:
+    """`root` as a rank among `members`."""
+    rank, size = as_index(kind, "root", root), len(members)
     if not 0 <= rank < size:
+        hint = f"; worker {rank} has rank {members.index(rank)}" if rank in members else ""
         raise UsageMistake(
             f"{kind}: root={rank} is no rank of a communicator of {size}, within which root counts;"
-            f" expected 0 to {size - 1}"
+            f" expected 0 to {size - 1}{hint}"
         )
     return rank
 

@@ -30,10 +30,17 @@ _LAUNCH_PATIENCE_S: Final = 10.0
 
 
 class _Invitation(NamedTuple):
-    """To a communicator: which one of those that these members had, and NCCL's id; None: made by a split."""
+    """To a communicator.
+
+    Attributes:
+        number: which one of those that these members had.
+        unique_id: NCCL's; None: it is made by a split.
+        parts: groups whose communicators are split off it.
+    """
 
     number: int
     unique_id: Any
+    parts: Sequence[Members] = ()
 
 
 class _Held(NamedTuple):
@@ -47,21 +54,14 @@ class Communicators:
     Args:
         nccl: `cupy.cuda.nccl`.
         num_workers: number of workers.
-        partitions: ways in which all workers fall into parts; where all connect, the parts' are split off at
-            once, way by way.
+        groups: members of each group; where all workers connect, theirs are split off at once. It is one
+            split: where it failed on one worker, nobody waits for that one in the next.
     """
 
-    def __init__(self, nccl: Any, num_workers: int, partitions: Sequence[Sequence[Members]]) -> None:
+    def __init__(self, nccl: Any, num_workers: int, groups: Sequence[Members]) -> None:
         self._nccl = nccl
         self._everybody = tuple(range(num_workers))
-        # Parts of one way have one size. All members make a split together: a worker's parts are met in one
-        # order on all of them.
-        self._groups = [
-            group
-            for parts in dict.fromkeys(map(tuple, partitions))
-            for group in parts
-            if 1 < len(group) < num_workers
-        ]
+        self._groups = [group for group in groups if 1 < len(group) < num_workers]
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._invitations: dict[Members, _Invitation] = {}
@@ -86,10 +86,11 @@ class Communicators:
             # was given up still waits in NCCL with the former id.
             number = next(self._numbers)
             self._whole.clear()
-            self._invitations[members] = _Invitation(number, unique)
             # Only if no group has one: another split would take it away with what it still has to do.
-            if members == self._everybody and all(self._of(group) is None for group in self._groups):
-                self._invitations.update({group: _Invitation(number, None) for group in self._groups})
+            whole = members == self._everybody and all(self._of(group) is None for group in self._groups)
+            parts = self._groups if whole else ()
+            self._invitations[members] = _Invitation(number, unique, parts)
+            self._invitations.update({part: _Invitation(number, None) for part in parts})
             return False
 
     def of(self, members: Members) -> list[Any] | None:
@@ -135,8 +136,7 @@ class Communicators:
         wanted = self._keep(worker, members, _Held(invitation.number, made), is_over)
         try:
             # Even by who is not wanted any more: the others wait for it there, and nobody can call them back.
-            if members == self._everybody:
-                self._split(worker, made, invitation.number, is_over)
+            self._split(worker, made, invitation, is_over)
         except BaseException:
             self.abort(worker, members, made)
             raise
@@ -151,12 +151,12 @@ class Communicators:
         self._unwanted.remove(unwanted)
         self.in_thread(unwanted.abort)
 
-    def _split(self, worker: int, world: Any, number: int, is_over: Callable[[], bool]) -> None:
+    def _split(self, worker: int, world: Any, invitation: _Invitation, is_over: Callable[[], bool]) -> None:
         """The communicator of the worker's group; cheaper than one from scratch, and all members are here."""
-        for color, group in enumerate(self._groups):
-            if worker in group and self._invitations[group].number == number:
+        for color, group in enumerate(invitation.parts):
+            if worker in group:
                 split = world.commSplit(color, group.index(worker))
-                if not self._keep(worker, group, _Held(number, split), is_over):
+                if not self._keep(worker, group, _Held(invitation.number, split), is_over):
                     self._drop(split)
 
     def _keep(self, worker: int, members: Members, held: _Held, is_over: Callable[[], bool]) -> bool:

@@ -168,7 +168,7 @@ class NcclPlane(GpuPlane):
 
     Args:
         places: of the workers; no two on one GPU.
-        partitions: ways in which the workers work together: the session's groups, an axis of its mesh.
+        groups: members of the session's groups.
 
     Attributes:
         name: ``"nccl"``, or ``"rccl"`` on AMD's GPUs.
@@ -179,15 +179,13 @@ class NcclPlane(GpuPlane):
 
     name = "nccl"
 
-    def __init__(
-        self, places: Sequence[GpuPlace], partitions: Sequence[Sequence[tuple[int, ...]]] = ()
-    ) -> None:
+    def __init__(self, places: Sequence[GpuPlace], groups: Sequence[tuple[int, ...]] = ()) -> None:
         memory = NcclMemory(places)
         super().__init__(places, memory, plan=self._planned)
         self._nccl = load_nccl(memory.cupy)
         if find.gpu_kind(memory.cupy) == "rocm":
             self.name = "rccl"
-        self._communicators = Communicators(self._nccl, len(places), partitions)
+        self._communicators = Communicators(self._nccl, len(places), groups)
         self._flights = Flights(self._board, memory, self._communicators, self._nccl)
         self._watching = Watching(self._flights)
         for worker, place in enumerate(places):

@@ -6,9 +6,10 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from disco_magic.core.topology import axes_of
+from disco_magic.core.topology import about, axes_of
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.functions.arrays import host_array
+from disco_magic.functions.calling import both_said
 from disco_magic.phrases import ranges
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from disco_magic.core.topology import Over, Topology
+    from disco_magic.core.topology import Axes, Topology
     from disco_magic.functions.calling import Who
     from disco_magic.session.dref import Drop
 
@@ -146,18 +147,23 @@ class Arguments:
             what = f"there is no worker {', '.join(map(str, wrong))}" if wrong else "no worker was named"
         raise UsageMistake(f"{what}; this session has workers {ranges(self._everybody)}")
 
-    def taking_part(self, verb: str, over: Over | None, *, in_group: bool) -> Who:
+    def taking_part(self, verb: str, over: Axes | None, *, in_group: bool) -> Who:
         """Who takes part in a command, as `builtins` have it.
 
         Raises:
             UsageMistake: `over` names no axes of the mesh, or stands beside ``in_group=False``.
         """
+        if isinstance(in_group, str | tuple | list):
+            raise UsageMistake(f"{verb}: in_group is {in_group!r}; axes of the mesh are named by over=")
         if over is None:
-            return in_group
+            return bool(in_group)
         if not in_group:
-            raise UsageMistake(f"{verb}: over={over!r} says who takes part; leave in_group out")
-        axes = axes_of(over)
-        self.topology.mesh.groups(*axes)
+            raise both_said(verb, over)
+        try:
+            axes = axes_of(over)
+            self.mesh.groups(*axes)
+        except UsageMistake as reason:
+            raise about(verb, reason) from None
         return axes
 
     def own(self, dref: DRef) -> int:

@@ -14,11 +14,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from disco_magic.core.divergence import Circles, compare, marked_anywhere, marked_everywhere
+from disco_magic.core.circles import Circles
+from disco_magic.core.divergence import compare
+from disco_magic.core.held import marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake
+from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample, gap
@@ -28,8 +31,10 @@ from disco_magic.session.calls import Calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from disco_magic.core.divergence import CheckRow, Found, Workers
-    from disco_magic.core.topology import Over
+    from disco_magic.core.circles import Workers
+    from disco_magic.core.divergence import CheckRow
+    from disco_magic.core.held import Found
+    from disco_magic.core.topology import Axes
     from disco_magic.session.arguments import Limit
 
 # Arrays of which is said how far they are apart.
@@ -45,7 +50,7 @@ class Checks(Calls):
         values: bool = False,
         workers: Sequence[int] | None = None,
         in_group: bool = False,
-        over: Over | None = None,
+        over: Axes | None = None,
         timeout: float | None = None,
     ) -> CheckReport:
         """Compare registers between workers, after everything sent so far; waits for it.
@@ -67,9 +72,9 @@ class Checks(Calls):
                 that only some of the workers that have it have marked is a difference too.
             workers: compare these only; None: all.
             in_group: workers have to agree with those of their group only.
-            over: with those only that differ along these axes of the mesh. Without it, registers that
-                ``worker.replicated(w, over=...)`` has marked have to agree along the axes of their marks, if
-                values are compared.
+            over: with those only that differ along these axes of the mesh. Registers that
+                ``worker.replicated(w, over=...)`` has marked have to agree along the axes of their marks
+                only, unless both they and axes are named here.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Returns:
@@ -106,17 +111,26 @@ class Checks(Calls):
             return dict.fromkeys(names) or _all_names(found)
 
         survey = Survey(names or None, values)
-        circles = self._circles(chosen, over, in_group=in_group) if in_group or over is not None else None
+        asked = self._asked_circles(chosen, over, in_group=in_group)
         title = f"Disco session {self.id}"
-        return self._compared(title, survey, chosen, select, circles=circles, timeout=timeout)
+        return self._compared(title, survey, chosen, select, circles=asked, timeout=timeout)
 
-    def _circles(self, workers: Workers, over: Over | None, *, in_group: bool = False) -> Circles:
-        """Those of `workers` that have to agree with each other."""
-        parts = self.topology.parts(in_group=in_group, over=over)
-        places = self.mesh.places(*axes_of(over)) if over is not None and len(parts) > 1 else ()
-        mine = [tuple(worker for worker in workers if worker in part) for part in parts]
-        there = tuple(place for place, circle in zip(places, mine, strict=False) if circle)
-        return Circles(tuple(filter(None, mine)), there)
+    def _asked_circles(self, workers: Workers, over: Axes | None, *, in_group: bool) -> Circles | None:
+        """The workers that have to agree with each other, if the caller says that not all of them do."""
+        if in_group and over is not None:
+            raise both_said("check", over)
+        if over is not None:
+            self.taking_part("check", over, in_group=True)
+            return self._circles(workers, axes_of(over))
+        if not in_group:
+            return None
+        groups = self.topology.parts()
+        places = [f"group {number}" for number in range(len(groups))] if len(groups) > 1 else [""]
+        return Circles.among(workers, groups, places)
+
+    def _circles(self, workers: Workers, axes: tuple[str, ...]) -> Circles:
+        """Those of `workers` that differ along `axes` only, and where they are."""
+        return Circles.among(workers, self.mesh.groups(*axes), self.mesh.places(*axes))
 
     def _compared(
         self,
@@ -130,21 +144,20 @@ class Checks(Calls):
     ) -> CheckReport:
         """Ask the workers, put side by side what `select` makes of the answer.
 
-        `circles` are the workers that have to agree with each other. None: all of them; on a register that is
-        marked as equal along some axes, those that differ along these.
+        `circles` are the workers that have to agree with each other; None: all of them.
         """
         limit = self.patience(timeout)
         try:
             self.keep_pace(limit, "the check")
             found: dict[int, Found] = self._asked(survey, workers, limit)
-            marked = marked_everywhere(found) if survey.values else {}
+            marked = marked_everywhere(found)
             rows = compare(
                 found,
                 circles or Circles((workers,)),
                 names=select(found),
                 by_value=(survey.names or marked) if survey.values else (),
                 marks=survey.values and not survey.names,
-                apart=self._apart(marked, workers) if circles is None else {},
+                apart=self._apart(marked, workers, circles, named=survey.names is not None),
             )
             return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
         except KeyboardInterrupt as struck:
@@ -155,9 +168,23 @@ class Checks(Calls):
             )
         raise KeyboardInterrupt(words)
 
-    def _apart(self, marked: Mapping[str, tuple[str, ...]], workers: Workers) -> dict[str, Circles]:
-        """Who has to agree on registers that are marked as equal along some axes of the mesh."""
-        return {name: self._circles(workers, axes) for name, axes in marked.items() if axes}
+    def _apart(
+        self,
+        marked: Mapping[str, tuple[str, ...]],
+        workers: Workers,
+        asked: Circles | None,
+        *,
+        named: bool,
+    ) -> dict[str, Circles]:
+        """Who has to agree on registers that are marked as equal along some axes of the mesh.
+
+        A caller that names both registers and workers knows what it asks for; one that names no registers
+        asks for what the marks promise, as far as it goes for the workers `asked`.
+        """
+        if asked is not None and named:
+            return {}
+        circles = {name: self._circles(workers, axes) for name, axes in marked.items() if axes}
+        return circles if asked is None else {name: each.within(asked) for name, each in circles.items()}
 
     def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""

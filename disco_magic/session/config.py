@@ -56,8 +56,7 @@ def _device(places: Sequence[Any], _: Topology) -> Plane:
 def _nccl(places: Sequence[Any], topology: Topology) -> Plane:
     from disco_magic.planes.nccl import NcclPlane
 
-    axes = [topology.mesh.groups(axis) for axis in topology.mesh]
-    return NcclPlane(places, [topology.parts(in_group=True), *axes])
+    return NcclPlane(places, topology.parts())
 
 
 # (kind of session, data plane) -> what goes together.

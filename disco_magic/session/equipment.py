@@ -90,6 +90,16 @@ def names_others(devices: Devices, there: Sequence[int]) -> bool:
     return asked != "auto" and (_numbers(asked) or ()) != tuple(there)
 
 
+def count_of(devices: Devices) -> int | None:
+    """How many workers these devices are for; None where they do not say: ``"auto"``, ``"cpu"``.
+
+    Raises:
+        UsageMistake: they are no devices.
+    """
+    numbers = _numbers(_by_number(devices, []))
+    return None if numbers is None else len(numbers)
+
+
 def _choose(ccl: str, devices: Sequence[int] | str | None, num_workers: int | None) -> Choice:
     if contradicts(ccl, devices):
         where = "the CPU" if ccl == "threads" else "GPUs"

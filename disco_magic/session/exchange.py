@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import worker_builtins
+from disco_magic.functions.calling import who
 from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
-    from disco_magic.core.topology import Over
+    from disco_magic.core.topology import Axes
     from disco_magic.session.dref import DRef
 
 
@@ -33,7 +34,7 @@ class Exchange(Calls):
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
         *,
         root: int = 0,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Reduce arrays of one shape `s` and dtype element by element; one worker gets the result.
 
@@ -55,7 +56,7 @@ class Exchange(Calls):
         """
         op = check_op("reduce", op)
         members = self.taking_part("reduce", over, in_group=in_group)
-        size = len(self.topology.parts(in_group=in_group, over=over)[0])
+        size = len(self.topology.parts(**who(members))[0])
         rank = _number("reduce", "root", root, size, "rank")
         self.check_destination(dst)
         return self.call_packed(worker_builtins.reduce, src, op, rank, members, dst)

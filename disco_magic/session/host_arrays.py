@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import builtins
 from disco_magic.functions.arrays import host_array, host_target
+from disco_magic.functions.calling import who
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import check_there
 from disco_magic.functions.shapes import check_shape, lengths_of
@@ -20,7 +21,7 @@ from disco_magic.session.verbs import ArrayVerbs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.topology import Over
+    from disco_magic.core.topology import Axes
     from disco_magic.session.dref import DRef
 
 
@@ -34,6 +35,8 @@ class HostArrays(ArrayVerbs):
         device: object = None,
         worker0_only: bool = False,  # noqa: FBT001, FBT002 - Disco's own signature
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
+        *,
+        over: Axes | None = None,
     ) -> DRef:
         """Uninitialised arrays.
 
@@ -43,6 +46,7 @@ class HostArrays(ArrayVerbs):
             device: its name, a Device or TVM's, ``"cpu"`` or the workers' GPU; None: the workers' own.
             worker0_only: only worker 0 (of each group, with `in_group`) gets one; the others hold None.
             in_group: see `worker0_only`.
+            over: with `worker0_only` the first worker along these axes of the mesh gets one.
 
         Returns:
             A new register. The memory is only reserved: whoever writes it first pays for its pages.
@@ -52,6 +56,7 @@ class HostArrays(ArrayVerbs):
             MissingDependency: the dtype needs `ml_dtypes`.
         """
         asked = None
+        members = self.taking_part("empty", over, in_group=in_group)
         if device is not None:
             asked = check_there("empty", device, self._places())
         try:
@@ -60,7 +65,7 @@ class HostArrays(ArrayVerbs):
         except TypeError as reason:
             raise UsageMistake(f"empty({shape!r}, {dtype!r}): {reason}") from None
         check_shape("empty", lengths, kind)
-        return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, in_group)
+        return self.call_packed(builtins.empty, lengths, kind, asked, worker0_only, members)
 
     def copy_to_worker_0(
         self, host: Any, remote: DRef | None = None, *, timeout: float | None = None
@@ -111,7 +116,7 @@ class HostArrays(ArrayVerbs):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Copy a host array to every worker; the caller may change `src` as soon as this returns.
 
@@ -130,9 +135,9 @@ class HostArrays(ArrayVerbs):
         Cost: one copy here, one per first worker, then `broadcast_from_worker0`.
         """
         host = own_array("broadcast", src)
-        self.taking_part("broadcast", over, in_group=in_group)
+        members = self.taking_part("broadcast", over, in_group=in_group)
         self.check_destination(dst)
-        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group, over=over))
+        whole = self.store(copy_of(host), self.topology.roots(**who(members)))
         return self.broadcast_from_worker0(whole, dst, in_group, over=over)
 
     def scatter(
@@ -141,7 +146,7 @@ class HostArrays(ArrayVerbs):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Split a host array over the workers; the caller may change `src` as soon as this returns.
 
@@ -161,13 +166,13 @@ class HostArrays(ArrayVerbs):
         Cost: one copy here, one per first worker, then `scatter_from_worker0`.
         """
         host = own_array("scatter", src)
-        self.taking_part("scatter", over, in_group=in_group)
-        size = len(self.topology.parts(in_group=in_group, over=over)[0])
+        members = self.taking_part("scatter", over, in_group=in_group)
+        size = len(self.topology.parts(**who(members))[0])
         if dst is None and (host.ndim == 0 or host.shape[0] != size):
             raise UsageMistake(
                 f"scatter: the array has shape {host.shape}, expected a first axis of length {size}, "
                 "one part per worker; reshape it or pass a destination"
             )
         self.check_destination(dst)
-        whole = self.store(copy_of(host), self.topology.roots(in_group=in_group, over=over))
+        whole = self.store(copy_of(host), self.topology.roots(**who(members)))
         return self.scatter_from_worker0(whole, dst, in_group, over=over)

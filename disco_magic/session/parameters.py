@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
-    from disco_magic.core.topology import Over
+    from disco_magic.core.topology import Axes
     from disco_magic.functions.calling import Who
     from disco_magic.loader.loaded import LoadedParameters
     from disco_magic.loader.parts import LoadPart
@@ -52,7 +52,7 @@ class Parameters(Calls):
         plan: Mapping[str, Placement] | None = None,
         *,
         in_group: bool = True,
-        over: Over | None = None,
+        over: Axes | None = None,
         names: Iterable[str] | None = None,
         timeout: float | None = None,
         progress: bool | None = None,
@@ -103,7 +103,7 @@ class Parameters(Calls):
         plan: Mapping[str, Placement] | None = None,
         *,
         in_group: bool = True,
-        over: Over | None = None,
+        over: Axes | None = None,
         names: Iterable[str] | None = None,
         timeout: float | None = None,
         progress: bool | None = None,

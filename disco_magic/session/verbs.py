@@ -25,7 +25,7 @@ from disco_magic.planes.reductions import check_op
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
-    from disco_magic.core.topology import Over
+    from disco_magic.core.topology import Axes
     from disco_magic.session.dref import DRef
 
 
@@ -38,7 +38,7 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Copy the first worker's array, shape `s`, to all; `src` of the others is not looked at.
 
@@ -55,7 +55,7 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Split the first worker's array, shape `(n, *s)`, over all; `src` of the others is not looked at.
 
@@ -72,7 +72,7 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Join the workers' arrays on the first worker, in the order of their ids.
 
@@ -92,7 +92,7 @@ class ArrayVerbs(Calls):
         op: str = "sum",
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Reduce arrays of one shape `s` and dtype element by element; every worker gets the result.
 
@@ -116,7 +116,7 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - Disco's own signature
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Join the workers' arrays on all of them, in the order of their ids.
 
@@ -134,7 +134,7 @@ class ArrayVerbs(Calls):
         op: str = "sum",
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allreduce
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Reduce as `allreduce`, then split along axis 0: shape `(n * k, *s)` gives `(k, *s)`.
 
@@ -152,7 +152,7 @@ class ArrayVerbs(Calls):
         dst: DRef | None = None,
         in_group: bool = True,  # noqa: FBT001, FBT002 - the order of Disco's allgather
         *,
-        over: Over | None = None,
+        over: Axes | None = None,
     ) -> DRef:
         """Exchange parts along axis 0: part j of worker i becomes part i of worker j.
 
@@ -163,6 +163,6 @@ class ArrayVerbs(Calls):
         self.check_destination(dst)
         return self.call_packed(builtins.alltoall, src, members, dst)
 
-    def barrier(self, *, in_group: bool = True, over: Over | None = None) -> None:
+    def barrier(self, *, in_group: bool = True, over: Axes | None = None) -> None:
         """Let no worker go on before all have come here; the controller does not wait."""
         self.call_packed(builtins.barrier, self.taking_part("barrier", over, in_group=in_group))

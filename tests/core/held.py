@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from disco_magic.core.divergence import Circles, Found, Held, compare
+from disco_magic.core.circles import Circles
+from disco_magic.core.divergence import compare
+from disco_magic.core.held import Found, Held
 from disco_magic.core.report import CheckReport
 
 FLOAT = Held("ndarray", (3, 4), "float32", "cpu")
@@ -26,10 +28,15 @@ def found(*workers, marked=()):
     }
 
 
+def circles_of(workers):
+    """All, or groups."""
+    return Circles(workers, [f"group {number}" for number in range(len(workers))] if len(workers) > 1 else ())
+
+
 def report(*workers, circles=None, names=None, by_value=()):
     held = found(*workers)
     asked = names or dict.fromkeys(name for registers in workers for name in registers)
-    rows = compare(held, Circles(circles or (tuple(held),)), names=asked, by_value=by_value)
+    rows = compare(held, circles_of(circles or (tuple(held),)), names=asked, by_value=by_value)
     return CheckReport("Cell In[7]", tuple(held), rows)
 
 

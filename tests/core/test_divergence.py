@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.core.divergence import (
-    CheckRow,
-    Circles,
-    Found,
-    Held,
-    compare,
-    marked_anywhere,
-    marked_everywhere,
-)
+from disco_magic.core.circles import Circles
+from disco_magic.core.divergence import CheckRow, compare
+from disco_magic.core.held import Found, Held, marked_anywhere, marked_everywhere
 from disco_magic.core.report import CheckReport
-from tests.core.held import DOUBLE, FLOAT, INT, LONG, found, report, value
+from tests.core.held import DOUBLE, FLOAT, INT, LONG, circles_of, found, report, value
 
 # --- in what workers differ ------------------------------------------------------------------------
 
@@ -35,7 +29,7 @@ from tests.core.held import DOUBLE, FLOAT, INT, LONG, found, report, value
     ids=["same", "missing", "dtype", "shape", "both", "device", "type", "elements", "value"],
 )
 def test_a_row_says_in_what_the_workers_differ(one, other, aspects):
-    row = CheckRow("w", {0: one, 1: other}, ((0, 1),))
+    row = CheckRow("w", {0: one, 1: other}, Circles(((0, 1),)))
     assert row.aspects == aspects
     assert row.differs == bool(aspects)
 
@@ -72,7 +66,7 @@ def test_columns_of_a_frame_that_is_longer_somewhere_have_no_rows_of_their_own()
 
 
 def held_by(*cells):
-    row = CheckRow("w", dict(enumerate(cells)), (tuple(range(len(cells))),), by_value=True)
+    row = CheckRow("w", dict(enumerate(cells)), Circles((tuple(range(len(cells))),)), by_value=True)
     ((_, groups),) = row.splits()
     return groups
 
@@ -198,7 +192,7 @@ def marks_of(*marked, circles=None, held=FLOAT):
         )
         for number, mark in enumerate(marked)
     }
-    circles = Circles(circles or (tuple(workers),))
+    circles = circles_of(circles or (tuple(workers),))
     rows = compare(workers, circles, names=["w"], by_value=marked_everywhere(workers), marks=True)
     return CheckReport("Cell In[7]", tuple(workers), rows)
 
@@ -269,7 +263,7 @@ def test_a_register_may_be_compared_on_other_circles_than_the_rest():
     lines = Circles(((0,), (1,)), ("tp=0", "tp=1"))
     whole = Circles(((0, 1),))
     rows = compare(workers, whole, names=["w", "v"], by_value=["w"], apart={"w": lines})
-    assert [(row.name, row.circles, row.differs) for row in rows] == [
+    assert [(row.name, row.circles.workers, row.differs) for row in rows] == [
         ("w", ((0,), (1,)), False),
         ("v", ((0, 1),), False),
     ]

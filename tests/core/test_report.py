@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import CheckRow
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import Divergence
@@ -39,7 +40,9 @@ def test_the_sentence_tells_the_first_register_and_counts_the_others(names, also
 
 
 def test_values_that_differ_come_with_advice_on_marks_and_how_far_they_are_apart():
-    row = CheckRow("w", {0: value("", b"\x01"), 1: value("", b"\x02")}, ((0, 1),), by_value=True, gap="by 3")
+    row = CheckRow(
+        "w", {0: value("", b"\x01"), 1: value("", b"\x02")}, Circles(((0, 1),)), by_value=True, gap="by 3"
+    )
     message = CheckReport("Cell In[7]", (0, 1), (row,)).message
     assert "`del` drops the mark" in message
     assert row.lines()[-1] == ("", "", "by 3")

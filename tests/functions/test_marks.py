@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import sys
 import weakref
 
 import numpy as np
@@ -220,6 +221,17 @@ def test_a_value_marked_in_a_function_marks_the_name_that_it_gets_later(stage):
     stage.names["w"] = array  # what `session["w"] = dref` does
     stage.run("w = w * 2")
     assert stage.marked == {"w"}
+
+
+@pytest.mark.parametrize("first", [(), ("dp",), ("tp",)])
+@pytest.mark.parametrize("then", [(), ("dp",)])
+@pytest.mark.parametrize("value", [np.zeros(2), {"w": 1}], ids=["array", "container"])
+def test_of_two_marks_the_later_one_counts_also_if_the_first_was_the_value_s_own(stage, first, then, value):
+    stage.context.marks.add(value, first)
+    stage.names["w"] = value
+    stage.context.marks.add_result((value,), sys._getframe(), then)
+    stage.context.marks.settle()
+    assert dict(stage.context.marks.names) == {"w": then}
 
 
 def test_marked_arrays_are_not_kept_alive(stage):

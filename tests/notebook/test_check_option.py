@@ -9,7 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from IPython.core.error import UsageError
 
-from disco_magic.core.divergence import CheckRow, Held
+from disco_magic.core.circles import Circles
+from disco_magic.core.divergence import CheckRow
+from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
 from disco_magic.functions import divergence
@@ -255,8 +257,8 @@ class Page(HTMLParser):
 def test_a_table_marks_what_differs_by_more_than_colour():
     same, other = Held("ndarray", (2,), "int8", "cpu"), Held("ndarray", (3,), "int8", "cpu")
     rows = (
-        CheckRow("a", {0: same, 1: same}, ((0, 1),)),
-        CheckRow("b['<x>']", {0: same, 1: other}, ((0, 1),)),
+        CheckRow("a", {0: same, 1: same}, Circles(((0, 1),))),
+        CheckRow("b['<x>']", {0: same, 1: other}, Circles(((0, 1),))),
     )
     page = Page(report_bundle(CheckReport("Disco session 1", (0, 1), rows))["text/html"])
     assert page.rows == [

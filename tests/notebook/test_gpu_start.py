@@ -40,6 +40,21 @@ def test_devices_may_be_named(shell, sees):
     assert "4 workers in 2 groups · threads · cuda:1 · plane device" in shell.out
 
 
+@pytest.mark.parametrize(
+    ("devices", "started"),
+    [
+        ("1,1", "2 workers · threads · cuda:1"),
+        ("0,0,0,0", "4 workers · mesh dp=2 tp=2"),
+        ("auto", "4 workers · mesh dp=2 tp=2"),
+    ],
+)
+def test_devices_on_a_line_outweigh_a_mesh_that_is_configured(shell, sees, devices, started):
+    sees(4)
+    shell.run("%config DiscoMagics.mesh = 'dp=2,tp=2'")
+    shell.run(f"%disco start --devices {devices}")
+    assert started in shell.out
+
+
 def test_the_cpu_may_be_chosen_and_is_what_ccl_threads_means(shell, sees):
     sees(2)
     shell.run("%disco start -n 2 --devices cpu")

@@ -43,6 +43,8 @@ def test_start_takes_as_many_workers_as_the_mesh_has_and_says_so(grid):
         ({"workers": 3}, "--mesh dp=2", (2, "dp=2")),
         ({"workers": 6, "mesh": "dp=2,tp=3"}, "", (6, "dp=2 tp=3")),
         ({}, "--mesh dp=2,tp=2 --groups 2", (4, "dp=2 tp=2")),
+        ({"mesh": "dp=2,tp=3"}, "--mesh none", (4, "")),
+        ({"mesh": "none"}, "", (4, "")),
     ],
 )
 def test_what_a_line_says_outweighs_what_is_configured(shell, configured, line, wanted):
@@ -63,7 +65,7 @@ def test_a_number_and_a_mesh_that_contradict_each_other_start_nothing(shell):
 
 @pytest.mark.parametrize("mesh", ["dp", "dp=0", "dp=2,dp=2", "class=2"])
 def test_a_mesh_that_cannot_be_is_a_mistake_of_the_line(shell, mesh):
-    assert "argument --mesh: mesh" in str(shell.fail(f"%disco start --mesh {mesh}", UsageError))
+    assert "argument --mesh: " in str(shell.fail(f"%disco start --mesh {mesh}", UsageError))
 
 
 def test_another_mesh_than_that_of_the_session_is_refused(grid):
@@ -71,6 +73,13 @@ def test_another_mesh_than_that_of_the_session_is_refused(grid):
     assert "for --mesh dp=3,tp=2 end it first, with %disco stop" in told
     grid.run("%disco start --mesh dp=2,tp=3")
     assert "is running already" in grid.out
+
+
+@pytest.mark.parametrize(("mesh", "number"), [("dp=2,tp=3", "6 workers"), ("none", "4 workers")])
+def test_without_a_session_status_says_how_many_workers_one_would_have(shell, mesh, number):
+    shell.run(f"%config DiscoMagics.mesh = {mesh!r}")
+    shell.run("%disco status")
+    assert f"%disco start makes one of {number}" in shell.out
 
 
 def test_the_environment_may_name_a_mesh(bare, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, UnknownName, UsageMistake
+from tests.loader.files import write_cache
 
 SHAPE = (2, 3)
 
@@ -95,6 +96,46 @@ def test_a_mesh_and_groups_have_nothing_to_do_with_each_other():
         ]
 
 
+def test_two_of_three_axes_are_strided_and_right():
+    with disco.ThreadedSession(mesh={"pp": 2, "dp": 2, "tp": 2}) as session:
+        whole = np.arange(8).reshape(2, 2, 2)
+        for named, axes in [(("pp", "tp"), (0, 2)), (("pp", "dp"), (0, 1)), (("dp", "tp"), (1, 2))]:
+            wanted = np.broadcast_to(whole.sum(axis=axes, keepdims=True), whole.shape).ravel().tolist()
+            assert session.run(f"int(allreduce(worker_id, over={named}))").values == wanted
+        ranks = session.run("worker.rank(over=('pp', 'tp')), worker.rank(over='dp'), worker.rank()").values
+        assert ranks == [(2 * (w // 4) + w % 2, w // 2 % 2, w) for w in range(8)]
+
+
+def test_sets_of_workers_that_overlap_work_one_after_the_other():
+    with disco.ThreadedSession(3) as session:
+        cell = """
+got = []
+for pair in ([0, 1], [1, 2], [0, 2]) * 5:
+    if worker_id in pair:
+        got.append(int(allreduce(worker_id, over=pair)))
+sum(got)
+"""
+        assert session.run(cell).values == [5 * (1 + 2), 5 * (1 + 3), 5 * (3 + 2)]
+        turned = "for pair in {0: ([0, 1], [0, 2]), 1: ([1, 2], [0, 1]), 2: ([0, 2], [1, 2])}[worker_id]:\n"
+        with pytest.raises(CellError, match="wait for each other in a circle"):
+            session.run(f"{turned}    allreduce(worker_id, over=pair)")
+        assert session.run("int(allreduce(worker_id))").values == [3] * 3
+
+
+def test_numpy_s_numbers_are_coordinates(grid):
+    assert grid.run("worker.at(dp=allreduce(1) - 6, tp=np.int8(2))").values == [2] * 6
+
+
+def test_an_axis_may_have_any_name_of_a_variable():
+    with disco.ThreadedSession(mesh={"self": 2, "x": 2}) as session:
+        assert session.run("worker.at(self=0), int(allreduce(worker_id, over='self'))").values == [
+            (0, 2),
+            (1, 4),
+            (0, 2),
+            (1, 4),
+        ]
+
+
 def test_a_cell_for_one_row_can_work_along_it(grid):
     result = grid.run("int(allreduce(worker_id, over='tp'))", workers=grid.mesh.workers(dp=1))
     assert [result[worker] for worker in (3, 4, 5)] == [12, 12, 12]
@@ -119,6 +160,11 @@ def test_an_axis_of_one_worker_is_no_wait():
         ("barrier(over=7)", "barrier: over is 7, expected the name of an axis, 'tp', several"),
         ("allreduce(1, over='tp', in_group=False)", "over='tp' says who takes part; leave in_group out"),
         ("allreduce(1, over=[0, 1])", "over=[0, 1] leaves out worker 2, which makes the call"),
+        ("allreduce(1, over='dp,tp')", "allreduce: over is 'dp,tp'; several axes are a tuple, ('dp', 'tp')"),
+        (
+            "broadcast(1, root=3, over=[0, 3]) if worker_id in (0, 3) else None",
+            "no rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
+        ),
         ("worker.at(dp=2)", "nobody is at dp=2; dp goes from 0 to 1"),
         ("worker.replicated(np.ones(2), over='pt')", "there is no axis 'pt'"),
         ("worker.replicated(np.ones(2), over=[1])", "over is [1], expected an axis of the mesh"),
@@ -208,6 +254,8 @@ def test_the_session_has_the_verbs_over_axes(grid):
     b = grid.broadcast(np.array([7]), over="dp")
     assert [each.tolist() for each in b.get_all()] == [[7]] * 6
     y = grid.empty((6,), "int64")
+    first = grid.empty((6,), "int64", None, True, over="dp")
+    assert [each is None for each in first.get_all()] == [False] * 3 + [True] * 3
     grid.run("y = np.arange(6) + worker_id")
     assert grid.reduce_scatter(grid["y"], over="tp").get(5).tolist() == [24, 27]
     assert grid.alltoall(grid["y"], over="tp").get(4).tolist() == [5, 6, 6, 7, 7, 8]
@@ -252,6 +300,33 @@ def test_the_controller_refuses_what_is_no_axis_before_anything_is_sent(grid, ov
     with pytest.raises(UsageMistake, match="leave in_group out"):
         grid.allreduce(x, None, "sum", False, over="tp")
     assert grid.ledger.seq == sent
+
+
+def test_a_refusal_of_the_controller_names_the_verb(grid):
+    x = grid.broadcast(np.zeros(2))
+    told = {
+        "zz": "allreduce: there is no axis 'zz'",
+        (
+            0,
+            1,
+        ): "allreduce: over is (0, 1), expected an axis of the mesh, 'tp', or several, ('dp', 'tp'); ids of",
+    }
+    for over, text in told.items():
+        with pytest.raises(UsageMistake) as caught:
+            grid.allreduce(x, over=over)
+        assert str(caught.value).startswith(text)
+    with pytest.raises(
+        UsageMistake, match=r"allreduce: in_group is \['tp'\]; axes of the mesh are named by over="
+    ):
+        grid.allreduce(x, None, "sum", ["tp"])
+
+
+def test_disco_s_functions_by_name_take_axes_where_it_has_in_group(grid):
+    allreduce = grid.get_global_func("runtime.disco.allreduce")
+    grid.run("x = np.array([worker_id])")
+    for named in (("dp",), ["dp"], "dp"):
+        assert [int(each[0]) for each in allreduce(grid["x"], "sum", named, None).get_all()] == [3, 5, 7] * 2
+    assert [int(each[0]) for each in allreduce(grid["x"], "sum", 0, None).get_all()] == [15] * 6
 
 
 def test_a_scatter_over_an_axis_needs_one_part_for_each_along_it(grid):
@@ -313,6 +388,53 @@ def test_an_axis_that_a_check_names_outweighs_the_marks(grid):
         grid.check(over="zz")
 
 
+def test_without_names_marks_are_compared_as_far_as_they_go(grid):
+    grid.run(SHARDS)
+    for asked in ({"over": "tp"}, {"over": "dp"}, {"over": ("dp", "tp")}):
+        assert grid.check(values=True, **asked).ok, asked
+    grid.run("w[0] += worker_id == 4")
+    assert grid.check(values=True, over="tp").ok
+    assert [row.name for row in grid.check(values=True, over="dp").differing] == ["w"]
+    grid.run("v[0] = worker_id")
+    assert [row.name for row in grid.check(values=True, over="tp").differing] == ["v"]
+
+
+def test_groups_and_marks_over_axes_are_compared_where_both_hold():
+    with disco.ThreadedSession(4, 2, mesh={"dp": 2, "tp": 2}) as session:
+        session.run(SHARDS)
+        assert session.check(values=True).ok
+        assert session.check(values=True, in_group=True).ok
+        session.run("w[0] += worker_id == 3")
+        assert session.check(values=True, in_group=True).ok
+        assert not session.check(values=True).ok
+        with pytest.raises(UsageMistake, match="leave in_group out"):
+            session.check(in_group=True, over="tp")
+
+
+def test_shards_of_uneven_shape_are_no_difference(grid):
+    grid.run("w = worker.replicated(np.zeros(2 + worker.coordinates['tp']), over='dp')")
+    assert grid.check(values=True).ok
+    assert grid.check().ok
+    assert not grid.check("w", over="tp").ok
+
+
+def test_all_axes_are_all_workers(grid):
+    grid.run("w = worker.replicated(np.zeros(2), over=('tp', 'dp') if worker_id else None)")
+    assert grid.check(values=True).ok
+    grid.run("w[0] = worker_id == 5")
+    assert not grid.check(values=True).ok
+
+
+def test_a_name_marked_anew_is_compared_by_its_last_mark(grid):
+    grid.run("def made(over):\n    return worker.replicated(np.zeros(2), over=over)")
+    grid.run("w = made('dp')\nw[:] = worker.coordinates['tp']")
+    assert grid.check(values=True).ok
+    grid.run("w = worker.replicated(w)")
+    assert not grid.check(values=True).ok
+    grid.run("w = worker.replicated(w, over='dp')")
+    assert grid.check(values=True).ok
+
+
 def test_of_some_workers_those_that_share_a_place_are_compared(grid):
     grid.run(SHARDS + "\nw += worker_id == 4")
     assert grid.check(values=True, workers=[0, 1, 2, 3]).ok
@@ -370,5 +492,17 @@ def test_a_checkpoint_is_split_over_an_axis_and_its_copies_are_marked(grid, tmp_
     assert report.summary == "[0-5] equal: w, b"
     grid.run("w[0, 0] += worker_id // 3")
     assert [row.name for row in grid.check(values=True).differing] == ["w"]
-    with pytest.raises(UnknownName):
+    with pytest.raises(UnknownName, match="load_safetensors: there is no axis 'zz'"):
         grid.load_safetensors(tmp_path / "m.safetensors", plan, over="zz")
+
+
+def test_a_cache_of_tvm_is_split_over_an_axis_too(grid, tmp_path):
+    whole = np.arange(24, dtype="float32").reshape(6, 4)
+    write_cache(tmp_path, {"params.bin": {"w": whole}})
+    loaded = grid.load_tensor_cache(tmp_path, {"w": disco.Shard(axis=1)}, over="dp")
+    for worker, part in enumerate(loaded["w"].get_all()):
+        assert np.array_equal(part, np.split(whole, 2, axis=1)[worker // 3])
+    grid["w"] = loaded["w"]
+    assert grid.check(values=True).ok
+    grid.run("w[0] += worker_id == 5")
+    assert grid.check(values=True)["w"].splits()[0][0] == "dp=1"

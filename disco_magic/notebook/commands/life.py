@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.display import display
 
-from disco_magic.core.mesh import mesh_of
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
+from disco_magic.notebook.option_types import mesh_named
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
 
@@ -47,7 +47,7 @@ def _another_than(running: Session, options: Namespace) -> str:
         wanted = getattr(options, what)
         if wanted not in (None, number):
             return f"{wanted} {what}"
-    if options.mesh is not None and mesh_of(options.mesh) != running.mesh:
+    if options.mesh is not None and mesh_named(options.mesh) != running.mesh:
         return f"--mesh {options.mesh}"
     plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # as --ccl has it
     if options.ccl not in (None, "auto", plane):
@@ -79,7 +79,7 @@ def _status(front: Front, _: Namespace) -> None:
     session = front.sessions.find()
     if session is None:
         front.sessions.say(
-            f"no session is running; %disco start makes one of {front.settings.workers} workers"
+            f"no session is running; %disco start makes one of {plural(front.settings.expected, 'worker')}"
         )
     else:
         _say_status(front, session)

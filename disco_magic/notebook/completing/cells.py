@@ -112,7 +112,7 @@ def _of_workers(
 
 
 def _without_session(front: Front, pushed: dict[str, Any], request: Request) -> list[Offer]:
-    return _of_notebook(pushed, request, front.settings.workers)
+    return _of_notebook(pushed, request, front.settings.expected)
 
 
 def _of_notebook(pushed: dict[str, Any], request: Request, num_workers: int) -> list[Offer]:

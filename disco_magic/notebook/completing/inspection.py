@@ -171,7 +171,7 @@ def _asked(
     if session is None:
         from disco_magic.notebook.completing.cells import behind
 
-        names = behind(front.settings.workers)
+        names = behind(front.settings.expected)
         return [], document({}, names, path, detail > 0)
     infos = session.examine_names(look_up, path)
     holders = [worker for worker in (*first, *range(len(infos))) if infos[worker] is not None]

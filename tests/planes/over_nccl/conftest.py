@@ -64,9 +64,9 @@ def crew(gpus, run):
     """Runs ``program(plane, seat, xp)`` on a plane of `count` workers, each at its place."""
     planes = []
 
-    def start(program, count=4, scope=1, plane=None, partitions=()):
+    def start(program, count=4, scope=1, plane=None, groups=()):
         if plane is None:
-            plane = NcclPlane(places(gpus.cupy, range(count)), partitions)
+            plane = NcclPlane(places(gpus.cupy, range(count)), groups)
             planes.append(plane)
 
         def entered(plane, seat):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.core.mesh import Mesh
 from disco_magic.errors import (
     Failure,
     MissingDependency,
@@ -67,32 +66,10 @@ def test_groups_are_split_off_when_all_connect(crew, double):
         mine = group(seat, groups[seat.worker // 2])
         return [*whole.get(), *plane.allreduce(mine, xp.full(1, seat.worker), "sum", None).get()]
 
-    _, got = crew(program, partitions=[groups])
+    _, got = crew(program, groups=groups)
     assert values(got) == [[4, 1], [4, 1], [4, 5], [4, 5]]
     assert double.calls("CommSplit") == 4
     assert double.calls("GetUniqueId") == 1
-
-
-def test_the_axes_of_a_mesh_are_split_off_when_all_connect(crew, double):
-    mesh = Mesh({"dp": 2, "ep": 1, "tp": 2})
-    partitions = [((0, 1, 2, 3),), *(mesh.groups(axis) for axis in mesh)]
-
-    def program(plane, seat, xp):
-        whole = plane.allreduce(seat, xp.ones(1), "sum", None)
-        over = [next(part for part in parts if seat.worker in part) for parts in partitions]
-        x = xp.full(1, seat.worker)
-        return [*whole.get(), *(plane.allreduce(group(seat, part), x, "sum", None).get()[0] for part in over)]
-
-    _, got = crew(program, partitions=partitions)
-    assert values(got) == [[4, 6, 2, 0, 1], [4, 6, 4, 1, 1], [4, 6, 2, 2, 5], [4, 6, 4, 3, 5]]
-    assert double.calls("CommSplit") == 2 * 4
-    assert double.calls("GetUniqueId") == 1 + 4  # all workers', and that of each who is alone along ep
-
-
-def test_groups_that_are_an_axis_too_are_split_off_once(crew, double):
-    pairs = ((0, 1), (2, 3))
-    crew(good, partitions=[pairs] * 2)
-    assert double.calls("CommSplit") == 4
 
 
 def test_a_group_that_comes_first_connects_by_itself(crew, double):
@@ -101,8 +78,33 @@ def test_a_group_that_comes_first_connects_by_itself(crew, double):
             return plane.allreduce(group(seat, (0, 1)), xp.ones(1), "sum", None).get()[0]
         return None
 
-    assert crew(program, partitions=[[(0, 1), (2, 3)]])[1] == [2, 2, None, None]
+    assert crew(program, groups=[(0, 1), (2, 3)])[1] == [2, 2, None, None]
     assert double.calls("CommSplit") == 0
+
+
+ROWS, COLUMNS = ((0, 1), (2, 3)), ((0, 2), (1, 3))
+
+
+@pytest.mark.parametrize(("groups", "splits"), [((), 0), (ROWS, 0), (COLUMNS, 4)])
+def test_all_workers_connect_after_others_have(crew, double, groups, splits):
+    def program(plane, seat, xp):
+        row, column = group(seat, ROWS[seat.worker // 2]), group(seat, COLUMNS[seat.worker % 2])
+        x = xp.full(1, seat.worker)
+        return [plane.allreduce(each, x, "sum", None).get()[0] for each in (row, seat, column, row)]
+
+    _, got = crew(program, groups=groups)
+    assert got == [[1, 6, 2, 1], [1, 6, 4, 1], [5, 6, 2, 5], [5, 6, 4, 5]]
+    assert double.calls("CommSplit") == splits  # who has one keeps it
+
+
+def test_all_workers_connect_after_one_row_alone(crew, double):
+    def program(plane, seat, xp):
+        x, row = xp.full(1, seat.worker), group(seat, ROWS[seat.worker // 2])
+        alone = plane.allreduce(row, x, "sum", None).get()[0] if seat.worker < 2 else None
+        return [alone, *(plane.allreduce(each, x, "sum", None).get()[0] for each in (seat, row))]
+
+    _, got = crew(program, groups=ROWS)
+    assert got == [[1, 6, 1], [1, 6, 1], [None, 6, 5], [None, 6, 5]]
 
 
 def test_one_communicator_serves_all_calls(crew, double):

@@ -1,0 +1,44 @@
+"""Which workers have to agree with each other: all of them, those of a group, those along axes of a mesh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Workers = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Circles:
+    """Circles of workers, each of which has to agree with itself.
+
+    Attributes:
+        workers: of each circle.
+        places: what each is called, ``"group 1"`` or ``"tp=1"``; ``""``, or none at all, where there is one.
+    """
+
+    workers: tuple[Workers, ...]
+    places: tuple[str, ...] = ()
+
+    @classmethod
+    def among(cls, workers: Workers, circles: Iterable[Workers], places: Iterable[str]) -> Self:
+        """These circles, as far as they are `workers`."""
+        mine = [tuple(worker for worker in circle if worker in workers) for circle in circles]
+        kept = [(circle, place) for circle, place in zip(mine, places, strict=True) if circle]
+        return cls(tuple(circle for circle, _ in kept), tuple(place for _, place in kept))
+
+    def __iter__(self) -> Iterator[tuple[Workers, str]]:
+        return iter(zip(self.workers, self.places or [""] * len(self.workers), strict=True))
+
+    def within(self, others: Circles) -> Circles:
+        """The workers that are in one circle here and in one of `others`."""
+        found = [
+            (tuple(worker for worker in mine if worker in circle), " ".join(filter(None, (there, here))))
+            for circle, there in others
+            for mine, here in self
+        ]
+        kept = [(circle, place) for circle, place in found if circle]
+        return Circles(tuple(circle for circle, _ in kept), tuple(place for _, place in kept))

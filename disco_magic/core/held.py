@@ -1,0 +1,96 @@
+"""What a worker holds in its registers, as far as it can be compared, and what it says should be equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one worker holds in a register, or in a part of one such as ``params['w']``.
+
+    Attributes:
+        type: qualified name of the type; without its module if Python or a cell defines it.
+        shape: lengths of the axes; the length of a list, tuple, dict or set; None where there is none.
+        dtype, device: of an array, else None. The worker's own GPU is ``"cuda"``, whatever its number, any
+            other one ``"cuda:1"``.
+        elements: types of the plain values in a list, tuple, dict or set.
+        text: a short value as text; only where values are compared.
+        digest: of the value, equal for equal bits; b"" where values are not compared.
+        opaque: why the value cannot be compared though it was asked for, else "".
+        unseen: what is in it that was not looked at, else "".
+        marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
+            workers agree on that.
+    """
+
+    type: str
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+    device: str | None = None
+    elements: str = ""
+    text: str = ""
+    digest: bytes = b""
+    opaque: str = ""
+    unseen: str = ""
+    marked: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """``float32 (3, 4)``, ``list of 3 (int)``, else the type."""
+        mark = "" if self.marked is None else f", marked {self.marked}" if self.marked else ", not marked"
+        return f"{self._kind}{mark}"
+
+    @property
+    def _kind(self) -> str:
+        if self.dtype is not None:
+            name = "" if self.type == "ndarray" else self.type
+            shape = "" if self.shape is None else str(self.shape)
+            where = self.device if self.device not in (None, "cpu") else ""
+            return " ".join(filter(None, (name, self.dtype, shape, where)))
+        of = ""
+        if self.shape is not None:
+            of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
+        return f"{self.type}{of}{f' ({self.elements})' if self.elements else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one worker found in its registers.
+
+    Attributes:
+        bound: names that its last checked cell bound.
+        marked: names that are marked as equal, with the axes of the mesh along which; none: on all workers.
+        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``.
+    """
+
+    bound: frozenset[str]
+    marked: Mapping[str, tuple[str, ...]]
+    registers: Mapping[str, Sequence[tuple[str, Held]]]
+
+
+def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
+    """Names that some worker has marked as equal."""
+    return frozenset().union(*(each.marked for each in found.values()))
+
+
+def marked_everywhere(found: Mapping[int, Found]) -> dict[str, tuple[str, ...]]:
+    """Names that every worker that has them has marked as equal along the same axes, with these axes."""
+    agreed = {}
+    for name in marked_anywhere(found):
+        marks = {each.marked.get(name) for each in found.values() if name in each.registers}
+        (axes, *others) = marks or {None}
+        if axes is not None and not others:
+            agreed[name] = axes
+    return agreed
+
+
+def mark_in_words(found: Found, name: str) -> str:
+    """How a worker has marked a register: ``replicated``, ``replicated over dp``, or ``""``: not at all."""
+    if name not in found.marked:
+        return ""
+    axes = found.marked[name]
+    return f"replicated over {', '.join(axes)}" if axes else "replicated"

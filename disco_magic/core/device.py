@@ -10,6 +10,7 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import near_misses, ranges
 
@@ -185,11 +186,8 @@ def _read(call: str, kind: str, number: str) -> int:
 
 def _whole(call: str, index: Any) -> int:
     """`index` as an int: any whole number but a bool, from 0 to the largest that DLPack can say."""
-    try:
-        number = -1 if isinstance(index, bool) else operator.index(index)
-    except TypeError:
-        number = -1
-    if not 0 <= number <= _LARGEST:
+    number = whole_number(index)
+    if number is None or not 0 <= number <= _LARGEST:
         raise UsageMistake(f"{call}: the index is {index!r}, expected a whole number from 0 to {_LARGEST}")
     return number
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import keyword
 import math
-import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import Final
 
 from disco_magic.core.markup import NUMBERS, head_cells, table_style
+from disco_magic.core.numbers import whole_number
 from disco_magic.core.words import aligned, plural
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.phrases import nearest
@@ -229,16 +229,6 @@ class Mesh(Mapping[str, int]):
         last = next(reversed(self._lengths))
         heads = [f"{last}={place}" for place in range(self._lengths[last])]
         return heads, list(zip(self.places(last), self.groups(last), strict=True))
-
-
-def whole_number(given: object) -> int | None:
-    """`given` as a number that counts something, NumPy's included; None if it is none, as True is."""
-    if isinstance(given, bool):
-        return None
-    try:
-        return operator.index(given)  # type: ignore[arg-type]
-    except TypeError:
-        return None
 
 
 NO_MESH: Final = Mesh({})

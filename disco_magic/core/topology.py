@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.mesh import NO_MESH, Mesh, whole_number
+from disco_magic.core.mesh import NO_MESH, Mesh
+from disco_magic.core.numbers import whole_number
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import ranges
@@ -37,8 +38,10 @@ class Topology:
 
     def __post_init__(self) -> None:
         for name, value in (("num_workers", self.num_workers), ("num_groups", self.num_groups)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            number = whole_number(value)
+            if number is None or number < 1:
                 raise UsageMistake(f"{name} is {value!r}, expected a whole number of at least 1")
+            object.__setattr__(self, name, number)
         if self.num_workers % self.num_groups:
             raise UsageMistake(
                 f"{plural(self.num_workers, 'worker')} cannot be split into {self.num_groups} equal groups; "

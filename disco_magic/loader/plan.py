@@ -8,12 +8,12 @@ name fits it or earlier patterns took all that do, is a mistake in the plan and 
 from __future__ import annotations
 
 import fnmatch
-import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.phrases import near_misses
 
@@ -32,10 +32,10 @@ class Shard:
     axis: int = 0
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "axis", operator.index(self.axis))
-        except TypeError:
-            raise UsageMistake(f"Shard(axis={self.axis!r}): expected a whole number") from None
+        axis = whole_number(self.axis)
+        if axis is None:
+            raise UsageMistake(f"Shard(axis={self.axis!r}): expected a whole number")
+        object.__setattr__(self, "axis", axis)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ begins.
 
 from __future__ import annotations
 
-import operator
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import ALIGNMENT, aligned_empty, new_array
 from disco_magic.functions.context import worker
@@ -207,7 +207,7 @@ def _number(index: Any) -> int:
     """A number, also as Disco passes it: a shape of one axis."""
     if isinstance(index, tuple | list) and len(index) == 1:
         index = index[0]
-    try:
-        return operator.index(index)
-    except TypeError:
-        raise UsageMistake(f"a parameter's index is {index!r}, expected a whole number") from None
+    number = whole_number(index)
+    if number is None:
+        raise UsageMistake(f"a parameter's index is {index!r}, expected a whole number")
+    return number

@@ -5,9 +5,9 @@ Refusing here leaves the peers untouched: the caller has not joined, may correct
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.sites import call_spot, site_of
 from disco_magic.phrases import people, ranges
@@ -126,7 +126,7 @@ def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
 
 def as_index(kind: str, name: str, value: object) -> int:
     """`value` as an int, or UsageMistake."""
-    try:
-        return operator.index(value)  # type: ignore[arg-type]  # the failure is what is asked for
-    except TypeError:
-        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}") from None
+    number = whole_number(value)
+    if number is None:
+        raise UsageMistake(f"{kind}: {name} must be an integer, got {value!r}")
+    return number

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import time
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.core.topology import about, axes_of
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.functions.arrays import host_array
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     Life = Callable[[Drop], None]
 
 
-def _number(worker: SupportsIndex) -> int:
-    """A worker's id; TypeError for what is no whole number, as True is none."""
-    if isinstance(worker, bool):
+def _number(worker: object) -> int:
+    """A worker's id; TypeError for what is no whole number."""
+    number = whole_number(worker)
+    if number is None:
         raise TypeError
-    return operator.index(worker)
+    return number
 
 
 def seconds(timeout: object) -> float | None:

@@ -6,9 +6,9 @@ sent, what the workers find wrong is raised as a WorkerError by the next `sync_*
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import worker_builtins
 from disco_magic.functions.calling import who
@@ -114,10 +114,7 @@ class Exchange(Calls):
 
 
 def _number(verb: str, name: str, value: object, count: int, what: str) -> int:
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if not 0 <= number < count:
+    number = whole_number(value)
+    if number is None or not 0 <= number < count:
         raise UsageMistake(f"{verb}: {name} is {value!r}, expected a {what} from 0 to {count - 1}")
     return number

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.ledger import Ledger
 from disco_magic.core.messages import Kill
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.session.arguments import Arguments
 from disco_magic.session.pump import Pump
@@ -56,11 +57,12 @@ class Queues(Arguments):
         self, topology: Topology, max_outstanding: int = MAX_OUTSTANDING, timeout: float | None = None
     ) -> None:
         super().__init__(topology, timeout)
-        if not isinstance(max_outstanding, int) or isinstance(max_outstanding, bool) or max_outstanding < 1:
+        most = whole_number(max_outstanding)
+        if most is None or most < 1:
             raise UsageMistake(
                 f"max_outstanding is {max_outstanding!r}, expected a whole number of commands >= 1"
             )
-        self.max_outstanding = max_outstanding
+        self.max_outstanding = most
         self.end = "it was shut down"
         self.forsaken = False  # the workers are not in this process: it was forked
         self._taken_down = True

@@ -18,6 +18,14 @@ def test_a_mesh_takes_as_many_workers_as_there_are():
         Topology(4, 1, Mesh({"dp": 2, "tp": 3}))
 
 
+def test_numbers_of_numpy_s_are_numbers():
+    topology = Topology(np.int64(4), np.uint8(2), Mesh({"dp": np.int32(4)}))
+    assert [type(number) for number in (topology.num_workers, topology.num_groups, topology.mesh["dp"])] == [
+        int
+    ] * 3
+    assert topology.parts() == ((0, 1), (2, 3))
+
+
 @pytest.mark.parametrize(
     ("named", "parts"),
     [

@@ -251,6 +251,9 @@ class Launcher(Protocol):
     def look(self, *, numbered: bool, sample: int) -> list[list[tuple[str, RegisterInfo]]]:
         """Per worker ``(label, picture)`` of its registers, of at most `sample` elements; never waits."""
 
+    def marks(self) -> Sequence[Mapping[str, tuple[str, ...]]]:
+        """Per worker the registers marked as equal, and along which axes of the mesh; never waits."""
+
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none; never waits.
 

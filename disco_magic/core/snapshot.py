@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from disco_magic.core.register_text import snapshot_text, table_text
 from disco_magic.core.words import shape_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from disco_magic.core.circles import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Row:
     """One register across workers; None where a worker has not got it.
 
     `coming` are those of them that have commands to do still, so that it may be there soon.
+    `circles` are the workers that are meant to agree with each other; none: all of them.
 
     An array on a GPU that is computed still has no fingerprint: it may be equal to the others or not, and
     neither is said of it.
@@ -71,6 +79,7 @@ class Row:
     name: str
     cells: tuple[RegisterInfo | None, ...]
     coming: frozenset[int] = frozenset()
+    circles: tuple[Workers, ...] = ()
 
     def __repr__(self) -> str:
         return table_text([self], len(self.cells))
@@ -79,10 +88,15 @@ class Row:
     def differs(self) -> bool:
         """Whether any worker's value is known to be missing or of another type, shape, length or content.
 
-        Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference.
+        Or to be elsewhere: on a GPU, where others are on the CPU. Which GPU it is makes no difference. With
+        `circles`, than those of its own circle.
         """
-        seen = {cell.fingerprint for cell in self.cells if cell is not None and cell.fingerprint}
-        here = [cell for worker, cell in enumerate(self.cells) if worker not in self.coming]
+        return any(map(self._differ, self.circles or (tuple(range(len(self.cells))),)))
+
+    def _differ(self, circle: Workers) -> bool:
+        cells = [self.cells[worker] for worker in circle]
+        seen = {cell.fingerprint for cell in cells if cell is not None and cell.fingerprint}
+        here = [self.cells[worker] for worker in circle if worker not in self.coming]
         return len(set(map(_kind, here))) > 1 or len(seen) > 1
 
     @property
@@ -100,21 +114,45 @@ class Row:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent).
 
         Where no two agree in value (each has its own shard), only what is of another type, shape or dtype, or
-        on another kind of device, is odd.
+        on another kind of device, is odd. With `circles`, in each of them, and there all if no two agree.
         """
-        kinds = [_kind(cell) for cell in self.cells]
-        prints = [b"" if cell is None else cell.fingerprint for cell in self.cells]
-        keys = list(zip(kinds, prints, strict=True))
-        # Those that may be equal to another one, which has been looked at.
-        unseen = [kind is not None and not p and any(k == kind and q for k, q in keys) for kind, p in keys]
-        told = [key for key, hidden in zip(keys, unseen, strict=True) if not hidden]
-        if len(set(told)) == len(told):
-            usual = max(kinds, key=kinds.count)
-            return tuple(kind != usual for kind in kinds)
-        most = max(told, key=told.count)
-        return tuple(
-            key[0] != most[0] if hidden else key != most for key, hidden in zip(keys, unseen, strict=True)
+        if not self.circles:
+            return _odd(self.cells)
+        found = [False] * len(self.cells)
+        for circle in self.circles:
+            odd: Sequence[bool] = _odd([self.cells[worker] for worker in circle])
+            if not any(odd) and self._differ(circle):
+                odd = [True] * len(circle)
+            for worker, is_odd in zip(circle, odd, strict=True):
+                found[worker] = is_odd
+        return tuple(found)
+
+    def of(self, workers: Sequence[int]) -> Row:
+        """The row of some workers alone, numbered from 0 in this order."""
+        place = {worker: number for number, worker in enumerate(workers)}
+        circles = [tuple(place[each] for each in circle if each in place) for circle in self.circles]
+        return Row(
+            self.name,
+            tuple(self.cells[worker] for worker in workers),
+            frozenset(place[worker] for worker in self.coming if worker in place),
+            tuple(filter(None, circles)),
         )
+
+
+def _odd(cells: Sequence[RegisterInfo | None]) -> tuple[bool, ...]:
+    kinds = [_kind(cell) for cell in cells]
+    prints = [b"" if cell is None else cell.fingerprint for cell in cells]
+    keys = list(zip(kinds, prints, strict=True))
+    # Those that may be equal to another one, which has been looked at.
+    unseen = [kind is not None and not p and any(k == kind and q for k, q in keys) for kind, p in keys]
+    told = [key for key, hidden in zip(keys, unseen, strict=True) if not hidden]
+    if len(set(told)) == len(told):
+        usual = max(kinds, key=kinds.count)
+        return tuple(kind != usual for kind in kinds)
+    most = max(told, key=told.count)
+    return tuple(
+        key[0] != most[0] if hidden else key != most for key, hidden in zip(keys, unseen, strict=True)
+    )
 
 
 def _kind(cell: RegisterInfo | None) -> tuple[object, ...] | None:
@@ -160,9 +198,22 @@ class SessionSnapshot:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def merge(session_id: int, per_worker: list[list[tuple[str, RegisterInfo]]]) -> SessionSnapshot:
-    """Put the workers' own lists side by side: one row per register, in the order of first appearance."""
+def merge(
+    session_id: int,
+    per_worker: list[list[tuple[str, RegisterInfo]]],
+    circles: Mapping[str, tuple[Workers, ...]] = MappingProxyType({}),
+) -> SessionSnapshot:
+    """Put the workers' own lists side by side: one row per register, in the order of first appearance.
+
+    Args:
+        session_id: of which session.
+        per_worker: names and pictures.
+        circles: register -> the workers that are meant to agree with each other, if not all of them are.
+    """
     columns = [dict(infos) for infos in per_worker]
     names = dict.fromkeys(name for infos in per_worker for name, _ in infos)
-    rows = tuple(Row(name, tuple(column.get(name) for column in columns)) for name in names)
+    rows = tuple(
+        Row(name, tuple(column.get(name) for column in columns), circles=circles.get(name, ()))
+        for name in names
+    )
     return SessionSnapshot(session_id, len(per_worker), rows)

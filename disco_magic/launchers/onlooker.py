@@ -53,6 +53,11 @@ class Onlooker:
         pictures = iter(describe_all((value for each in held for _, value in each), sample, sights))
         return [[(label, next(pictures)) for label, _ in each] for each in held]
 
+    def marks(self) -> list[dict[str, tuple[str, ...]]]:
+        """Per worker the registers that are marked as equal, each with the axes along which it is."""
+        # CPython copies a dictionary of text in one step; the workers' threads may change theirs meanwhile.
+        return [dict(worker.context.marks.names) for worker in self.workers]
+
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:
         """Per worker the picture of one numbered register, None where there is none."""
         held = [self._content(number, f"#{register}", since) for number in range(len(self.workers))]

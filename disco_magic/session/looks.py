@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
+    from disco_magic.core.circles import Workers
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.session.dref import DRef
 
@@ -74,7 +75,18 @@ class Looks(Dispatch):
         if self.closed:
             self._refuse()
         self.flush()
-        return merge(self.id, self._launcher.look(numbered=numbered, sample=sample))
+        held = self._launcher.look(numbered=numbered, sample=sample)
+        return merge(self.id, held, self.circles_of_marks())
+
+    def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
+        """Register marked as equal along axes of the mesh -> the workers that are meant to agree."""
+        marks = self._launcher.marks() if self.mesh else ()
+        found = {}
+        for name in dict.fromkeys(name for each in marks for name in each):
+            (axes, *others) = {each[name] for each in marks if name in each}
+            if axes and not others:
+                found[name] = self.mesh.groups(*axes)
+        return found
 
     def examine(
         self,
@@ -210,7 +222,8 @@ class Looks(Dispatch):
             >>> session.look_at("params['b']")
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
-        return Row(register, tuple(self.examine(register, describe)))
+        cells = tuple(self.examine(register, describe))
+        return Row(register, cells, circles=self.circles_of_marks().get(split(register)[0], ()))
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""

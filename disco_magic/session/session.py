@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "await_all", "beside", "call_all", "check_destination", "check_present", "check_workers",
+    "circles_of_marks",
     "diagnosis", "drops", "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
     "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
     "on_worker_0", "open", "orphan", "own", "patience", "picture",

@@ -183,6 +183,10 @@ class ScriptedLauncher:
         """Workers that are not there hold nothing."""
         return [[] for _ in self.channels]
 
+    def marks(self) -> list[dict[str, tuple[str, ...]]]:
+        """See `Launcher.marks`; nothing is marked."""
+        return [{} for _ in self.places]
+
     def look_at(self, register: int, since: int) -> list[RegisterInfo | None]:  # noqa: ARG002 - the contract
         """Workers that are not there hold nothing."""
         return [None for _ in self.channels]

@@ -57,6 +57,45 @@ def test_where_every_worker_has_its_own_value_only_another_kind_is_odd():
     assert Row("x", (A, B, third)).differs
 
 
+ROWS = ((0, 2), (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd"),
+    [
+        ((A, B, A, B), (False, False, False, False)),
+        ((A, B, A, A), (False, True, False, True)),
+        ((A, B, B, A), (True, True, True, True)),
+        ((A, B, None, B), (False, False, True, False)),
+        ((None, B, None, B), (False, False, False, False)),
+    ],
+)
+def test_workers_are_compared_with_those_that_they_are_meant_to_agree_with(cells, odd):
+    row = Row("w", cells, circles=ROWS)
+    assert row.odd() == odd
+    assert row.differs is any(odd)
+
+
+def test_in_a_circle_of_three_the_odd_one_is_told():
+    row = Row("w", (A, B, A, B, B, B), circles=((0, 2, 4), (1, 3, 5)))
+    assert row.odd() == (False, False, False, False, True, False)
+
+
+def test_a_row_of_some_workers_keeps_who_is_meant_to_agree():
+    row = Row("w", (A, B, A, A), frozenset({3}), ROWS)
+    assert row.of([1, 2, 3]) == Row("w", (B, A, A), frozenset({2}), ((1,), (0, 2)))
+    assert row.of([0, 2]) == Row("w", (A, A), frozenset(), ((0, 1),))
+    assert not row.of([0, 2]).differs
+    assert row.of([1, 3]).differs
+    assert row.of([0, 1]).differs is False
+    assert Row("w", (A, B)).of([0, 1]).differs
+
+
+def test_merging_tells_who_is_meant_to_agree():
+    snapshot = merge(1, [[("w", A), ("v", A)], [("w", B), ("v", B)]], {"w": ((0,), (1,))})
+    assert [(row.name, row.differs) for row in snapshot.rows] == [("w", False), ("v", True)]
+
+
 # --- arrays on GPUs --------------------------------------------------------------------------------
 
 ON_0 = replace(A, device="cuda:0")

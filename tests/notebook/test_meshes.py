@@ -133,6 +133,23 @@ def test_replicas_that_drift_are_told_with_their_place(grid):
     assert "'w' differs at tp=2: int64 (2,) [2 2] on worker 2, int64 (2,) [1 2] on worker 5" in told
 
 
+def test_everywhere_that_registers_are_listed_replicas_are_compared(grid, offered):
+    grid.run("%%disco\nj = worker.coordinates['tp']\nshard = worker.replicated(np.full(2, j), over='dp')")
+    grid.run("%%disco\nown = worker_id * 1.5")
+    grid.run("%disco who")
+    assert "shard  " in f"{grid.out} ".replace("\n", "  ")
+    assert "own\u2260" in grid.out
+    grid.run("%disco whos -w 0,3")
+    assert "shard\u2260" not in grid.out
+    assert offered("%disco get sha") == {"%disco get shard": "register"}
+    grid.run("%%disco\nif worker_id == 3: shard = np.zeros(3)")
+    grid.run("%disco who")
+    assert "shard\u2260" in grid.out
+    grid.run("%disco whos -w 1,4")
+    assert "shard\u2260" not in grid.out
+    assert offered("%disco get sha") == {"%disco get shard": "register\u00a0\u2260"}
+
+
 # --- values ----------------------------------------------------------------------------------------
 
 

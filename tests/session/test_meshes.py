@@ -379,6 +379,26 @@ def test_shards_are_compared_with_their_replicas_only(grid):
     assert report["w"].gap == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1"
 
 
+def test_tables_mark_what_differs_from_its_replicas(grid):
+    grid.run(SHARDS + "\nu = np.full(2, worker.coordinates['tp'])")
+    assert {row.name: row.differs for row in grid.registers().rows} == {"w": False, "v": False, "u": True}
+    assert not grid.look_at("w").differs
+    grid.run("w[0] += worker_id == 4")
+    row = grid.registers().row("w")
+    assert row.odd() == (False, True, False, False, True, False)
+    assert grid.look_at("w").odd() == row.odd()
+    assert [line[0] for line in repr(row).splitlines()] == [" ", "\u2260", " ", " ", "\u2260", " "]
+    grid.run("w = worker.replicated(w, over='dp' if worker_id else 'tp')")
+    assert grid.registers().row("w").circles == ()
+
+
+def test_a_part_of_what_is_marked_is_compared_as_that_is(grid):
+    grid.run("params = worker.replicated({'w': np.full(2, worker.coordinates['tp'])}, over='dp')")
+    assert not grid.look_at("params['w']").differs
+    grid.run("params['w'][1] = worker_id")
+    assert grid.look_at("params['w']").differs
+
+
 def test_an_axis_that_a_check_names_outweighs_the_marks(grid):
     grid.run(SHARDS)
     assert not grid.check("w", values=True, over="tp").ok

@@ -155,7 +155,8 @@ def inspected(
     kept = [
         each for each in sections if each[0] not in omit and each[0].lower().replace(" ", "_") not in omit
     ]
-    return bundle(front.shell, name, infos, kept)
+    circles = {} if session is None or session.closed else session.circles_of_marks()
+    return bundle(front.shell, name, infos, kept, circles.get(path[0], ()))
 
 
 def _asked(

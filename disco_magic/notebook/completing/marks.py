@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
@@ -28,11 +27,11 @@ def marks(session: Session, names: Iterable[str]) -> dict[str, str]:
     from disco_magic.core.snapshot import merge
 
     found = session.examine_names(registers_among, tuple(names))
-    return {row.name: _mark(row) for row in merge(session.id, found).rows}
+    return {row.name: _mark(row) for row in merge(session.id, found, session.circles_of_marks()).rows}
 
 
 def _mark(row: Row) -> str:
     holders = [worker for worker, cell in enumerate(row.cells) if cell is not None]
-    there = replace(row, cells=tuple(row.cells[worker] for worker in holders))
+    there = row.of(holders)
     missing = ranges(holders) if len(holders) < len(row.cells) else ""
     return SPACE.join(part for part in (REGISTER, missing, MARK if there.differs else "") if part)

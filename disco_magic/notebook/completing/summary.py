@@ -21,7 +21,11 @@ _CODE: Final = ("Signature", "Init signature", "Call signature", "Source")
 
 
 def bundle(
-    shell: Shell, name: str, infos: Sequence[NameInfo | None], sections: Sequence[tuple[str, str]]
+    shell: Shell,
+    name: str,
+    infos: Sequence[NameInfo | None],
+    sections: Sequence[tuple[str, str]],
+    circles: tuple[tuple[int, ...], ...] = (),
 ) -> dict[str, str]:
     """MIME bundle.
 
@@ -30,12 +34,13 @@ def bundle(
         name: as it was asked for.
         infos: what it is on each worker, None where it is nothing.
         sections: titles and texts about it.
+        circles: the workers that are meant to agree, if not all of them are.
     """
     told = list(sections)
     there = [info for info in infos if info is not None]
     # Functions and classes are told by their own words; which worker's does not matter.
     if any(info.is_register or not info.is_definition for info in there):
-        row = Row(name, tuple(None if info is None else info.info for info in infos))
+        row = Row(name, tuple(None if info is None else info.info for info in infos), circles=circles)
         title = "Register" if any(info.is_register for info in there) else "Value"
         told.insert(0, (title, "\n".join(_lines(row))))
     inspector = shell.inspector
@@ -59,7 +64,7 @@ def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
     for worker, info in enumerate(row.cells):
         groups.setdefault(info, []).append(worker)
     odd = row.odd() if row.differs else (False,) * len(row.cells)
-    return [(ranges(workers), odd[workers[0]], info) for info, workers in groups.items()]
+    return [(ranges(workers), any(odd[each] for each in workers), info) for info, workers in groups.items()]
 
 
 def _lines(row: Row) -> list[str]:

@@ -105,7 +105,7 @@ def listing_of(snapshot: SessionSnapshot, workers: Sequence[int], types: Sequenc
         workers: whose registers are listed.
         types: names of classes or dtypes; only registers that are of one of them on one of these workers.
     """
-    rows = [Row(row.name, tuple(row.cells[worker] for worker in workers)) for row in snapshot.rows]
+    rows = [row.of(workers) for row in snapshot.rows]
     held = [row for row in rows if any(_is_of(cell, types) for cell in row.cells)]
     held.sort(key=lambda row: row.name)
     title = caption(SessionSnapshot(snapshot.session_id, len(workers), tuple(held)))

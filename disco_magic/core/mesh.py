@@ -149,9 +149,10 @@ class Mesh(Mapping[str, int]):
         return tuple(name for name in self._lengths if name in named)
 
     def places(self, *axes: str) -> tuple[str, ...]:
-        """Where each of `groups` is on the other axes, in words: ``"tp=1"``."""
+        """Where each of `groups` is on the other axes, in words: ``"tp=1"``; without axes each worker."""
+        groups = self.groups(*axes) if axes else [(worker,) for worker in range(self._workers)]
         found = []
-        for group in self.groups(*axes):
+        for group in groups:
             at = self.coordinates(group[0])
             found.append(" ".join(f"{name}={at[name]}" for name in self._lengths if name not in axes))
         return tuple(found)

@@ -35,6 +35,11 @@ def test_groups_along_axes_differ_in_these_only_and_hold_everybody_once(axes):
             assert place == " ".join(f"{name}={at}" for name, at in others[0].items())
 
 
+def test_without_axes_places_are_those_of_the_workers():
+    assert Mesh({"dp": 2, "tp": 2}).places() == ("dp=0 tp=0", "dp=0 tp=1", "dp=1 tp=0", "dp=1 tp=1")
+    assert NO_MESH.places() == ()
+
+
 def test_some_coordinates_name_all_workers_that_have_them():
     mesh = Mesh({"dp": 2, "tp": 3})
     assert mesh.workers(dp=1) == (3, 4, 5)

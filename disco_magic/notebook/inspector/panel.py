@@ -193,6 +193,7 @@ class Inspector:
             selected=self._detail.name,
             pinned=frozenset(self._actions.pinned),
             held=self._held,
+            places=session.mesh.places() if session is not None and session.mesh else (),
         )
         self._table.value = table if snapshot.num_workers else ""
         if session is not None:

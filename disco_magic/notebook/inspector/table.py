@@ -54,6 +54,7 @@ def table_html(
     selected: str = "",
     pinned: frozenset[str] = frozenset(),
     held: Mapping[str, str] | None = None,
+    places: Sequence[str] = (),
 ) -> str:
     """The table.
 
@@ -64,8 +65,12 @@ def table_html(
         selected: name of the row that is looked at closely.
         pinned: names of the rows that stay on top.
         held: name -> who keeps it, for numbered registers.
+        places: where each worker is in the session's mesh, in words.
     """
-    heads = head_cells(["register", "type", "bytes", *(f"worker {worker}" for worker in range(num_workers))])
+    workers = [f"worker {worker}" for worker in range(num_workers)]
+    if places:
+        workers = [f"{who}<br><i>{escape(place)}</i>" for who, place in zip(workers, places, strict=True)]
+    heads = head_cells(["register", "type", "bytes", *workers])
     body = "".join(
         _row(
             row,

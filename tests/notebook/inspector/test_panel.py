@@ -17,6 +17,7 @@ from disco_magic.notebook.inspector.detail import _BY_OPTION
 from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
 from disco_magic.notebook.live.comms import everything_in
+from disco_magic.session.config import ThreadedSession
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table
 
 # --- the table -------------------------------------------------------------------------------------
@@ -242,3 +243,19 @@ def test_comms_answer_where_a_click_was_sent_to():
     widget, other = types.SimpleNamespace(comm=Comm()), types.SimpleNamespace(comm=object())
     answer_while_busy([widget, other, types.SimpleNamespace(comm=None)])
     assert widget.comm._reply_subshell_for({}, "as sent") == "as sent"
+
+
+def test_in_a_mesh_the_columns_say_where_a_worker_is(front, refresher):
+    with ThreadedSession(mesh={"dp": 2, "tp": 2}) as session:
+        front.sessions.session = session
+        session.run(
+            "w = worker.replicated(np.full(3, worker.coordinates['tp']), over='dp')\nw[0] += worker_id == 3"
+        )
+        shown = Inspector(front, refresher)._table.value
+        assert "worker 2<br><i>dp=1 tp=0</i>" in shown
+        assert [cell.startswith('class="o"') for cell in re.findall(r"<td ?([^>]*)>", shown)[2:6]] == [
+            False,
+            True,
+            False,
+            True,
+        ]

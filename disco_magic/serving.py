@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Mapping
 
-    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Command, Event, Message, Run
+    from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.functions.running import CellScope, CellValue
 

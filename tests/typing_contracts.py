@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.channels.thread import ThreadChannel
-    from disco_magic.core.interfaces import Channel, Launcher, Place, Plane
+    from disco_magic.core.interfaces import Channel, Launcher, Plane
     from disco_magic.core.messages import Message
+    from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.devices.gpu import GpuPlace
     from disco_magic.functions.context import Guard

@@ -39,7 +39,7 @@ _LENDS: Final = {"__dlpack__": "DLPack", "__cuda_array_interface__": "the CUDA a
 
 
 class GpuPlace:
-    """One worker's device and stream; implements `disco_magic.core.interfaces.Place`.
+    """One worker's device and stream; implements `disco_magic.core.place.Place`.
 
     Args:
         cupy: the module.

@@ -18,7 +18,7 @@ from disco_magic.phrases import class_name, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from disco_magic.core.interfaces import Place
+    from disco_magic.core.place import Place
 
 _ARRAYS: Final = "an array, a number or a regular list of numbers"
 _FROM_ROOT: Final = ("broadcast", "scatter")

@@ -18,7 +18,8 @@ from disco_magic.phrases import class_name
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.place import Place
     from disco_magic.core.topology import Members, Over, Topology
     from disco_magic.functions.context import Guard
 

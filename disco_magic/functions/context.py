@@ -24,7 +24,8 @@ from disco_magic.functions.point_to_point import PointToPoint
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
 
 

@@ -23,7 +23,7 @@ _CPU: Final = Device("cpu")
 
 
 class HostPlace:
-    """A worker on the CPU; implements `disco_magic.core.interfaces.Place`."""
+    """A worker on the CPU; implements `disco_magic.core.place.Place`."""
 
     device = _CPU
     xp: Any = np

@@ -21,7 +21,7 @@ from disco_magic.functions.gathering import Gatherer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.core.interfaces import Place
+    from disco_magic.core.place import Place
     from disco_magic.functions.wanted import Array, Wanted
 
 

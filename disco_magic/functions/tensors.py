@@ -16,7 +16,7 @@ from disco_magic.functions.located import device_of
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Place
+    from disco_magic.core.place import Place
 
 Array = np.ndarray[Any, Any]
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from disco_magic.core.interfaces import Place
+    from disco_magic.core.place import Place
 
     Array = np.ndarray[Any, Any]
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from disco_magic.channels.thread import ThreadChannel
     from disco_magic.core.doctor import Position
-    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.place import Place
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Sequence
 
-    from disco_magic.core.interfaces import Place, Plane
+    from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Event
+    from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.functions.running import CellScope
     from disco_magic.lane import Lane

@@ -25,7 +25,8 @@ MOST_WORKERS: Final = 1024
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from disco_magic.core.interfaces import Launcher, Place, Plane
+    from disco_magic.core.interfaces import Launcher, Plane
+    from disco_magic.core.place import Place
     from disco_magic.serving import Extras
     from disco_magic.session.equipment import Devices
 

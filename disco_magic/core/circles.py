@@ -18,17 +18,21 @@ class Circles:
     Attributes:
         workers: of each circle.
         places: what each is called, ``"group 1"`` or ``"tp=1"``; ``""``, or none at all, where there is one.
+        over: the axes of the mesh along which workers of a circle differ, in words: ``"dp"``; or ``""``.
     """
 
     workers: tuple[Workers, ...]
     places: tuple[str, ...] = ()
+    over: str = ""
 
     @classmethod
-    def among(cls, workers: Workers, circles: Iterable[Workers], places: Iterable[str]) -> Self:
+    def among(
+        cls, workers: Workers, circles: Iterable[Workers], places: Iterable[str], over: str = ""
+    ) -> Self:
         """These circles, as far as they are `workers`."""
         mine = [tuple(worker for worker in circle if worker in workers) for circle in circles]
         kept = [(circle, place) for circle, place in zip(mine, places, strict=True) if circle]
-        return cls(tuple(circle for circle, _ in kept), tuple(place for _, place in kept))
+        return cls(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), over)
 
     def __iter__(self) -> Iterator[tuple[Workers, str]]:
         return iter(zip(self.workers, self.places or [""] * len(self.workers), strict=True))
@@ -41,4 +45,4 @@ class Circles:
             for mine, here in self
         ]
         kept = [(circle, place) for circle, place in found if circle]
-        return Circles(tuple(circle for circle, _ in kept), tuple(place for _, place in kept))
+        return Circles(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), self.over)

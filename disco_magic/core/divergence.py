@@ -75,7 +75,22 @@ class CheckRow:
     @property
     def opaque(self) -> str:
         """Why values could not be compared though they should have been, else ``""``."""
+        if self.by_value and self._is_nobody_s:
+            return "no two workers that are meant to agree were compared"
         return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
+
+    @property
+    def _is_nobody_s(self) -> bool:
+        """Whether each worker that has it would have to agree with others, none of whom was looked at."""
+        circles = self.circles.workers
+        return len(circles) > 1 and all(
+            sum(self.cells[worker] is not None for worker in circle) < 2 for circle in circles
+        )
+
+    @property
+    def over(self) -> str:
+        """`` over dp`` where workers have to agree along these axes of the mesh only, else ``""``."""
+        return f" over {self.circles.over}" if self.circles.over else ""
 
     def mark_of(self, worker: int) -> str:
         """How a worker has marked the register, where others have not, or otherwise; ``""``: not at all."""
@@ -96,10 +111,11 @@ class CheckRow:
 
     def lines(self) -> list[tuple[str, str, str]]:
         """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
-        if not self.differs:
+        aspects = ", ".join(self.aspects)
+        if not aspects:
             return self._agreement()
         found = [
-            (" ".join(filter(None, (where, ", ".join(self.aspects)))), ranges(workers), text)
+            (" ".join(filter(None, (where, aspects))), ranges(workers), text)
             for where, groups in self.splits()
             for workers, text in groups
         ]
@@ -114,7 +130,7 @@ class CheckRow:
             if held is not None:
                 kinds.setdefault(held.kind, []).append(worker)
         why = self.opaque
-        verdict = "not compared" if why else "equal" if self.by_value else "same"
+        verdict = "not compared" if why else f"{'equal' if self.by_value else 'same'}{self.over}"
         return [
             (verdict, ranges(workers), f"{kind}: {why}" if why else kind) for kind, workers in kinds.items()
         ]

@@ -45,6 +45,8 @@ class Mesh(Mapping[str, int]):
 
     def __init__(self, axes: Mapping[str, int]) -> None:
         self._lengths: dict[str, int] = {}
+        if not isinstance(axes, Mapping):
+            raise UsageMistake(f"a mesh is made of a mapping, {{'dp': 2, 'tp': 4}}, not of {axes!r}")
         for name, length in axes.items():
             if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise UsageMistake(f"{name!r} is no name of an axis of a mesh; write it like a variable's")
@@ -107,6 +109,8 @@ class Mesh(Mapping[str, int]):
         Raises:
             UsageMistake: an axis is missing or unknown, or nobody is there.
         """
+        if not self._lengths:
+            raise UsageMistake(self._there)
         if missing := [name for name in self._lengths if name not in coordinates]:
             raise UsageMistake(f"worker() needs {', '.join(missing)} as well; workers() takes some axes")
         return self.workers(**coordinates)[0]
@@ -142,6 +146,16 @@ class Mesh(Mapping[str, int]):
             found = tuple(self.workers(**dict(zip(others, place, strict=True))) for place in places)
             self._groups[axes] = found
         return found
+
+    def group_of(self, worker: int, axes: Iterable[str]) -> tuple[int, ...]:
+        """The one of ``groups(*axes)`` that a worker is in, without making all of them."""
+        named = list(axes)
+        if len(set(named)) < len(named):
+            raise UsageMistake(f"{tuple(named)!r} names no axes, each once; {self._there}")
+        for name in named:
+            self._known(name)
+        at = self.coordinates(worker)
+        return self.workers(**{name: place for name, place in at.items() if name not in named})
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""
@@ -249,6 +263,8 @@ def mesh_of(given: Mapping[str, int] | str | None) -> Mesh:
     if isinstance(given, str):
         parts = [_PART.fullmatch(part) for part in given.split(",")]
         named = {found[1]: int(found[2]) for found in parts if found}
+        if all(parts) and len(named) < len(parts):
+            raise UsageMistake(f"mesh is {given!r}, which names an axis twice")
         if len(named) < len(parts):
             raise UsageMistake(f"mesh is {given!r}, {_EXPECTED}")
         return Mesh(named)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES: Final = 6
 _MOST_ROWS: Final = 20
+_MOST_LINES: Final = 60
 _ADVICE: Final = (
     "No register was changed: session[name].get_all() has the values.",
     "Give what is meant to differ a name that begins with an underscore: such names are not compared.",
@@ -109,8 +110,11 @@ class CheckReport:
         sentence = f"{self.title}: {_sentence(differing[0])}{also}"
         left = len(differing) - _MOST_ROWS
         more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
+        lines = table(differing[:_MOST_ROWS])
+        if len(lines) > _MOST_LINES:
+            more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
         unseen = [f"not compared: {_list(self._unseen)}"] if self._unseen else []
-        return "\n".join([sentence, "", *table(differing[:_MOST_ROWS]), *more, *unseen, "", *advice])
+        return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *advice])
 
     @property
     def _unseen(self) -> list[str]:
@@ -122,10 +126,11 @@ class CheckReport:
         if not self.rows:
             return f"{ranges(self.workers)} no registers to compare"
         agreeing = [row for row in self.rows if not row.differs and not row.opaque]
+        overs = dict.fromkeys(row.over for row in agreeing)
         named = {
             "different": [row.name for row in self.differing],
-            "equal": [row.name for row in agreeing if row.by_value],
-            "same type and shape": [row.name for row in agreeing if not row.by_value],
+            **{f"equal{over}": _names(agreeing, over, by_value=True) for over in overs},
+            **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
             "values not compared": [
                 f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
             ],
@@ -160,6 +165,10 @@ def _sentence(row: CheckRow) -> str:
         return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
     return f"'{row.name}' differs{place}: {told}"
+
+
+def _names(rows: Iterable[CheckRow], over: str, *, by_value: bool) -> list[str]:
+    return [row.name for row in rows if row.over == over and row.by_value is by_value]
 
 
 def _list(names: list[str]) -> str:

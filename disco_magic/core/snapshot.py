@@ -147,7 +147,8 @@ def _odd(cells: Sequence[RegisterInfo | None]) -> tuple[bool, ...]:
     unseen = [kind is not None and not p and any(k == kind and q for k, q in keys) for kind, p in keys]
     told = [key for key, hidden in zip(keys, unseen, strict=True) if not hidden]
     if len(set(told)) == len(told):
-        usual = max(kinds, key=kinds.count)
+        # Of two the one that has it, where the other one lacks it.
+        usual = max(kinds, key=lambda kind: (kinds.count(kind), kind is not None))
         return tuple(kind != usual for kind in kinds)
     most = max(told, key=told.count)
     return tuple(

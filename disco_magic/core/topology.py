@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +102,7 @@ class Topology:
         named = _named(over)
         if named and all(isinstance(each, str) for each in named):
             axes = axes_of(over)  # type: ignore[arg-type]  # they are text
-            part = next(part for part in self.mesh.groups(*axes) if worker in part)
-            return part, axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
+            return self.mesh.group_of(worker, axes), axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
         numbers = [whole_number(each) for each in named]
         ids = tuple(sorted({number for number in numbers if number is not None}))
         if not ids or None in numbers:
@@ -147,6 +147,8 @@ def about(what: str, mistake: UsageMistake) -> UsageMistake:
 def _named(over: Over) -> tuple[Any, ...]:
     if isinstance(over, str):
         return (over,)
+    if isinstance(over, bytes | Mapping):  # bytes are numbers to Python, and a place is no axis
+        raise UsageMistake(f"over is {over!r}, {_EXPECTED}")
     try:
         return tuple(over)
     except TypeError:

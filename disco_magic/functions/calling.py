@@ -42,6 +42,17 @@ def both_said(what: str, over: object) -> UsageMistake:
     return UsageMistake(f"{what}: over={over!r} says who takes part; leave in_group out")
 
 
+def truth(what: str, in_group: object) -> bool:
+    """`in_group` as True or False.
+
+    Raises:
+        UsageMistake: it names something, as `over` does.
+    """
+    if isinstance(in_group, str | tuple | list):
+        raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
+    return bool(in_group)
+
+
 class Calling:
     """One worker at its plane; the verbs are `Collectives` and `PointToPoint`.
 
@@ -78,8 +89,11 @@ class Calling:
         """Axis -> where the worker is along it, from 0; a dictionary of the caller's own."""
         return self.mesh.coordinates(self.id) if self.mesh else {}
 
-    def _over(self, verb: str, over: Over, *, in_group: bool) -> tuple[Members, str]:
+    def _over(self, verb: str, over: Over | None, *, in_group: bool) -> tuple[Members, str]:
         """Who takes part, and `over` in words."""
+        in_group = truth(verb, in_group)
+        if over is None:
+            return self._group_members if in_group else self._everybody, ""
         if not in_group:
             raise both_said(verb, over)
         key: Any = tuple(over) if type(over) is list else over
@@ -98,7 +112,7 @@ class Calling:
 
     def rank(self, *, in_group: bool = True, over: Over | None = None) -> int:
         """The worker's place among `members`: what `root` counts, and the order in which parts are joined."""
-        return self.members(in_group=in_group, over=over).index(self.id)
+        return self._over("rank", over, in_group=in_group)[0].index(self.id)
 
     def members(self, *, in_group: bool = True, over: Over | None = None) -> Members:
         """Ids of the workers that take part in a call with these arguments, ascending; ranks go by it.
@@ -113,14 +127,12 @@ class Calling:
             [1,3] (1, 3)
             >>> grid.shutdown()
         """
-        if over is not None:
-            return self._over("members", over, in_group=in_group)[0]
-        return self._group_members if in_group else self._everybody
+        return self._over("members", over, in_group=in_group)[0]
 
     def _call(self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None) -> Any:
         given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
-        members = self._group_members if in_group else self._everybody
-        if over is not None:
+        members = self._group_members if in_group is True else self._everybody
+        if over is not None or type(in_group) is not bool:
             members, along = self._over(verb, over, in_group=in_group)
         # As `read_early` begins, without a call in the usual case.
         if arguments and type(given) is not np.ndarray and verb != "recv":

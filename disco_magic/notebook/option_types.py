@@ -106,6 +106,7 @@ def mesh_named(text: str | None) -> Mesh:
 
 def mesh(text: str) -> str:
     """Axes of a mesh with their lengths, or ``none``."""
+    text = unquoted(text)
     try:
         mesh_of(text if text != "none" else None)
     except UsageMistake as reason:
@@ -115,7 +116,7 @@ def mesh(text: str) -> str:
 
 def axes(text: str) -> list[str]:
     """Names of axes of the mesh, with commas."""
-    return [part.strip() for part in text.split(",")]
+    return [part.strip() for part in unquoted(text).split(",")]
 
 
 def count(text: str) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from disco_magic.core.mesh import NO_MESH, Mesh
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
+from disco_magic.notebook.option_types import unquoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ def parse_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> t
 
 def list_workers(text: str | None, num_workers: int, mesh: Mesh = NO_MESH) -> tuple[int, ...] | None:
     """As `parse_workers`, in the order in which they are named: ``2,0`` is 2 compared with 0."""
+    text = None if text is None else unquoted(text)
     if text is None or text.strip().lower() == "all":
         return None
     if "=" in text:

@@ -8,7 +8,7 @@ from disco_magic.phrases import people
 from disco_magic.planes.meeting import Receive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from disco_magic.planes.meeting import Wait
 
@@ -24,25 +24,27 @@ def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
         waiting: worker -> what it waits for.
         start: the worker that has just begun to wait.
     """
-    seen: set[int] = set()
-    path: list[int] = []
-
-    def leads_back(worker: int) -> bool:
-        wait = waiting.get(worker)
-        if wait is None or wait.complete or wait.verdict is not None:
-            return False
-        path.append(worker)
-        for needed in wait.missing():
+    # Not by a function that calls itself: of a thousand workers each may wait for the next one.
+    path, ahead, seen = [start], [_needed(waiting, start)], set[int]()
+    while path:
+        for needed in ahead[-1]:
             if needed == start:
-                return True
+                return path
             if needed not in seen:
                 seen.add(needed)
-                if leads_back(needed):
-                    return True
-        path.pop()
-        return False
+                path.append(needed)
+                ahead.append(_needed(waiting, needed))
+                break
+        else:
+            path.pop()
+            ahead.pop()
+    return []
 
-    return path if leads_back(start) else []
+
+def _needed(waiting: Mapping[int, Wait], worker: int) -> Iterator[int]:
+    """Whom a worker waits for; nobody, if its wait is over."""
+    wait = waiting.get(worker)
+    return iter(() if wait is None or wait.complete or wait.verdict is not None else wait.missing())
 
 
 def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:

@@ -9,7 +9,7 @@ from disco_magic.core.numbers import whole_number
 from disco_magic.core.topology import about, axes_of
 from disco_magic.errors import SessionClosed, UsageMistake
 from disco_magic.functions.arrays import host_array
-from disco_magic.functions.calling import both_said
+from disco_magic.functions.calling import both_said, truth
 from disco_magic.phrases import ranges
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
@@ -154,11 +154,10 @@ class Arguments:
         Raises:
             UsageMistake: `over` names no axes of the mesh, or stands beside ``in_group=False``.
         """
-        if isinstance(in_group, str | tuple | list):
-            raise UsageMistake(f"{verb}: in_group is {in_group!r}; axes of the mesh are named by over=")
+        grouped = truth(verb, in_group)
         if over is None:
-            return bool(in_group)
-        if not in_group:
+            return grouped
+        if not grouped:
             raise both_said(verb, over)
         try:
             axes = axes_of(over)

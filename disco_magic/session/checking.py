@@ -130,7 +130,8 @@ class Checks(Calls):
 
     def _circles(self, workers: Workers, axes: tuple[str, ...]) -> Circles:
         """Those of `workers` that differ along `axes` only, and where they are."""
-        return Circles.among(workers, self.mesh.groups(*axes), self.mesh.places(*axes))
+        groups, places = self.mesh.groups(*axes), self.mesh.places(*axes)
+        return Circles.among(workers, groups, places, ", ".join(axes) if len(groups) > 1 else "")
 
     def _compared(
         self,
@@ -181,7 +182,7 @@ class Checks(Calls):
         A caller that names both registers and workers knows what it asks for; one that names no registers
         asks for what the marks promise, as far as it goes for the workers `asked`.
         """
-        if asked is not None and named:
+        if named and (asked is not None or len(workers) < self.num_workers):
             return {}
         circles = {name: self._circles(workers, axes) for name, axes in marked.items() if axes}
         return circles if asked is None else {name: each.within(asked) for name, each in circles.items()}

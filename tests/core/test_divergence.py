@@ -326,3 +326,34 @@ def test_what_says_itself_that_it_could_not_be_compared_is_not_told_twice():
 def test_fields_below_what_a_worker_has_not_got_are_missing_nowhere():
     checked = report({"p": {"p": PARAMS, "p.w": PARAMS, "p.w.a": FLOAT}}, {"p": INT})
     assert [row.name for row in checked] == ["p"]
+
+
+def test_a_value_that_no_two_workers_were_asked_for_is_not_called_equal():
+    workers = found({"w": value("[1]", b"1")}, {"w": value("[2]", b"2")}, {})
+    apart = Circles(((0, 2), (1,)), ("tp=0", "tp=1"), "dp")
+    (row,) = compare(
+        {0: workers[0], 1: workers[1]}, Circles(((0,), (1,)), ("a", "b"), "dp"), names="w", by_value="w"
+    )
+    assert (row.differs, row.opaque) == (False, "no two workers that are meant to agree were compared")
+    assert row.lines()[0][0] == "not compared"
+    (row,) = compare(workers, apart, names="w", by_value="w")
+    assert row.aspects == ("missing",)
+    (row,) = compare(
+        {0: workers[0], 1: workers[1]}, Circles(((0,), (1,)), ("a", "b"), "dp"), names="w", by_value=""
+    )
+    assert row.lines()[0][0] == "same over dp"
+
+
+def test_circles_within_others_are_those_that_both_have():
+    rows, columns = (
+        Circles(((0, 1), (2, 3)), ("dp=0", "dp=1"), "tp"),
+        Circles(((0, 2), (1, 3)), ("tp=0", "tp=1"), "dp"),
+    )
+    assert list(rows.within(columns)) == [
+        ((0,), "tp=0 dp=0"),
+        ((2,), "tp=0 dp=1"),
+        ((1,), "tp=1 dp=0"),
+        ((3,), "tp=1 dp=1"),
+    ]
+    assert list(rows.within(Circles(((0, 1, 2),)))) == [((0, 1), "dp=0"), ((2,), "dp=1")]
+    assert Circles.among((1, 2), [(0, 1), (3,)], ["a", "b"]) == Circles(((1,),), ("a",))

@@ -35,6 +35,14 @@ def test_groups_along_axes_differ_in_these_only_and_hold_everybody_once(axes):
             assert place == " ".join(f"{name}={at}" for name, at in others[0].items())
 
 
+@pytest.mark.parametrize("axes", MESHES)
+def test_one_group_is_found_without_the_others(axes):
+    mesh = Mesh(axes)
+    for along in [*((name,) for name in axes), tuple(axes)]:
+        for group in mesh.groups(*along):
+            assert [mesh.group_of(worker, along) for worker in group] == [group] * len(group)
+
+
 def test_without_axes_places_are_those_of_the_workers():
     assert Mesh({"dp": 2, "tp": 2}).places() == ("dp=0 tp=0", "dp=0 tp=1", "dp=1 tp=0", "dp=1 tp=1")
     assert NO_MESH.places() == ()
@@ -117,12 +125,21 @@ def test_text_and_mappings_are_taken():
     assert mesh_of(None) is NO_MESH
 
 
-@pytest.mark.parametrize(
-    "given", ["", "dp", "dp=", "dp=2,", "dp=2;tp=4", "dp=-2", "dp=2,dp=2", "dp=x", 5, ["dp"]]
-)
+@pytest.mark.parametrize("given", ["", "dp", "dp=", "dp=2,", "dp=2;tp=4", "dp=-2", "dp=x", 5, ["dp"]])
 def test_what_is_no_mesh_is_refused_with_what_is(given):
     with pytest.raises(UsageMistake, match=r"mesh is .*, expected names of axes with their lengths"):
         mesh_of(given)
+
+
+def test_an_axis_that_is_named_twice_is_told():
+    with pytest.raises(UsageMistake, match="mesh is 'dp=2,tp=2,dp=4', which names an axis twice"):
+        mesh_of("dp=2,tp=2,dp=4")
+
+
+@pytest.mark.parametrize("given", ["dp=2", None, [("dp", 2)]])
+def test_it_is_made_of_a_mapping(given):
+    with pytest.raises(UsageMistake, match="a mesh is made of a mapping"):
+        Mesh(given)
 
 
 @pytest.mark.parametrize("length", [0, -1, 2.0, True, "2", None])

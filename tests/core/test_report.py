@@ -108,3 +108,16 @@ def test_the_error_survives_pickling_with_its_report():
     error = Divergence(checked.message, checked)
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert (str(again), again.report) == (str(error), checked)
+
+
+def test_of_thousands_of_lines_the_error_shows_the_first_sixty():
+    workers = 100
+    cells = {worker: value(f"[{worker}]", bytes([worker])) for worker in range(workers)}
+    pairs = tuple((worker, worker + 1) for worker in range(0, workers, 2))
+    row = CheckRow("w", cells, Circles(pairs, tuple(f"tp={n}" for n in range(50)), "dp"), by_value=True)
+    report = CheckReport("Cell In[7]", tuple(range(workers)), (row,))
+    lines = report.message.splitlines()
+    assert lines[2].startswith("\u2260 w  tp=0 value   [0]")
+    assert "... and 40 lines of these" in lines
+    assert len(lines) < 70
+    assert len(repr(report).splitlines()) == 1 + workers

@@ -41,6 +41,7 @@ def test_statistics_and_text_do_not_make_a_row_differ():
         ((B, A, A), (True, False, False)),
         ((A, None, A), (False, True, False)),
         ((A, None), (False, True)),
+        ((None, A), (True, False)),
         ((A,), (False,)),
     ],
 )

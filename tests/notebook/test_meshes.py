@@ -63,6 +63,16 @@ def test_a_number_and_a_mesh_that_contradict_each_other_start_nothing(shell):
     assert "no session is running" in str(shell.fail("%disco sync", UsageMistake))
 
 
+def test_values_may_be_quoted(shell):
+    shell.run("%disco start --mesh 'dp=2, tp=2'")
+    assert started(shell) == (4, "dp=2 tp=2")
+    shell.run('%%disco -w "dp=1"\nworker_id')
+    assert shell.lines == ["[2] 2", "[3] 3"]
+    shell.run("data = [1, 2]")
+    shell.run('%disco scatter data --over "tp"')
+    assert session()["data"].get_all() == [[1], [2]] * 2
+
+
 @pytest.mark.parametrize("mesh", ["dp", "dp=0", "dp=2,dp=2", "class=2"])
 def test_a_mesh_that_cannot_be_is_a_mistake_of_the_line(shell, mesh):
     assert "argument --mesh: " in str(shell.fail(f"%disco start --mesh {mesh}", UsageError))

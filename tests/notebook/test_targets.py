@@ -65,6 +65,8 @@ def test_ranges_that_name_nobody_say_why(text, reason):
         ("tp=0-1,dp=1", (3, 4)),
         ("tp=-1", (2, 5)),
         ("dp=all", (0, 1, 2, 3, 4, 5)),
+        ('"dp=1,tp=2"', (5,)),
+        ("'0-2'", (0, 1, 2)),
     ],
 )
 def test_places_in_the_mesh_name_the_workers_there(text, chosen):

@@ -166,6 +166,10 @@ def test_an_axis_of_one_worker_is_no_wait():
             "no rank of a communicator of 2, within which root counts; expected 0 to 1; worker 3 has rank 1",
         ),
         ("worker.at(dp=2)", "nobody is at dp=2; dp goes from 0 to 1"),
+        ("allreduce(1, in_group='tp')", "allreduce: in_group is 'tp'; axes of the mesh are named by over="),
+        ("worker.members(in_group=['tp'])", "members: in_group is ['tp']; axes of the mesh are named by"),
+        ("worker.rank(over=[7])", "rank: over=[7] names a worker that there is not"),
+        ("allreduce(1, over=worker.coordinates)", "allreduce: over is {'dp': 0, 'tp': 0}, expected the name"),
         ("worker.replicated(np.ones(2), over='pt')", "there is no axis 'pt'"),
         ("worker.replicated(np.ones(2), over=[1])", "over is [1], expected an axis of the mesh"),
     ],
@@ -216,6 +220,8 @@ def test_what_a_worker_is_told_of_its_coordinates_is_its_own(grid):
 
 def test_without_a_mesh_there_are_no_coordinates():
     with disco.ThreadedSession(2) as session:
+        with pytest.raises(CellError, match="this session has no mesh: start it with one"):
+            session.run("worker.at()")
         assert session.run("worker.coordinates, bool(worker.mesh)").values == [({}, False)] * 2
         assert not session.mesh
 
@@ -419,6 +425,24 @@ def test_without_names_marks_are_compared_as_far_as_they_go(grid):
     assert [row.name for row in grid.check(values=True, over="tp").differing] == ["v"]
 
 
+def test_what_was_compared_with_nobody_is_not_called_equal(grid):
+    grid.run("w = worker.replicated(np.full(2, worker_id), over='dp')")
+    for asked in ({"over": "tp"}, {"workers": [0, 1, 2]}):
+        report = grid.check(values=True, **asked)
+        assert report.ok
+        assert not report
+        assert "w (no two workers that are meant to agree were compared)" in report.summary
+    assert not grid.check("w", values=True, workers=[0, 1]).ok  # both are named: these two, then
+    assert not grid.check("w", values=True, workers=[0, 3]).ok
+
+
+def test_a_report_says_over_which_axes_registers_are_equal(grid):
+    grid.run(SHARDS + "\nu = worker.replicated(np.zeros(1 + worker.coordinates['tp']), over='dp')")
+    assert grid.check(values=True).summary == "[0-5] equal over dp: w, u; equal: v"
+    assert grid.check().summary == "[0-5] same type and shape over dp: w, u; same type and shape: v"
+    assert grid.check(values=True)["w"].lines() == [("equal over dp", "[0-5]", "int64 (4,)")]
+
+
 def test_groups_and_marks_over_axes_are_compared_where_both_hold():
     with disco.ThreadedSession(4, 2, mesh={"dp": 2, "tp": 2}) as session:
         session.run(SHARDS)
@@ -509,7 +533,7 @@ def test_a_checkpoint_is_split_over_an_axis_and_its_copies_are_marked(grid, tmp_
     grid["w"], grid["b"] = loaded["w"], loaded["b"]
     report = grid.check(values=True)
     assert report.ok
-    assert report.summary == "[0-5] equal: w, b"
+    assert report.summary == "[0-5] equal over dp: w; equal: b"
     grid.run("w[0, 0] += worker_id // 3")
     assert [row.name for row in grid.check(values=True).differing] == ["w"]
     with pytest.raises(UnknownName, match="load_safetensors: there is no axis 'zz'"):

@@ -8,6 +8,7 @@ session's own end (`SessionClosed`, `SessionBroken`).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.phrases import class_name, people, ranges, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
 """What an interrupt says that comes without words."""
@@ -35,6 +36,15 @@ class UnknownName(UsageMistake, KeyError):
 
     # KeyError.__str__ shows repr(args[0]), which would wrap the sentence in quotes.
     __str__ = Exception.__str__
+
+
+@contextmanager
+def about(what: str) -> Iterator[None]:
+    """Say of a mistake within this what it is about: ``allreduce``, ``'x' was not sent``."""
+    try:
+        yield
+    except UsageMistake as mistake:
+        raise type(mistake)(f"{what}: {mistake}") from None
 
 
 class SessionClosed(DiscoError):

@@ -21,10 +21,17 @@ TRACES = ("/home/", "/root/", "/tmp/", "site-packages", "\\\\Users", "0x7f")  # 
 
 
 def needs(*packages: str) -> None:
-    """Skip the module if one of `packages`, which kernels import and nobody here, is not installed."""
+    """Skip the module if one of `packages`, which are imported later or by kernels, is not installed."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         pytest.skip(f"the extra 'lab' has {', '.join(missing)}", allow_module_level=True)
+
+
+def read(path: Path) -> NotebookNode:
+    """The notebook as it is in the repository."""
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:
@@ -84,10 +91,8 @@ def without_rounding(text: str) -> str:
 
 def check_portable(path: Path) -> None:
     """The committed notebook is small and holds nothing of the machine it ran on, and no widget."""
-    import nbformat
-
     text = path.read_text()
-    committed = nbformat.read(path, as_version=4)
+    committed = read(path)
     assert len(text) < 200_000
     assert set(committed.metadata) == {"kernelspec", "language_info"}
     assert all(set(cell.metadata) <= {"tags"} for cell in committed.cells)

@@ -16,12 +16,11 @@ from tests.committed import (
     errors_of,
     execute,
     needs,
+    read,
     text_of,
 )
 
-nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
-nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-needs("sklearn")
+needs("nbclient", "nbformat", "sklearn")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -32,7 +31,7 @@ NOTEBOOK = ROOT / "notebooks" / "02_debugging_registers.ipynb"
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
     """The notebook executed now."""
-    return execute(nbformat.read(NOTEBOOK, as_version=4))
+    return execute(read(NOTEBOOK))
 
 
 def _accuracy(cell: NotebookNode) -> float:
@@ -73,7 +72,7 @@ def test_a_web_page_of_it_shows_the_pictures(executed: NotebookNode) -> None:
 
 
 def test_the_committed_outputs_are_those_of_this_run(executed: NotebookNode) -> None:
-    check_same_outputs(nbformat.read(NOTEBOOK, as_version=4), executed)
+    check_same_outputs(read(NOTEBOOK), executed)
 
 
 def test_the_committed_notebook_holds_nothing_of_the_machine_it_ran_on() -> None:

@@ -15,13 +15,12 @@ from tests.committed import (
     errors_of,
     execute,
     needs,
+    read,
     text_of,
     without_rounding,
 )
 
-nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
-nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-needs("sklearn", "matplotlib")
+needs("nbclient", "nbformat", "sklearn", "matplotlib")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -32,13 +31,13 @@ NOTEBOOK = ROOT / "notebooks" / "03_kernel.ipynb"
 @pytest.fixture(scope="module")
 def committed() -> NotebookNode:
     """The notebook as it is in the repository."""
-    return nbformat.read(NOTEBOOK, as_version=4)
+    return read(NOTEBOOK)
 
 
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
     """The notebook executed now."""
-    return execute(nbformat.read(NOTEBOOK, as_version=4))
+    return execute(read(NOTEBOOK))
 
 
 def test_it_asks_for_the_kernel_and_has_no_magic_line_where_none_is_needed(committed: NotebookNode) -> None:

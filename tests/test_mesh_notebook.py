@@ -16,12 +16,11 @@ from tests.committed import (
     errors_of,
     execute,
     needs,
+    read,
     text_of,
 )
 
-nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
-nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-needs("sklearn")
+needs("nbclient", "nbformat", "sklearn")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -32,7 +31,7 @@ NOTEBOOK = ROOT / "notebooks" / "05_meshes.ipynb"
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
     """The notebook executed now."""
-    return execute(nbformat.read(NOTEBOOK, as_version=4))
+    return execute(read(NOTEBOOK))
 
 
 def test_four_workers_learn_what_one_does(executed: NotebookNode) -> None:
@@ -64,7 +63,7 @@ def test_it_shows_who_is_where_and_how_far_two_replicas_are_apart(executed: Note
 
 
 def test_the_committed_outputs_are_those_of_this_run(executed: NotebookNode) -> None:
-    check_same_outputs(nbformat.read(NOTEBOOK, as_version=4), executed)
+    check_same_outputs(read(NOTEBOOK), executed)
 
 
 def test_the_committed_notebook_holds_nothing_of_the_machine_it_ran_on() -> None:

@@ -19,12 +19,11 @@ from tests.committed import (
     errors_of,
     execute,
     needs,
+    read,
     text_of,
 )
 
-nbclient = pytest.importorskip("nbclient", reason="the extra 'lab' has it")
-nbformat = pytest.importorskip("nbformat", reason="the extra 'lab' has it")
-needs("sklearn", "matplotlib")
+needs("nbclient", "nbformat", "sklearn", "matplotlib")
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -46,13 +45,15 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def committed() -> NotebookNode:
     """The notebook as it is in the repository."""
-    return nbformat.read(QUICKSTART, as_version=4)
+    return read(QUICKSTART)
 
 
 @pytest.fixture(scope="module")
 def executed() -> NotebookNode:
     """The notebook executed now, from its first cell to its last, and one more that reports variables."""
-    notebook = nbformat.read(QUICKSTART, as_version=4)
+    import nbformat
+
+    notebook = read(QUICKSTART)
     notebook.cells.append(nbformat.v4.new_code_cell(ASK))
     return execute(notebook)
 

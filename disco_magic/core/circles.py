@@ -30,14 +30,12 @@ class Circles:
         cls, workers: Workers, circles: Iterable[Workers], places: Iterable[str], over: str = ""
     ) -> Self:
         """These circles, as far as they are `workers`."""
-        mine = [tuple(worker for worker in circle if worker in workers) for circle in circles]
-        kept = [(circle, place) for circle, place in zip(mine, places, strict=True) if circle]
-        return cls(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), over)
+        return cls(tuple(circles), tuple(places), over).within(cls((workers,)))
 
     def __iter__(self) -> Iterator[tuple[Workers, str]]:
         return iter(zip(self.workers, self.places or [""] * len(self.workers), strict=True))
 
-    def within(self, others: Circles) -> Circles:
+    def within(self, others: Self) -> Self:
         """The workers that are in one circle here and in one of `others`."""
         found = [
             (tuple(worker for worker in mine if worker in circle), " ".join(filter(None, (there, here))))
@@ -45,4 +43,4 @@ class Circles:
             for mine, here in self
         ]
         kept = [(circle, place) for circle, place in found if circle]
-        return Circles(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), self.over)
+        return type(self)(tuple(circle for circle, _ in kept), tuple(place for _, place in kept), self.over)

@@ -137,25 +137,16 @@ class Mesh(Mapping[str, int]):
         """
         found = self._groups.get(axes) if all(type(name) is str for name in axes) else None
         if found is None:
-            for name in axes:
-                self._known(name)
-            if not axes or len(set(axes)) < len(axes):
-                raise UsageMistake(f"{axes!r} names no axes, each once; {self._there}")
-            others = [name for name in self._lengths if name not in axes]
+            others = self._others(axes)
             places = product(*(range(self._lengths[name]) for name in others))
             found = tuple(self.workers(**dict(zip(others, place, strict=True))) for place in places)
             self._groups[axes] = found
         return found
 
-    def group_of(self, worker: int, axes: Iterable[str]) -> tuple[int, ...]:
+    def group_of(self, worker: int, axes: tuple[str, ...]) -> tuple[int, ...]:
         """The one of ``groups(*axes)`` that a worker is in, without making all of them."""
-        named = list(axes)
-        if len(set(named)) < len(named):
-            raise UsageMistake(f"{tuple(named)!r} names no axes, each once; {self._there}")
-        for name in named:
-            self._known(name)
         at = self.coordinates(worker)
-        return self.workers(**{name: place for name, place in at.items() if name not in named})
+        return self.workers(**{name: at[name] for name in self._others(axes)})
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""
@@ -170,6 +161,14 @@ class Mesh(Mapping[str, int]):
             at = self.coordinates(group[0])
             found.append(" ".join(f"{name}={at[name]}" for name in self._lengths if name not in axes))
         return tuple(found)
+
+    def _others(self, axes: tuple[str, ...]) -> list[str]:
+        """The axes that are not named; UsageMistake unless `axes` are some, each once."""
+        for name in axes:
+            self._known(name)
+        if not axes or len(set(axes)) < len(axes):
+            raise UsageMistake(f"{axes!r} names no axes, each once; {self._there}")
+        return [name for name in self._lengths if name not in axes]
 
     def _ids(self, ranges: Iterable[Iterable[int]]) -> tuple[int, ...]:
         strides, step = [], self._workers

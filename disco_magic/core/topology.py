@@ -117,9 +117,17 @@ class Topology:
             )
         return ids, ranges(ids)
 
+    def part_size(self, *, in_group: bool = True, over: Axes | None = None) -> int:
+        """How many workers each of `parts` has."""
+        if over is not None:
+            return len(self.parts(over=over)[0])
+        return self.group_size if in_group else self.num_workers
+
     def roots(self, *, in_group: bool = True, over: Axes | None = None) -> Members:
         """Ids of the first worker of each of `parts`."""
-        return tuple(part[0] for part in self.parts(in_group=in_group, over=over))
+        if over is not None:
+            return tuple(part[0] for part in self.parts(over=over))
+        return tuple(range(0, self.num_workers, self.group_size)) if in_group else (0,)
 
 
 def axes_of(over: Axes) -> tuple[str, ...]:
@@ -137,11 +145,6 @@ def axes_of(over: Axes) -> tuple[str, ...]:
     if any("," in each for each in named):
         raise UsageMistake(f"over is {over!r}; several axes are a tuple, ('dp', 'tp')")
     return named
-
-
-def about(what: str, mistake: UsageMistake) -> UsageMistake:
-    """`mistake` with what was called in front."""
-    return type(mistake)(f"{what}: {mistake}")
 
 
 def _named(over: Over) -> tuple[Any, ...]:

@@ -250,8 +250,7 @@ def _size(in_group: Who) -> int:
 
 
 def _rank(in_group: Who) -> int:
-    me = worker()
-    return me.members(**who(in_group)).index(me.id)
+    return worker().rank(**who(in_group))
 
 
 def copy_array(dst: Array, src: Array) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.core.topology import about
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
 from disco_magic.functions.returned import as_array_of
@@ -30,11 +29,12 @@ _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 
 # `in_group` as commands have it: Disco's, or the axes of the mesh that take its place.
 Who = bool | tuple[str, ...]
+_NAMING: Final = (str, tuple, list)
 
 
 def who(in_group: Who) -> dict[str, Any]:
     """Who takes part, as arguments of a verb."""
-    return {"over": in_group} if isinstance(in_group, str | tuple | list) else {"in_group": bool(in_group)}
+    return {"over": in_group} if isinstance(in_group, _NAMING) else {"in_group": bool(in_group)}
 
 
 def both_said(what: str, over: object) -> UsageMistake:
@@ -48,7 +48,7 @@ def truth(what: str, in_group: object) -> bool:
     Raises:
         UsageMistake: it names something, as `over` does.
     """
-    if isinstance(in_group, str | tuple | list):
+    if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
     return bool(in_group)
 
@@ -101,10 +101,8 @@ class Calling:
             return self._parts[key]
         except (KeyError, TypeError):  # new, or an array
             pass
-        try:
+        with about(verb):
             found = self._topology.with_worker(self.id, over)
-        except UsageMistake as reason:
-            raise about(verb, reason) from None
         # Not ids, of which some are equal that are no whole numbers: (0, 3) and (False, 3).
         if isinstance(key, str) or (isinstance(key, tuple) and isinstance(key[0], str)):
             self._parts[key] = found
@@ -131,10 +129,11 @@ class Calling:
 
     def _call(self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None) -> Any:
         given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
+        # As `_over` begins, without a call in the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:
             members, along = self._over(verb, over, in_group=in_group)
-        # As `read_early` begins, without a call in the usual case.
+        # As `read_early` begins, likewise.
         if arguments and type(given) is not np.ndarray and verb != "recv":
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None

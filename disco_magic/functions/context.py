@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from disco_magic.core.topology import about, axes_of
-from disco_magic.errors import UsageMistake
+from disco_magic.core.topology import axes_of
+from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.marks import Marks
@@ -125,10 +125,8 @@ class WorkerContext(Collectives, PointToPoint):
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")
         axes: tuple[str, ...] = ()
         if over is not None:
-            try:
+            with about("worker.replicated"):
                 axes = self.mesh.in_order(axes_of(over))
-            except UsageMistake as reason:
-                raise about("worker.replicated", reason) from None
             axes = axes if len(axes) < len(self.mesh) else ()
         self.marks.add_result(values, sys._getframe(1), axes)  # noqa: SLF001 - who calls says to which name
         return values[0] if len(values) == 1 else values

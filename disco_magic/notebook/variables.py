@@ -6,15 +6,14 @@ leaves everything as it was.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UnknownName, UsageMistake, WorkerError
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about
 from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.session.session import Session
 
@@ -35,7 +34,7 @@ def stored(session: Session, values: Mapping[str, Any], only: int | None = None)
     chosen = None if only is None else (only,)
     registers = {}
     for name, value in values.items():
-        with about(name):
+        with about(f"{name!r} was not sent"):
             registers[name] = _stored(session, value, chosen)
     return registers
 
@@ -45,15 +44,6 @@ def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
         return session.store_copy(value, only)
     session.own(value)
     return value
-
-
-@contextmanager
-def about(name: str) -> Iterator[None]:
-    """Say of what goes wrong within this which variable it is about."""
-    try:
-        yield
-    except UsageMistake as reason:
-        raise UsageMistake(f"{name!r} was not sent: {reason}") from None
 
 
 def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> dict[str, list[Any]]:

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
-from disco_magic.core.topology import about, axes_of
-from disco_magic.errors import SessionClosed, UsageMistake
+from disco_magic.core.topology import axes_of
+from disco_magic.errors import SessionClosed, UsageMistake, about
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
 from disco_magic.phrases import ranges
@@ -159,11 +159,9 @@ class Arguments:
             return grouped
         if not grouped:
             raise both_said(verb, over)
-        try:
+        with about(verb):
             axes = axes_of(over)
             self.mesh.groups(*axes)
-        except UsageMistake as reason:
-            raise about(verb, reason) from None
         return axes
 
     def own(self, dref: DRef) -> int:

@@ -56,7 +56,7 @@ class Exchange(Calls):
         """
         op = check_op("reduce", op)
         members = self.taking_part("reduce", over, in_group=in_group)
-        size = len(self.topology.parts(**who(members))[0])
+        size = self.topology.part_size(**who(members))
         rank = _number("reduce", "root", root, size, "rank")
         self.check_destination(dst)
         return self.call_packed(worker_builtins.reduce, src, op, rank, members, dst)

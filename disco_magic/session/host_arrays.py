@@ -167,7 +167,7 @@ class HostArrays(ArrayVerbs):
         """
         host = own_array("scatter", src)
         members = self.taking_part("scatter", over, in_group=in_group)
-        size = len(self.topology.parts(**who(members))[0])
+        size = self.topology.part_size(**who(members))
         if dst is None and (host.ndim == 0 or host.shape[0] != size):
             raise UsageMistake(
                 f"scatter: the array has shape {host.shape}, expected a first axis of length {size}, "

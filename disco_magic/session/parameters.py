@@ -164,7 +164,7 @@ class Parameters(Calls):
         from disco_magic.loader.tally import Tally
 
         chosen = select(catalogue.tensors, names)
-        count = len(self.topology.parts(**who(members))[0])
+        count = self.topology.part_size(**who(members))
         split = axes(plan, catalogue.tensors, count, chosen)
         lines = [Line.of(tensor, split[name], count) for name, tensor in chosen.items()]
         files = _with_sums(chosen.values()) if check_md5 else ()

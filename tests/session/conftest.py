@@ -48,6 +48,13 @@ def interrupt_main():
 
 
 @pytest.fixture
+def grid():
+    """Six workers: dp=2, tp=3."""
+    with disco.ThreadedSession(mesh={"dp": 2, "tp": 3}) as session:
+        yield session
+
+
+@pytest.fixture
 def here(gate):
     """A gate that only says who has come."""
     made = type(gate)()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.commands.looking import unknown
@@ -38,7 +38,6 @@ def _send(front: Front, options: Namespace, only: int | None) -> None:
 
 def _scatter(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.commands.splitting import split
-    from disco_magic.notebook.variables import about
 
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
@@ -47,7 +46,7 @@ def _scatter(front: Front, options: Namespace) -> None:
     registers = {}
     for name, pieces in parts.items():
         registers[name] = register = session.store(None)
-        with about(name):
+        with about(f"{name!r} was not sent"):
             for group in groups:
                 for worker, piece in zip(group, pieces, strict=True):
                     register.set(worker, piece)

@@ -116,8 +116,8 @@ def _value(asked: Asked, action: argparse.Action, text: str) -> Typed:
     fitting = _values(asked, action, alone=not others)
     if others and "=" in others[0]:  # places in the mesh, each axis once
         named = {each.partition("=")[0] for each in others}
-        fitting = {each: kind for each, kind in fitting.items() if each.partition("=")[0] not in named}
-        fitting = {each: kind for each, kind in fitting.items() if kind == "place"}
+        places = {each: kind for each, kind in fitting.items() if kind == "place"}
+        fitting = {each: kind for each, kind in places.items() if each.partition("=")[0] not in named}
     return Typed(fragment, {name: kind for name, kind in fitting.items() if name not in others})
 
 

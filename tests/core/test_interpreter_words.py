@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from disco_magic.core.interpreter import EXECUTE, SKIP, STOP
+from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
 from disco_magic.core.messages import (
     Call,
     CellDone,
@@ -55,6 +55,16 @@ def test_a_failed_cell_says_how_long_it_took(bench):
 
 def test_sync_is_answered_with_its_number(bench):
     assert bench.drive(Sync(8)) == [Reached(1, 8)]
+
+
+def test_a_sync_that_waits_for_a_gpu_is_answered_however_the_wait_ends(bench):
+    waited = []
+    bench.machine = Interpreter(
+        1, bench.registers, copy=bench.copy, run=bench.run, reach=lambda: waited.append("for the GPU")
+    )
+    assert bench.drive(Sync(8)) == [Reached(1, 8)]
+    assert waited == ["for the GPU"]
+    assert bench.fail(Sync(9)) == Reached(1, 9)
 
 
 def test_stop_ends_the_worker(bench):

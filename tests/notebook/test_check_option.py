@@ -175,7 +175,7 @@ def test_nothing_is_pulled_from_registers_that_differ(four):
     assert "x" not in four.ip.user_ns
     four.run("%%disco --check --pull x --time\nx = np.zeros(2)")
     assert four.ip.user_ns["x"].tolist() == [0, 0]
-    assert [line.split()[0] for line in four.lines] == ["check", "time"]
+    assert [line.split()[0] for line in four.lines[:2]] == ["check", "time"]  # a table where one is late
 
 
 def test_run_all_stops_at_a_cell_that_fails_its_check(fresh):

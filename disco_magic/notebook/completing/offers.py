@@ -20,7 +20,7 @@ from IPython.core.completer import has_open_quotes
 
 from disco_magic.functions.documents import signature_of
 from disco_magic.functions.members import NOTHING, attribute, kind_of, member
-from disco_magic.notebook.completing.arguments import KIND, argument_offers
+from disco_magic.notebook.completing.arguments import KIND, argument_offers, text_offers
 from disco_magic.notebook.completing.completer import ipython_offers
 from disco_magic.notebook.completing.jedi import TYPES_FOR_S, is_there, jedi_offers
 from disco_magic.notebook.completing.offer import UNKNOWN
@@ -63,6 +63,8 @@ def _found(
     bound: dict[str, Any], behind: dict[str, Any], request: Request, above: set[str] | None
 ) -> list[Offer]:
     line = request.line
+    if texts := text_offers(bound, behind, request):
+        return texts
     may_ask = request.settings.use_jedi and is_there()
     first = may_ask and _is_for_jedi(line, above)
     found = jedi_offers(bound, behind, request) if first else []

@@ -250,9 +250,11 @@ class Launcher(Protocol):
     def records(self) -> Sequence[Record]:
         """What every worker did and when, as far as that is kept; never waits for a worker."""
 
-    def stop(self, timeout_s: float, through: int = 0) -> Sequence[int]:
+    def stop(self, timeout_s: float, through: int = 0) -> Sequence[Position]:
         """End all workers, after Stop was sent to them.
 
         What was sent may take `timeout_s` seconds; then what is left of it, up to `through`, is interrupted.
-        Idempotent. Afterwards nothing of them is left, but for threads in C code: their ids are returned.
+        Idempotent. Afterwards nothing of them is left, but for threads in C code.
+
+        Returns what every worker was doing when the time was over; empty if all had ended by then.
         """

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import contextvars
     from collections.abc import Callable, Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.messages import Event
     from disco_magic.core.place import Place
@@ -184,14 +185,15 @@ class ThreadLauncher(Onlooker):
                     replaced.append(number)
         return replaced
 
-    def stop(self, timeout_s: float, through: int = 0) -> list[int]:
-        """End all workers, after Stop was sent to them; who has not ended. Idempotent.
+    def stop(self, timeout_s: float, through: int = 0) -> list[Position]:
+        """End all workers, after Stop was sent to them; where they were when the time was over. Idempotent.
 
         What was sent is executed for `timeout_s` seconds at most; then what is left of it, as far as command
         `through`, is interrupted. A thread that does not end within a further half second sits in C code or
         cleans up; it is a daemon, and ends by itself when that is done.
         """
         alive = self._join(list(range(len(self._threads))), timeout_s)
+        unfinished = self.positions() if alive else []
         for pause in LAST_PAUSES_S:
             if not alive:
                 break
@@ -201,7 +203,7 @@ class ThreadLauncher(Onlooker):
         alive = self._join(alive, 1.0) if self.replace_stuck(alive) else alive
         self.plane.close()
         leave_records(self)
-        return alive
+        return unfinished
 
     def _join(self, workers: list[int], timeout_s: float) -> list[int]:
         deadline = time.monotonic() + timeout_s

@@ -7,16 +7,22 @@ import functools
 import itertools
 import os
 import threading
+import time
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.namespaces import prefer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.session.session import Session
+
+_AT_EXIT_S: Final = 0.1
+"""How long what was sent may take after the program's end, in all sessions: small calls are made by then."""
 
 _numbers = itertools.count(1)
 _alive: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -70,15 +76,18 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _shut_down_all() -> None:
-    for open_session in list(_alive):
-        with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
-            open_session.shutdown(timeout=0.0)
+    with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
+        _end(list(_alive))
 
 
 def _release_threads() -> None:
-    for open_session in list(_alive):
-        if not open_session.closed and open_session.ledger.expecting:
-            open_session.shutdown(timeout=0.0)
+    _end([each for each in list(_alive) if not each.closed and each.ledger.expecting])
+
+
+def _end(sessions: Sequence[Session]) -> None:
+    until = time.monotonic() + _AT_EXIT_S
+    for each in sessions:
+        each.end_with_program(max(0.0, until - time.monotonic()))
 
 
 @functools.cache

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import WorkerError, describe, is_of_interrupt
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
@@ -14,12 +16,19 @@ from disco_magic.session.resting import Resting
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.errors import Failure
     from disco_magic.session.pending import PendingCell  # noqa: F401 - in the name of the base class below
     from disco_magic.session.pump import Inbox
 
 
 _LOG: Final = logging.getLogger("disco_magic")
+
+
+def _without_stop(place: Position) -> Position:
+    """The same, as if Stop, which every worker has got last, had not been sent."""
+    behind = max(0, place.behind - 1)
+    return replace(place, behind=behind, state=place.state if behind or place.state != "queued" else "idle")
 
 
 class Unheard(weakref.ref["PendingCell"]):
@@ -96,6 +105,17 @@ class Failures(Resting):
             told[further[0].worker] = further.pop(0)
         if told:
             _LOG.warning("session ended with failures that were never raised: %s", describe(told, further))
+
+    def log_unfinished(self, why: str, where: Sequence[Position]) -> None:
+        """Log that the end of the session, which `why` tells, has stopped work; `where`: of each worker."""
+        sent = tuple(map(_without_stop, where))
+        if any(each.state != "idle" for each in sent):
+            _LOG.warning(
+                "%s, and what was not done by then is stopped: %s\n"
+                "session.sync_all() waits for it, and so does a handle's wait()",
+                why,
+                Diagnosis(self.id, sent),
+            )
 
     def raise_failures(self, further: Sequence[Failure] = ()) -> None:
         """Raise WorkerError if anything failed since errors were last raised."""

@@ -29,6 +29,7 @@ from disco_magic.session.turn import Turn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Launcher
     from disco_magic.core.topology import Topology
     from disco_magic.session.arguments import Life
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 _BETWEEN_PARTS: Final = frozenset({
     "ask", "await_all", "beside", "call_all", "check_destination", "check_present", "check_workers",
     "circles_of_marks",
-    "diagnosis", "drops", "failures_of_handles", "fetch", "flush", "forsake", "forsaken", "give_back",
+    "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
+    "give_back",
     "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
-    "on_worker_0", "open", "orphan", "own", "patience", "picture",
+    "log_unfinished", "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw",
 })
@@ -141,32 +143,43 @@ class Session(
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End all workers. Idempotent.
 
-        What failed, and was raised by nothing, is logged as a warning, which Python writes to stderr.
+        What failed, and was raised by nothing, is logged as a warning, which Python writes to stderr; what is
+        interrupted because its time is over, too.
 
         Args:
             timeout: seconds that what was sent may still take; then the rest of it is interrupted, and
                 half a second later left alone. 0 interrupts at once, and so does Ctrl-C meanwhile. None: as
                 long as it takes.
         """
-        self._end(timeout)
+        unfinished = self._end(timeout)
         self.log_failures()
+        if unfinished and timeout:
+            self.log_unfinished(f"shutdown has waited for {timeout:g} s", unfinished)
 
-    def _end(self, timeout: float | None) -> None:
+    def end_with_program(self, timeout: float) -> None:
+        """As `shutdown`, because the program ends; `timeout` as there."""
+        unfinished = self._end(timeout)
+        self.log_failures()
+        self.log_unfinished("the program has ended", unfinished)
+
+    def _end(self, timeout: float | None) -> Sequence[Position]:
+        """End all workers; what they were doing when the time was over."""
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
         with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
             launcher, through = self._turn(self._close)
         if launcher is None:
-            return
+            return ()
         try:
             if not inbox.empty():
                 raise KeyboardInterrupt("shutdown was interrupted")  # noqa: TRY301 - as one that comes later
-            launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
+            unfinished = launcher.stop(threading.TIMEOUT_MAX if patience is None else patience, through)
         except KeyboardInterrupt:
             launcher.stop(0.0, through)
             self._turn(partial(self._note_end, launcher))
             raise
         self._turn(partial(self._note_end, launcher))
+        return unfinished
 
     def _note_end(self, launcher: Launcher) -> None:
         # Another thread may have restarted the session meanwhile: its new workers are not ours to call ended.

@@ -242,7 +242,7 @@ class ScriptedLauncher:
         """Workers that are not there did nothing."""
         return [Record() for _ in self.channels]
 
-    def stop(self, timeout_s: float, through: int = 0) -> list[int]:
+    def stop(self, timeout_s: float, through: int = 0) -> list[Position]:
         """Note it; everybody has ended."""
         self.stops.append((timeout_s, through))
         return []

@@ -14,6 +14,7 @@ import disco_magic as disco
 from disco_magic.errors import SyncTimeout
 from disco_magic.session import pump
 from tests.session.conftest import interrupt_main
+from tests.unfinished import apart
 
 
 def who():
@@ -125,7 +126,9 @@ def test_a_process_with_a_busy_session_ends_cleanly(cell, end):
     code = BUSY.format(cell=cell, end=end)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
-    assert (done.returncode, done.stderr) == (0, "")
+    said, besides = apart(done.stderr)
+    assert (done.returncode, besides) == (0, "")
+    assert len(said) == (end in ("", "raise SystemExit(0)"))
 
 
 class Interrupting:

@@ -218,14 +218,59 @@ def test_nothing_is_logged_of_those_who_were_let_go_because_another_one_was_stop
     assert warnings_of(caplog) == []
 
 
-def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_path):
+def program(tmp_path, *lines):
+    """Run a program of its own; what it printed, and what it wrote to stderr."""
     script = tmp_path / "script.py"
     script.write_text(
-        "import disco_magic as disco\n"
-        "s = disco.ThreadedSession(2, devices='cpu')\n"
-        "done = s.run_nowait('1 / worker_id')\n"
-        "while not done.done(): pass\n"
+        "\n".join(("import disco_magic as disco", "s = disco.ThreadedSession(2, devices='cpu')", *lines))
     )
     command = [sys.executable, script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
-    assert "never raised: Cell 1 failed on worker 0\n[0] ZeroDivisionError: " in ran.stderr
+    return ran.stdout, ran.stderr
+
+
+def test_a_program_that_ends_without_a_wait_says_on_stderr_what_has_failed(tmp_path):
+    _, said = program(tmp_path, "done = s.run_nowait('1 / worker_id')", "while not done.done(): pass")
+    assert "never raised: Cell 1 failed on worker 0\n[0] ZeroDivisionError: " in said
+
+
+def test_what_was_sent_a_moment_before_the_end_of_the_program_is_executed(tmp_path):
+    printed, said = program(tmp_path, "s.call_packed(print, 'last words')")
+    assert printed.split("\n") == ["last words", "last words", ""]
+    assert said == ""
+
+
+def test_a_program_that_ends_in_the_middle_of_a_cell_says_what_it_stops(tmp_path):
+    lines = "h = s.run_nowait('while worker_id:\\n    pass')", "s.call_packed(print, 'late', workers=[1])"
+    printed, said = program(tmp_path, *lines)
+    assert printed == ""
+    begin, _, first, second, advice, _ = said.split("\n")
+    assert begin == (
+        "the program has ended, and what was not done by then is stopped: "
+        "worker 1 is executing Cell 1, the others are idle"
+    ), said
+    assert (first.split()[:2], first.split()[-1]) == (["[0]", "idle"], "0"), said
+    assert (second.split()[:4], second.split()[-1]) == (["[1]", "executing", "Cell", "1"], "2"), said
+    assert "sync_all() waits for it" in advice
+
+
+def test_a_shutdown_that_has_waited_long_enough_says_what_it_stops(caplog):
+    s = disco.ThreadedSession(2, devices="cpu")
+    s.run_nowait("while True: pass")
+    s.shutdown(timeout=0.05)
+    (said,) = warnings_of(caplog)
+    assert said.startswith(
+        "shutdown has waited for 0.05 s, and what was not done by then is stopped: workers [0-1]"
+    )
+
+
+def test_workers_that_have_done_everything_but_end_slowly_are_no_unfinished_work(caplog, gate):
+    class Slow:
+        def __del__(self):
+            gate()
+
+    s = disco.ThreadedSession(2, devices="cpu", extras=lambda _: {"Slow": Slow})
+    s.run("if worker_id: kept = Slow()")
+    s.shutdown(timeout=0.05)
+    gate.open()
+    assert warnings_of(caplog) == []

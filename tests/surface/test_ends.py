@@ -12,6 +12,7 @@ import pytest
 
 import disco_magic as disco
 from tests.surface.conftest import give, usable
+from tests.unfinished import apart
 
 # --- interrupt -------------------------------------------------------------------------------------
 
@@ -87,7 +88,9 @@ ENDS = {
 def test_every_end_is_clean(end):
     command = [sys.executable, "-c", BEGIN + ENDS[end]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - our own code
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    said, besides = apart(done.stderr)
+    assert (done.returncode, done.stdout, besides) == (0, "", "")
+    assert len(said) == end.startswith("exit while")
 
 
 # --- several threads -------------------------------------------------------------------------------

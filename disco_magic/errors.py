@@ -8,7 +8,6 @@ session's own end (`SessionClosed`, `SessionBroken`).
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.phrases import class_name, people, ranges, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
 """What an interrupt says that comes without words."""
@@ -38,13 +37,20 @@ class UnknownName(UsageMistake, KeyError):
     __str__ = Exception.__str__
 
 
-@contextmanager
-def about(what: str) -> Iterator[None]:
+class about:  # noqa: N801 - used as a function; made by `contextmanager` its frames would stand in tracebacks
     """Say of a mistake within this what it is about: ``allreduce``, ``'x' was not sent``."""
-    try:
-        yield
-    except UsageMistake as mistake:
-        raise type(mistake)(f"{what}: {mistake}") from None
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, mistake: BaseException | None, _: object) -> None:
+        if isinstance(mistake, UsageMistake):
+            raise type(mistake)(f"{self._what}: {mistake}") from None
 
 
 class SessionClosed(DiscoError):

@@ -145,8 +145,9 @@ class Mesh(Mapping[str, int]):
 
     def group_of(self, worker: int, axes: tuple[str, ...]) -> tuple[int, ...]:
         """The one of ``groups(*axes)`` that a worker is in, without making all of them."""
+        others = self._others(axes)  # first: who has no mesh is told that
         at = self.coordinates(worker)
-        return self.workers(**{name: at[name] for name in self._others(axes)})
+        return self.workers(**{name: at[name] for name in others})
 
     def in_order(self, axes: Iterable[str]) -> tuple[str, ...]:
         """`axes`, each once, in the order of the mesh; UsageMistake for a name that is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,14 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import home_of, is_gpu_array, is_jax_array, is_tensor, name_of
+from disco_magic.functions.kinds import (
+    home_of,
+    is_gpu_array,
+    is_jax_array,
+    is_of_framework,
+    is_tensor,
+    name_of,
+)
 from disco_magic.functions.lending import has_dlpack, lent
 from disco_magic.functions.returned import library_of
 from disco_magic.functions.tensors import array_of, over_memory, without_history
@@ -27,6 +35,8 @@ _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
 def _as_array(x: Any) -> NDArray[Any]:
+    if type(x) in (list, tuple) and any(is_of_framework(type(each)) for each in x):
+        raise UsageMistake("NumPy would stack what is in it")
     if is_tensor(type(x)) and str(x.device) == "cpu":
         return array_of(x)
     array = np.asarray(x)
@@ -41,20 +51,37 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     """
     try:
         return _as_array(x)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised again, with advice
         if home_of(type(x)) == "jax" and name_of(type(x)).endswith("Tracer"):
             raise UsageMistake(
                 f"{kind} was called in code that JAX traces, where there are no arrays yet - "
                 "call it outside of what is jitted, differentiated or mapped"
             ) from None
-        raise UsageMistake(
-            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {_advice(x)}"
-        ) from error
+        mistake = UsageMistake(
+            f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {advice(kind, x)}"
+        )
+        # Where code of the user's was called its traceback says more.
+        raise mistake from None if _is_of_numpy(error) else error
 
 
-def _advice(x: Any) -> str:
-    if type(x) in (list, tuple) and any(is_gpu_array(type(each)) for each in x):
-        return "xp.stack([...]) makes one array of several on a GPU"
+def _is_of_numpy(error: Exception) -> bool:
+    """Whether nobody's code was called but ours, and C code from it."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return at is not None and at.tb_frame.f_code is _as_array.__code__
+
+
+def advice(kind: str, x: Any) -> str:
+    """What to pass to a collective instead of `x`, which is no array of numbers."""
+    if isinstance(x, Mapping):
+        return f"make one call per value, in one order on all: {{key: {kind}(x[key]) for key in sorted(x)}}"
+    if type(x) in (list, tuple):
+        kinds = [type(each) for each in x]
+        if any(is_of_framework(each) or issubclass(each, np.ndarray) for each in kinds):
+            return f"make one call per array, [{kind}(each) for each in x], or stack those of one shape first"
+        if any(map(is_gpu_array, kinds)):
+            return "xp.stack([...]) makes one array of several on a GPU"
     return f"pass {_ARRAYS}"
 
 

@@ -126,7 +126,15 @@ def _disagreement(calls: Sequence[Call], what: str, value: Callable[[Call], Any]
         return None
     groups = sorted(_groups(calls, value).values(), key=len)
     said = [f"{_workers(group)} gave {_shown(what, group[0], value)}" for group in groups]
+    if _are_elsewhere(groups):
+        remedy += f"; or, if these lines are not meant to meet, somebody made one call more or less: {ORDER}"
     return f"{calls[0].kind}: the members disagree on {what}: {', '.join(said)} - {remedy}"
+
+
+def _are_elsewhere(groups: Sequence[Sequence[Call]]) -> bool:
+    """Whether no two groups have a line in common from which members of theirs made the call."""
+    sites = [{str(call.site) for call in group} for group in groups]
+    return len(set().union(*sites)) == sum(map(len, sites))
 
 
 def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
@@ -184,9 +192,10 @@ def _split(calls: Sequence[Call]) -> str | None:
     length = array.shape[axis or 0]
     if length % size == 0:
         return None
+    further = "; parts of any length go by send and recv" if kind == "alltoall" else ""
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
-        f" {-(-length // size) * size}, or split another axis"
+        f" {-(-length // size) * size}, or split another axis{further}"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_array, new_copy
-from disco_magic.functions.arrays import read_array
+from disco_magic.functions.arrays import advice, read_array
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.planes.blocks import Mover
 
@@ -100,8 +100,8 @@ class HostMemory:
         if dtype.hasobject:
             what = "None" if x is None else f"{type(x).__name__} (dtype {dtype})"
             raise UsageMistake(
-                f"{kind}: {what} holds Python objects, which the data plane does not carry - expected"
-                f" numbers; convert with np.asarray(x, dtype=...)"
+                f"{kind}: {what} holds Python objects, which the data plane does not carry - "
+                f"{advice(kind, x)}"
             )
         if not dtype.isnative:
             array = array.astype(dtype.newbyteorder("="))

@@ -50,6 +50,8 @@ def test_a_zero_dimensional_array_stays_one():
         (2**80, r"int \(dtype object\)"),
         ([[1, 2], [3]], "list cannot be read as a NumPy array"),
         (np.ma.array([1, 2], mask=[0, 1]), "masked arrays are not carried"),
+        ({"w": np.zeros(2)}, r"one call per value, in one order on all: {key: allreduce\(x\[key\]\) for"),
+        ([np.zeros(2), np.zeros(3)], r"one call per array, \[allreduce\(each\) for each in x\]"),
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):

@@ -145,7 +145,20 @@ def test_an_uneven_split_names_length_members_and_a_way_out(kind):
         facts["root"] = 0
     assert sentence(*alike(3, kind, **facts)) == (
         f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
-        " or split another axis"
+        f" or split another axis{'; parts of any length go by send and recv' if kind == 'alltoall' else ''}"
+    )
+
+
+def test_calls_that_differ_from_other_lines_may_be_no_match_at_all():
+    both = (("allreduce", {"array": X, "op": "sum"}), ("allreduce", {"array": X[0], "op": "sum"}))
+    same = [
+        Call(kind, Seat(worker, (0, 1), 1), spot(4), HOST, **with_rule(kind, facts))
+        for worker, (kind, facts) in enumerate(both)
+    ]
+    assert verdict(same).splitlines()[0].endswith("- all arrays need the same number of dimensions")
+    assert sentence(*both).endswith(
+        "; or, if these lines are not meant to meet, somebody made one call more or less: "
+        "members have to make the same collective calls in the same order"
     )
 
 

@@ -70,6 +70,21 @@ def test_two_groups_that_are_named_work_side_by_side(grid):
     assert grid.run(cell).values == [[0, 5], *[[1, 2, 3, 4]] * 4, [0, 5]]
 
 
+def test_who_has_no_mesh_is_told_so_by_every_call(session):
+    s = session(2)
+    for call in ("allreduce(1, over='dp')", "worker.rank(over='dp')", "worker.at(dp=0)"):
+        with pytest.raises(CellError, match="this session has no mesh: start it with one"):
+            s.run(call)
+
+
+def test_a_mistake_in_over_is_told_at_the_user_s_line_alone(grid):
+    with pytest.raises(CellError) as caught:
+        grid.run("def f():\n    allreduce(1, over='tpp')\nf()")
+    text = caught.value.origin.traceback_text
+    assert "contextlib" not in text
+    assert text.count("  File ") == 2, text
+
+
 def test_named_workers_need_no_mesh():
     with disco.ThreadedSession(3) as session:
         cell = "int(allreduce(worker_id, over=[0, 2])) if worker_id != 1 else 'alone'"

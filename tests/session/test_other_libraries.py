@@ -90,6 +90,11 @@ def test_without_gradients_it_is_taken(with_torch):
     assert s.run("p.tolist(), p.requires_grad").values == [([2.0, 2.0], True)] * 3
 
 
+def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
+    with pytest.raises(CellError, match=r"make one call per array, \[allreduce\(each\) for each in x\]"):
+        with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")
+
+
 def test_messages_of_torch(with_torch):
     s = with_torch
     s.run("send(torch.full((2,), worker_id), (worker_id + 1) % 3)\ny = recv((worker_id - 1) % 3)")

@@ -73,7 +73,7 @@ IMPOSSIBLE = {  # what is wrong -> (request, who says so, command, what was expe
         lambda s: s.allreduce(s.call_packed(dict)),
         [0, 1],
         "allreduce",
-        "allreduce: dict .*holds Python objects.*expected numbers",
+        "allreduce: dict .*holds Python objects.* - make one call per value, in one order on all",
     ),
     "type of a source": (
         lambda s: s.scatter_from_worker0(s.call_packed(list)),

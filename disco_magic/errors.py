@@ -37,9 +37,13 @@ class UnknownName(UsageMistake, KeyError):
     __str__ = Exception.__str__
 
 
-class about:  # noqa: N801 - used as a function; made by `contextmanager` its frames would stand in tracebacks
+def about(what: str) -> _About:
     """Say of a mistake within this what it is about: ``allreduce``, ``'x' was not sent``."""
+    return _About(what)
 
+
+class _About:
+    # Not made by `contextmanager`, whose frames would stand in the user's traceback.
     __slots__ = ("_what",)
 
     def __init__(self, what: str) -> None:

@@ -25,6 +25,7 @@ from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.own_classes import CALLER
+from disco_magic.functions.own_functions import own_definition
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.tensors import filled, read_out
@@ -47,12 +48,15 @@ class CopyingCall:
         self.positions = positions
 
     def __call__(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call `function` with copies; positions count keyword values after positional ones."""
+        """Call `function`, of a cell's the worker's own, with copies.
+
+        Positions count keyword values after positional ones.
+        """
         values = [*args, *kwargs.values()]
         for position in self.positions:
             values[position] = copy_of(values[position], CALLER)
-        split = len(args)
-        return function(*values[:split], **dict(zip(kwargs, values[split:], strict=True)))
+        split, own = len(args), own_definition(function, CALLER)
+        return own(*values[:split], **dict(zip(kwargs, values[split:], strict=True)))
 
 
 @register_func("runtime.disco.empty")

@@ -14,6 +14,8 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_copy
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.own_classes import NOBODY, Receiver, hand_over, refuse, stand_ins, successors_in
+from disco_magic.functions.own_functions import own_definition, own_definitions
+from disco_magic.functions.tensors import elements_of_computed
 from disco_magic.functions.tvm_copies import shared_in
 from disco_magic.phrases import words
 
@@ -50,8 +52,9 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     copied with the GIL released (memory speed); containers and other objects by
     `copy.deepcopy` (microseconds per element). Arrays of cupy, also in containers, are copied when this
     returns: the copy may be read on any stream, and the original be dropped. Lists and other objects in the
-    cells of a DataFrame are copied, too, and tensors of TVM. Objects of classes that cells define become
-    objects of `receiver`'s classes of the same names.
+    cells of a DataFrame are copied, too, and tensors of TVM; of a tensor with a history (`grad_fn`) its
+    elements. Objects of classes that cells define become objects of `receiver`'s classes of the same names;
+    functions and classes of cells become its own if it is a worker.
 
     Raises:
         UsageMistake: the value, or something in it, cannot be copied (a lock, a generator, an open file), or
@@ -59,14 +62,17 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
     """
     kind = type(value)
     if is_shared(value):
-        return value
+        return value if kind in ATOMS else own_definition(value, receiver)
     if kind is np.ndarray and not value.dtype.hasobject:
         return new_copy(value)
     try:
         copied, memo = _deep_copy(value, {})
         successors = successors_in(copied, memo, receiver)
+        definitions = own_definitions(copied, memo, receiver)
         if successors:
-            copied, memo = _converted(value, memo, successors, receiver) or (copied, memo)
+            copied, memo = _converted(value, memo, successors, definitions, receiver) or (copied, memo)
+        elif definitions:
+            copied, memo = _deep_copy(value, definitions)
         _await_copies(memo)
     except UsageMistake:
         raise
@@ -81,17 +87,28 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
 def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
     """A copy, and what was copied for it; `known` has by `id` what counts as copied."""
     memo = {**shared_in(value), **known}
-    copied = copy.deepcopy(value, memo)
+    try:
+        copied = copy.deepcopy(value, memo)
+    except RuntimeError:  # PyTorch copies no tensor that was computed from one which requires grad
+        elements = elements_of_computed(value)
+        if not elements:
+            raise
+        memo = {**shared_in(value), **known, **elements}
+        copied = copy.deepcopy(value, memo)
     _copy_cells(memo)
     return copied, memo
 
 
 def _converted(
-    value: Any, former: dict[int, Any], successors: dict[type, type], receiver: Receiver
+    value: Any,
+    former: dict[int, Any],
+    successors: dict[type, type],
+    definitions: dict[int, Any],
+    receiver: Receiver,
 ) -> tuple[Any, dict[int, Any]] | None:
     """As `_deep_copy`, with objects of the receiver's classes; None if they cannot be, and need not."""
     try:
-        copied, memo = _deep_copy(value, stand_ins(successors))
+        copied, memo = _deep_copy(value, definitions | stand_ins(successors))
         hand_over(copied, memo, successors, former)
     except Exception as reason:  # noqa: BLE001 - whatever a class says to the other's state, they do not fit
         if receiver.strict:

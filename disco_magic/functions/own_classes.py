@@ -18,7 +18,7 @@ from disco_magic.functions.kinds import module_of, qualname_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in, of_caller, of_session_of_caller, of_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 # So few objects are looked through faster than all classes derived from Enum.
 _FEW: Final = 64
@@ -64,11 +64,12 @@ def successors_in(copied: Any, memo: Mapping[int, Any], receiver: Receiver) -> d
         return {}
     foreign = [kind for kind in _kinds_in(copied, memo) if module_of(kind) == CELL_MODULE]
     namespaces = list(receiver.namespaces()) if foreign else []
-    found = {kind: _own(kind, namespaces) for kind in foreign}
+    found = {kind: own_class(kind, namespaces) for kind in foreign}
     return {kind: own for kind, own in found.items() if own is not None and own is not kind}
 
 
-def _own(kind: type, namespaces: Iterable[Mapping[str, Any]]) -> type | None:
+def own_class(kind: type, namespaces: Iterable[Mapping[str, Any]]) -> type | None:
+    """The class of that name in the first of `namespaces` that has the name; None if it is none of a cell."""
     found = (found_in(namespace, qualname_of(kind)) for namespace in namespaces)
     own = next((each for each in found if each is not None), None)
     return own if isinstance(own, type) and module_of(own) == CELL_MODULE else None
@@ -92,22 +93,26 @@ def _cells_have_enums() -> bool:
 
 def _kinds_inside(copied: Any, memo: Mapping[int, Any]) -> set[type]:
     """The classes of what stands in all that was copied, 50 ns per element."""
+    return {type(copied)}.union(*(kinds for kinds, _ in all_inside(copied, memo)))
+
+
+def all_inside(copied: Any, memo: Mapping[int, Any]) -> Iterator[tuple[set[type], list[Any]]]:
+    """What stands in all that was copied, in several lists, and before each the classes of what is in it."""
     kept = memo.get(id(memo))  # the originals, which `copy` keeps alive meanwhile
     rest = [copied, *(made for made in list(memo.values()) if made is not kept)]
-    kinds, seen = {type(copied)}, set[int]()
+    seen = set[int]()
     while rest:
         inside = gc.get_referents(*rest)
         for each in rest:  # which the collector does not look into
             if type(each) is np.ndarray and each.dtype.hasobject and each.dtype.names is None:
                 inside.extend(each.flat)
-        fresh = set(map(type, inside))
-        kinds |= fresh
-        if fresh.isdisjoint((tuple, frozenset)):
+        kinds = set(map(type, inside))
+        yield kinds, inside
+        if kinds.isdisjoint((tuple, frozenset)):
             break
         # Those that hold nothing to be copied are handed over as they are, and nobody notes them.
         rest = [each for each in inside if type(each) in (tuple, frozenset) and id(each) not in seen]
         seen.update(map(id, rest))
-    return kinds
 
 
 def stand_ins(successors: Mapping[type, type]) -> dict[int, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import operator
 import sys
+import types
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from disco_magic.core.place import Place
 
 Array = np.ndarray[Any, Any]
+_DEFINITIONS: Final = (type, types.FunctionType, types.ModuleType)
+_MOST_OBJECTS: Final = 1_000_000
 
 
 def bits_of(tensor: Any) -> Array | None:
@@ -81,6 +85,23 @@ def without_history(value: Any) -> Any:
     if is_tensor(type(value)) and value.requires_grad and not _records_gradients():
         return value.detach()
     return value
+
+
+def elements_of_computed(value: Any) -> dict[int, Any]:
+    """By `id`, copies without a history of the tensors in `value` that have one; in any depth."""
+    found: dict[int, Any] = {}
+    seen, rest = set[int](), [value]
+    while rest and len(seen) < _MOST_OBJECTS:
+        each = rest.pop()
+        kind = type(each)
+        if id(each) in seen or issubclass(kind, _DEFINITIONS):
+            continue
+        seen.add(id(each))
+        if not is_tensor(kind):
+            rest.extend(gc.get_referents(each))
+        elif not each.is_leaf:
+            found[id(each)] = each.detach().clone()
+    return found
 
 
 def array_of(tensor: Any) -> Array:

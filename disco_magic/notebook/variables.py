@@ -1,14 +1,18 @@
 """Notebook variables on their way into registers and back: ``--push``, ``--pull``, ``%disco put`` and others.
 
 Several travel together: all of them are copied before the first is bound, so that one that cannot be copied
-leaves everything as it was.
+leaves everything as it was. What is one object in two of them is one object in the copies: an optimizer keeps
+the parameters of the model that is sent with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about
+from disco_magic.functions.copies import is_shared
 from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef
 
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from disco_magic.session.session import Session
+
+
+_TWO: Final = 2
 
 
 def stored(session: Session, values: Mapping[str, Any], only: int | None = None) -> dict[str, DRef]:
@@ -32,11 +39,36 @@ def stored(session: Session, values: Mapping[str, Any], only: int | None = None)
         UsageMistake: one of them cannot be copied, or is a register of another session; the message names it.
     """
     chosen = None if only is None else (only,)
+    linked = _stored_together(session, values, chosen)
     registers = {}
     for name, value in values.items():
         with about(f"{name!r} was not sent"):
-            registers[name] = _stored(session, value, chosen)
+            registers[name] = linked[name] if name in linked else _stored(session, value, chosen)
     return registers
+
+
+def _stored_together(
+    session: Session, values: Mapping[str, Any], only: tuple[int, ...] | None
+) -> Mapping[str, DRef]:
+    """Registers of those of `values` that may hold the same objects; none where there are no two of them."""
+    linked = {
+        name: value for name, value in values.items() if not isinstance(value, DRef) and not is_shared(value)
+    }
+    if len(linked) < _TWO or all(type(value) is np.ndarray for value in linked.values()):
+        return {}
+    try:
+        whole = session.store_copy(tuple(linked.values()), only)
+    except UsageMistake:  # one after the other, to find out which
+        return {}
+    return {name: session.call_packed(_part, whole, place) for place, name in enumerate(linked)}
+
+
+def _part(values: tuple[Any, ...] | None, place: int) -> Any:
+    return None if values is None else values[place]  # None: for another worker
+
+
+def _together(*values: Any) -> tuple[Any, ...]:
+    return values
 
 
 def _stored(session: Session, value: Any, only: tuple[int, ...] | None) -> DRef:
@@ -55,6 +87,16 @@ def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> d
         WorkerError: something else failed since errors were last raised.
     """
     registers = {name: session[name] for name in names}
+    if len(registers) >= _TWO and all(
+        set(workers) <= set(session.ledger.holders(name)) for name in registers
+    ):
+        whole = session.call_packed(_together, *registers.values(), workers=workers)
+        try:
+            held = session.fetch(whole, workers)
+            return {name: [held[worker][place] for worker in workers] for place, name in enumerate(registers)}
+        except WorkerError as error:
+            if not all(isinstance(failure.exception, UsageMistake) for failure in error.failures.values()):
+                raise  # else one of them cannot be copied: one after the other, to find out which
     return {name: _fetched(session, name, register, workers) for name, register in registers.items()}
 
 

@@ -18,7 +18,9 @@ from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
+from disco_magic.functions.namespaces import CELL_MODULE
 from disco_magic.functions.own_classes import only_receiver
+from disco_magic.functions.own_functions import is_of_cells
 from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import find_func
 from disco_magic.session.arguments import name_of
@@ -81,12 +83,13 @@ class Calls(Failures):
         """
         life = self.life
         target = function if type(function) is FunctionType else self._target(function)
+        is_own = type(function) is FunctionType and function.__module__ == CELL_MODULE  # each worker's
         # `args` itself stays bound until the command is sent: a DRef in it that nobody else holds would
         # otherwise be dropped here, and its kill would travel with, and before, the command that reads it.
         operands = args
         refs: tuple[int, ...] = ()
         kwnames: tuple[str, ...] = ()
-        if kwargs or (args and not ATOMS.issuperset(map(type, args))):
+        if kwargs or is_own or (args and not ATOMS.issuperset(map(type, args))):
             target, operands, refs, kwnames = self._pack(function, target, args, kwargs)
         if kwnames or workers is not None:
             chosen = None if workers is None else self.check_workers(workers)
@@ -287,7 +290,9 @@ class Calls(Failures):
             elif not is_shared(value):
                 values[position] = copy_of(value)
                 copied.append(position)
-        if not copied:
+            elif is_of_cells(value):
+                copied.append(position)
+        if not copied and not is_of_cells(target):
             return target, tuple(values), tuple(refs), tuple(kwargs)
         refs = [position + 1 for position in refs]
         if type(target) is int:

@@ -327,3 +327,40 @@ def test_what_failed_before_is_raised_as_it_is_when_something_is_fetched(four):
     assert "ZeroDivisionError" in str(four.fail("%disco get good", WorkerError))
     four.run("%disco get good")
     assert four.ip.user_ns["good"] == 1
+
+
+# --- several at once ------------------------------------------------------------------------------------
+
+
+def test_what_is_one_object_in_two_variables_is_one_on_the_workers(four):
+    four.run("import numpy as np\nw = [np.zeros(2)]\nopt = {'params': [w]}\nname, lr = 'a', .1")
+    asked = "\nopt['params'][0] is w"
+    assert four.run(f"%%disco --push w,name,opt,lr{asked}").values == [True] * 4
+    four.run("%disco broadcast opt lr w")
+    assert four.run(f"%%disco{asked}").values == [True] * 4
+    four.run("%disco put w opt")
+    assert four.run("%%disco\nopt['params'][0] is w if worker_id == 0 else (opt, w)").values == [
+        True,
+        *[(None, None)] * 3,
+    ]
+
+
+def test_what_is_one_object_in_two_registers_is_one_in_the_notebook(four):
+    four.run("%%disco\nw = [np.full(2, worker_id)]\nopt = {'params': [w]}")
+    four.run("%disco get opt w")
+    assert four.ip.user_ns["opt"]["params"][0] is four.ip.user_ns["w"]
+    four.run("%%disco -w 2 --pull w,opt\n1")
+    assert four.ip.user_ns["opt"]["params"][0] is four.ip.user_ns["w"]
+    assert four.ip.user_ns["w"][0].tolist() == [2, 2]
+
+
+def test_which_of_several_cannot_travel_is_said_and_nothing_is_bound(four):
+    four.run("import threading\nfirst, lock, last = [1], [threading.Lock()], {}")
+    error = four.fail("%disco broadcast first lock last", UsageMistake)
+    assert str(error).startswith("'lock' was not sent")
+    assert "first" not in names(four)
+    four.run("%%disco\nimport threading\nfirst, lock, last = [1], [threading.Lock()], {}")
+    four.run("del first, last")
+    error = four.fail("%disco get first lock last", UsageMistake)
+    assert str(error).startswith("'lock' was not fetched")
+    assert "first" not in four.ip.user_ns

@@ -90,6 +90,19 @@ def test_without_gradients_it_is_taken(with_torch):
     assert s.run("p.tolist(), p.requires_grad").values == [([2.0, 2.0], True)] * 3
 
 
+def test_of_a_tensor_that_was_computed_the_elements_come(with_torch):
+    with_torch.run(
+        "x = torch.full((2,), 1. + worker_id, requires_grad=True)\nclass Run: pass\n"
+        "run = Run()\nrun.losses = [(x * i).sum() for i in range(3)]\nboth = (run.losses[1],) * 2"
+    )
+    values = with_torch.run("(x * 2).sum()").values
+    assert [(float(each), each.requires_grad) for each in values] == [(4, False), (8, False), (12, False)]
+    assert list(map(float, with_torch["run"].get(1).losses)) == [0, 4, 8]
+    first, second = with_torch["both"].get(2)
+    assert first is second
+    assert with_torch.run("run.losses[1].grad_fn is not None and x.requires_grad").values == [True] * 3
+
+
 def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
     with pytest.raises(CellError, match=r"make one call per array, \[allreduce\(each\) for each in x\]"):
         with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")

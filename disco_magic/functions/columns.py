@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from disco_magic.functions.content import is_plain, kinds_of
 from disco_magic.functions.frames import Column, is_frame
-from disco_magic.functions.inside import is_plain, kinds_of
 from disco_magic.functions.kinds import home_of, name_of
 
 # What says everything about a column: arrays without objects, and lists of numbers and texts.

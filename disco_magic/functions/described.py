@@ -8,9 +8,10 @@ from typing import Any, Final
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
+from disco_magic.functions.fields import is_module
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
 from disco_magic.functions.frames import columns_text, is_frame
-from disco_magic.functions.inside import content_of, is_module, plain_copy
+from disco_magic.functions.inside import content_of, plain_copy
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.sizes import nbytes_of, parts_of

@@ -22,12 +22,13 @@ from disco_magic.core.device import Device
 from disco_magic.core.held import Found, Held
 from disco_magic.core.registers import ABSENT, RegisterFile
 from disco_magic.functions.columns import alone, facts_of, facts_of_labels
+from disco_magic.functions.content import Above, is_plain, kinds_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
-from disco_magic.functions.inside import content_of, is_atom, is_plain, kinds_of
+from disco_magic.functions.inside import content_of, is_atom
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework, type_name
 from disco_magic.functions.located import device_of
 from disco_magic.functions.tensors import bits_of, numbers_of
@@ -35,7 +36,7 @@ from disco_magic.functions.tensors import bits_of, numbers_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disco_magic.functions.inside import Content
+    from disco_magic.functions.content import Content
 
 Array = np.ndarray[Any, Any]
 
@@ -89,7 +90,12 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
     `own` is the worker's device.
     """
     parts = [
-        (path, look(part, values=values, deepest=depth == _DEPTH, own=own))
+        (
+            path,
+            part.held()
+            if type(part) is Above
+            else look(part, values=values, deepest=depth == _DEPTH, own=own),
+        )
         for path, part, depth in _walk(name, value)
     ]
     if len(parts) > 1 + _PARTS:
@@ -110,15 +116,20 @@ def register_of(part: str) -> str:
 
 
 def _walk(name: str, value: Any) -> Iterator[tuple[str, Any, int]]:
-    return islice(_descend(name, value, 0), 2 + _PARTS)
+    return islice(_descend(name, value, {}), 2 + _PARTS)
 
 
-def _descend(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]]:
-    yield path, value, depth
-    content = content_of(value) if depth < _DEPTH else None
+def _descend(path: str, value: Any, above: dict[int, str]) -> Iterator[tuple[str, Any, int]]:
+    """`above`: by identity what `value` is in, as it is written."""
+    yield path, value, len(above)
+    content = content_of(value) if len(above) < _DEPTH else None
     if content is not None and not content.is_plain:
+        inside = {**above, id(value): path}
         for label, item in content.parts(plain=False):
-            yield from _descend(f"{path}{label}", item, depth + 1)
+            if id(item) in inside:
+                yield f"{path}{label}", Above(inside[id(item)]), _DEPTH
+            else:
+                yield from _descend(f"{path}{label}", item, inside)
 
 
 def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU) -> Held:

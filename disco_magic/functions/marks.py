@@ -7,11 +7,14 @@ A mark belongs to a name, so that it survives the training step that binds the n
   * else when one has come to hold it, looked up before and after every cell and by every check: what a
     function has returned, what a plan has loaded and ``session["w"] = ...`` has named.
 
-By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones.
+By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones. What no
+register holds when the cell ends in which it was marked, though it is still there, is a part of something: a
+warning says so, for nothing will compare it.
 """
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +25,7 @@ from disco_magic.core.registers import RegisterFile
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import MODULE, deleted_names, names_of_result
 from disco_magic.functions.copies import ATOMS
+from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
     import types
@@ -51,6 +55,8 @@ class Marks:
         self._alive: dict[int, tuple[weakref.ref[Any], Axes]] = {}
         self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
+        # Of values marked since then that no register held at that moment: the line, by identity.
+        self._pending: dict[int, tuple[str, int]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.names or self._alive or self._kept)
@@ -77,6 +83,9 @@ class Marks:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
             names = self._find(values, axes)
+            held = set(map(id, map(self.namespace.get, names)))
+            where = frame.f_code.co_filename, frame.f_lineno
+            self._pending.update({id(value): where for value in values if id(value) not in held})
         for value in values:
             if (
                 self._mark_of(value) is not None
@@ -121,6 +130,7 @@ class Marks:
     def cell_begins(self) -> None:
         """Before a cell: it may bind names anew whose values tell that they are marked."""
         self._fresh.clear()
+        self._pending.clear()
         self.settle()
 
     def settle(self) -> None:
@@ -148,7 +158,41 @@ class Marks:
         """After a cell of these `codes`: what it has unbound lost its mark, also if it was bound again."""
         for code in codes:
             self._drop(deleted_names(code) - self._fresh)
+        if self._pending:
+            self._warn_of_parts()
         self.settle()
+
+    def _warn_of_parts(self) -> None:
+        """Tell of values that were marked and that no register holds, but perhaps something in one."""
+        held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
+        for key, where in self._pending.items():
+            value = self._marked(key)
+            if value is not None and key not in held:
+                warnings.warn_explicit(self._advice(value), UserWarning, *where)
+        self._pending.clear()
+
+    def _advice(self, value: Any) -> str:
+        from disco_magic.functions.divergence import (
+            parts_of,  # which knows the worker's context, and that this
+        )
+
+        registers = dict(self.namespace)
+        for name in RegisterFile(registers).public_names():
+            for path, part in parts_of(name, registers[name]):
+                if part is value:
+                    return (
+                        f"worker.replicated has marked no register: {path} is a part of one, and parts are "
+                        f"not compared by themselves; give it a name, `part = worker.replicated({path})`"
+                    )
+        return (
+            f"worker.replicated has marked no register: no name holds this {type_name(type(value))}; "
+            "give it one, `w = worker.replicated(w)`"
+        )
+
+    def _marked(self, key: int) -> Any:
+        """The value of this identity, if it was marked and is still there, else None."""
+        reference, _ = self._alive.get(key, (None, ()))
+        return self._kept.get(key, (None,))[0] if reference is None else reference()
 
 
 def _is_anonymous(value: Any) -> bool:

@@ -14,7 +14,8 @@ import numpy as np
 
 from disco_magic.functions.describe import describe
 from disco_magic.functions.divergence import parts_of, register_of
-from disco_magic.functions.inside import content_of, is_module
+from disco_magic.functions.fields import is_module
+from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
 
 if TYPE_CHECKING:

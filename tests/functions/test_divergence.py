@@ -150,11 +150,17 @@ def test_arrays_containers_and_objects_in_containers_are_parts():
     }
 
 
-def test_a_list_that_contains_itself_comes_to_an_end_and_says_so():
+def test_a_list_that_contains_itself_comes_to_an_end_and_is_compared_as_such():
     endless = []
     endless.append(endless)
     found = parts(endless, values=True)
-    assert [part.opaque for part in found.values()] == [""] * 8 + ["it lies in more than 8 containers"]
+    assert [(part.kind, part.text, part.opaque) for part in found.values()] == [
+        ("list of 1", "", ""),
+        ("itself", "v", ""),
+    ]
+    other = [[]]
+    other[0].append(other[0])
+    assert parts(other, values=True)["v[0][0]"].digest != parts([other], values=True)["v[0][0]"].digest
 
 
 @pytest.mark.parametrize(
@@ -179,9 +185,10 @@ def test_what_is_not_looked_into_is_said_whether_values_are_compared_or_not(valu
 
 
 def test_what_lies_too_deep_or_comes_too_late_is_said_in_all_modes():
-    endless = []
-    endless.append(endless)
-    assert [part.unseen for part in parts(endless).values()] == [""] * 8 + ["parts in more than 8 containers"]
+    deep = [[]]
+    for _ in range(8):
+        deep = [deep]
+    assert [part.unseen for part in parts(deep).values()] == [""] * 8 + ["parts in more than 8 containers"]
     assert parts([[] for _ in range(1001)])["v"].unseen == "parts after the first 1,000"
     assert parts([[] for _ in range(1000)])["v"].unseen == ""
 

@@ -130,7 +130,6 @@ def stage():
         ("def f():\n    global g\n    g = worker.replicated(1)\nf()", {"g"}),
         ("def f():\n    w = worker.replicated(np.zeros(2))\n    return w\nx = f()", {"x"}),
         ("def f():\n    n = worker.replicated(3)\n    return n\nx = f()", set()),
-        ("class A:\n    w = worker.replicated(np.zeros(2))", set()),
         ("class A:\n    w = worker.replicated(np.zeros(2))\nx = A.w", {"x"}),
         ("w = worker.replicated(np.zeros(2)) + 1", set()),
         ("w = np.zeros(2); _ = worker.replicated(w)", {"w"}),
@@ -141,6 +140,40 @@ def stage():
 def test_a_mark_goes_to_the_name_that_the_value_gets(stage, source, names):
     stage.run(source)
     assert stage.marked == names
+
+
+MARKS_NOTHING = "has marked no register: "
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("held = [np.zeros(2)]\nworker.replicated(held[0])", "held[0] is a part of one"),
+        ("held = {'a': [1]}\nworker.replicated(held['a'])", "held['a'] is a part of one"),
+        ("class A:\n    w = worker.replicated(np.zeros(2))", "no name holds this ndarray"),
+        (
+            "_w = 1\ndef f():\n    global _w\n    _w = worker.replicated(np.zeros(2))\nf()",
+            "no name holds this ndarray",
+        ),
+    ],
+)
+def test_what_no_register_holds_is_not_marked_and_that_is_said(stage, source, said):
+    with pytest.warns(UserWarning, match=MARKS_NOTHING) as caught:
+        stage.run(source)
+    (warning,) = caught
+    assert said in str(warning.message)
+    assert stage.marked == set()
+    stage.run("other = 1")  # once
+
+
+def test_a_part_that_gets_a_name_in_its_cell_is_marked(stage):
+    stage.run("held = [np.zeros(2)]\npart = worker.replicated(held[0])\nworker.replicated(held[0])")
+    assert stage.marked == {"part"}
+
+
+def test_what_is_gone_at_the_end_of_the_cell_needs_no_name(stage):
+    stage.run("for _ in range(3): worker.replicated(np.zeros(2))")
+    assert stage.marked == set()
 
 
 def test_a_small_number_marks_no_other_name_that_happens_to_be_equal(stage):

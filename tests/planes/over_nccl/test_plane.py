@@ -341,9 +341,16 @@ def test_delays_change_nothing(crew, double, seed):
 
 def test_failed_connecting_raises_on_all_and_is_tried_again(crew, double):
     double.fail("CommInitRankConfig", doubles.SYSTEM_ERROR, rank=1)
-    stop = threading.Timer(1.0, double.fail_forming, [doubles.SYSTEM_ERROR])
+    over = threading.Event()
+
+    def fail_who_waits():
+        while not over.wait(0.1):
+            double.fail_forming(doubles.SYSTEM_ERROR)
+
+    stop = threading.Thread(target=fail_who_waits)
     stop.start()
     plane, outcomes = crew(good)
+    over.set()
     stop.join()
     assert [type(outcome) for outcome in outcomes] == [PlaneError] * 4
     assert crew(good, scope=2, plane=plane)[1] == [[4, 4]] * 4

@@ -72,7 +72,8 @@ def test_a_worker_that_cannot_connect_raises_and_says_why_the_others_wait(gpus, 
     pending = s.run_nowait("allreduce(xp.ones(3))")
     # Who has not come to NCCL when worker 2 fails need not wait for it.
     until(lambda: "failed on worker 2: NcclError" in str(s.doctor()) or pending.done())
-    gpus.double.fail_forming(doubles.SYSTEM_ERROR)  # the others would wait for it for ever
+    # The others would wait for it for ever, one that comes to NCCL only now included.
+    until(lambda: gpus.double.fail_forming(doubles.SYSTEM_ERROR) or pending.done())
     with pytest.raises(
         CellError, match=r"connecting workers \[0-3\] by NCCL failed on worker .: NcclError"
     ) as caught:

@@ -1,0 +1,162 @@
+"""What is in an object: named tuples, dataclasses, PyTorch's modules, the states of random generators.
+
+And in objects of the user's own classes, that is of a cell or of a file that is no library's.
+"""
+
+from __future__ import annotations
+
+import abc
+import sys
+import types
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.functions.content import Content, attribute
+from disco_magic.functions.kinds import home_of, module_of, name_of
+from disco_magic.functions.namespaces import CELL_MODULE
+from disco_magic.libraries import is_of_library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
+_MRO: Final = type.__dict__["__mro__"]
+_DICT: Final = type.__dict__["__dict__"]
+_NONE: Final = object()
+_MODULES: Final = "torch.nn.modules.module"
+# What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
+_STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
+    ("numpy.random._generator", "Generator"): ("bit_generator.state", lambda made: made.bit_generator.state),
+    ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state()),
+    ("random", "Random"): ("getstate()", lambda made: made.getstate()),
+    ("torch._C", "Generator"): ("get_state()", lambda made: made.get_state()),
+}
+
+
+def content_of_object(value: Any) -> Content | None:
+    """What is in `value`, which is no container; None as `content_of`."""
+    kind = type(value)
+    if id(type(kind)) not in _METACLASSES:
+        return None
+    if (module_of(kind), name_of(kind)) in _STATES:
+        return _of_generator(value)
+    if issubclass(kind, tuple):
+        return _of_named_tuple(value)
+    if is_module(kind):
+        return _of_module(value)
+    return _of_dataclass(value) or (_of_fields(value) if _is_the_users(kind) else None)
+
+
+def _of_generator(value: Any) -> Content | None:
+    kind = type(value)
+    home, name = module_of(kind), name_of(kind)
+    written, state_of = _STATES[home, name]
+    if vars(sys.modules.get(home, types)).get(name) is not kind:  # another one that says so
+        return None
+    source = getattr(value, "bit_generator", None)
+    if source is not None and home_of(type(source)) != "numpy":  # of the user's own making
+        return None
+    if home_of(kind) == "torch" and value.device.type != "cpu":
+        return None
+    return Content([state_of(value)], [written], attribute, None)
+
+
+def _of_named_tuple(value: Any) -> Content | None:
+    fields = _static(type(value), "_fields")
+    items = list(tuple.__iter__(value))
+    if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
+        return None
+    return Content(items, fields, attribute, None)
+
+
+def _of_dataclass(value: Any) -> Content | None:
+    kind = type(value)
+    fields = _static(kind, "__dataclass_fields__")
+    if type(fields) is not dict or _static(kind, "__getattribute__") is not object.__getattribute__:
+        return None
+    place = _static(kind, "__dict__")
+    own = place.__get__(value) if type(place) is types.GetSetDescriptorType else {}
+    pairs = []
+    for name in fields:
+        item = own[name] if name in own else _inherited(value, name)
+        if item is not _NONE:
+            pairs.append((name, item))
+    return Content([item for _, item in pairs], [name for name, _ in pairs], attribute, None, in_order=False)
+
+
+def _is_the_users(kind: type) -> bool:
+    """Whether a class and all its bases are the user's, so that what it has are plain attributes."""
+    return all(base is object or _home_is_the_users(module_of(base)) for base in _MRO.__get__(kind))
+
+
+@lru_cache
+def _home_is_the_users(module: str) -> bool:
+    if module in (CELL_MODULE, "__main__"):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return type(file) is str and not is_of_library(file)
+
+
+def _of_fields(value: Any) -> Content | None:
+    kind = type(value)
+    place = _static(kind, "__dict__")
+    asked = _static(kind, "__getattribute__") is not object.__getattribute__
+    if asked or type(place) is not types.GetSetDescriptorType:
+        return None
+    own = {**place.__get__(value)}  # one step, as above
+    if not all(type(name) is str for name in own):
+        return None
+    if all(name in own or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
+        return None  # an array in its own way
+    return Content(list(own.values()), list(own), attribute, None, in_order=False)
+
+
+def is_module(kind: type) -> bool:
+    """Whether it is derived from ``torch.nn.Module``."""
+    bases = _MRO.__get__(kind)
+    return any(name_of(base) == "Module" and module_of(base) == _MODULES for base in bases)
+
+
+def _of_module(value: Any) -> Content | None:
+    """A module's parameters and buffers, by the names that they have in its ``state_dict()``."""
+    found: dict[str, Any] = {}
+    if not _gather(value, "", found, ()):
+        return None
+    return Content(list(found.values()), list(found), attribute, None, in_order=False)
+
+
+def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:
+    """Put what `module` holds into `found`; False if that is not kept where PyTorch keeps it."""
+    place = _static(type(module), "__dict__")
+    own = place.__get__(module) if type(place) is types.GetSetDescriptorType else {}
+    held = [own.get(name) for name in ("_parameters", "_buffers", "_modules")]
+    if not all(type(each) is dict for each in held):
+        return False
+    # One step each: a thread of the user's may fill them.
+    parameters, buffers, modules = ({**each} for each in held if each is not None)
+    passing = own.get("_non_persistent_buffers_set")
+    for name, tensor in [*parameters.items(), *buffers.items()]:
+        if tensor is not None and not (type(passing) is set and name in passing):
+            found[f"{prefix}{name}"] = tensor
+    inner = [(name, each) for name, each in modules.items() if each is not None]
+    above = (*above, id(module))
+    return all(
+        id(each) not in above and _gather(each, f"{prefix}{name}.", found, above) for name, each in inner
+    )
+
+
+def _inherited(value: Any, name: str) -> Any:
+    """What an object has in a slot or from its class; `_NONE` if nothing, or if that is the user's to say."""
+    held = _static(type(value), name, _NONE)
+    if type(held) is types.MemberDescriptorType:
+        try:
+            return held.__get__(value)
+        except AttributeError:
+            return _NONE
+    return held if _static(type(held), "__get__") is None else _NONE
+
+
+def _static(kind: type, name: str, default: Any = None) -> Any:
+    """An attribute of a class, as it stands in its dictionary or in those of its bases."""
+    dictionaries = map(_DICT.__get__, _MRO.__get__(kind))
+    return next((own[name] for own in dictionaries if name in own), default)

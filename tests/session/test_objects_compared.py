@@ -1,0 +1,102 @@
+"""Objects of the user's classes, and generators of random numbers, are looked into and compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import CellError
+
+NET = """
+class Layer:
+    kind = 'dense'
+    def __init__(self, n): self.w, self.name = np.zeros(n), 'layer'
+class Net:
+    def __init__(self, *layers): self.layers, self.steps = list(layers), 0
+"""
+
+
+def differing(report):
+    return {row.name: row.aspects for row in report.differing}
+
+
+@pytest.fixture
+def s(session):
+    started = session(3)
+    started.run(NET)
+    return started
+
+
+def test_attributes_of_the_user_s_objects_are_compared_where_they_lie(s):
+    s.run("net = worker.replicated(Net(Layer(2), Layer(3)))")
+    assert s.check(values=True)
+    s.run("net.layers[1].w += worker_id == 2")
+    assert differing(s.check(values=True)) == {"net.layers[1].w": ("value",)}
+    s.run("net.layers[1].w[:] = 0; net.steps = worker_id")
+    assert differing(s.check(values=True)) == {"net": ("value",)}
+    assert s.check()
+    s.run("net.layers[0].w = np.zeros(2 + worker_id)")
+    assert differing(s.check()) == {"net.layers[0].w": ("shape",)}
+
+
+def test_an_attribute_that_some_have_only_is_a_difference(s):
+    s.run("net = worker.replicated(Net())\nif worker_id == 1: net.more = np.zeros(2)")
+    assert "net.more" in differing(s.check())
+
+
+def test_objects_that_refer_to_each_other_come_to_an_end(s):
+    s.run("class Node: pass\na, b = Node(), Node()\na.next, b.next, a.w = b, a, np.zeros(2)")
+    s.run("worker.replicated(a)")
+    assert s.check(values=True)
+    s.run("if worker_id: b.next = Node()")
+    assert "a.next.next" in differing(s.check(values=True))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "__slots__ = ()",
+        "def __getattribute__(self, name): raise ValueError",
+        "shape, dtype = (), 'f4'",
+    ],
+    ids=["slots", "asked itself", "an array in its own way"],
+)
+def test_what_decides_itself_what_it_has_is_not_looked_into(s, body):
+    s.run(f"class Own:\n    {body}\nown = worker.replicated(Own())")
+    report = s.check(values=True)
+    assert [row.name for row in report.uncompared] == ["own"]
+
+
+def test_a_class_derived_from_a_library_s_is_not_looked_into(s):
+    s.run("import collections\nclass Own(collections.UserDict): pass\nown = worker.replicated(Own())")
+    assert [row.name for row in s.check(values=True).uncompared] == ["own"]
+
+
+def test_parts_of_the_user_s_objects_can_be_looked_at(s):
+    s.run("net = Net(Layer(2), Layer(3))")
+    assert [cell.shape for cell in s.look_at("net.layers[1].w").cells] == [(3,)] * 3
+
+
+@pytest.mark.parametrize(
+    ("made", "part"),
+    [
+        ("np.random.default_rng(0)", "rng.bit_generator.state['state']"),
+        ("np.random.Generator(np.random.MT19937(0))", "rng.bit_generator.state['state']"),
+        ("np.random.RandomState(0)", "rng.get_state()"),
+        ("__import__('random').Random(0)", "rng.getstate()"),
+    ],
+)
+def test_generators_of_random_numbers_are_compared_by_what_they_go_on_from(s, made, part):
+    s.run(f"rng = worker.replicated({made})\nrng.random()")
+    assert s.check(values=True)
+    s.run("if worker_id == 1: rng.random()")
+    report = s.check(values=True)
+    assert not report.uncompared
+    assert any(name.startswith(part) for name in differing(report)), differing(report)
+    with pytest.raises(CellError):
+        s.run("rng.nothing")
+
+
+def test_a_class_that_passes_for_a_generator_is_none(s):
+    s.run("class Random:\n    __module__ = 'random'\n    def getstate(self): raise ValueError")
+    s.run("rng = worker.replicated(Random())")
+    assert [row.name for row in s.check(values=True).uncompared] == ["rng"]

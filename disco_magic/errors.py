@@ -37,6 +37,14 @@ class UnknownName(UsageMistake, KeyError):
     __str__ = Exception.__str__
 
 
+def is_told(excinfo: Any) -> bool:
+    """Whether an exception says all that is to be known of it; for pytest, see ``__tracebackhide__`` there.
+
+    A module that has this under that name hides its frames when a user's test fails with such an exception.
+    """
+    return issubclass(excinfo.type, DiscoError)
+
+
 def about(what: str) -> _About:
     """Say of a mistake within this what it is about: ``allreduce``, ``'x' was not sent``."""
     return _About(what)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, overload
 
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import aligned
-from disco_magic.errors import Divergence
+from disco_magic.errors import Divergence, is_told
 from disco_magic.phrases import people, ranges
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
+
+__tracebackhide__ = is_told
 
 _MOST_NAMES: Final = 6
 _MOST_ROWS: Final = 20

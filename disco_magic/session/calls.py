@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.device import Device
 from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
 from disco_magic.functions.namespaces import CELL_MODULE
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.messages import Ordinary
     from disco_magic.session.arguments import Life, Limit
+
+__tracebackhide__ = is_told
 
 
 class Calls(Failures):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.messages import Run
-from disco_magic.errors import UsageMistake, WorkerError
+from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from disco_magic.session.pump import Inbox
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
+
+__tracebackhide__ = is_told
 
 
 class Cells(Failures):

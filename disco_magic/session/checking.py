@@ -20,7 +20,7 @@ from disco_magic.core.held import marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake
+from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.divergence import Survey
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from disco_magic.core.held import Found
     from disco_magic.core.topology import Axes
     from disco_magic.session.arguments import Limit
+
+__tracebackhide__ = is_told
 
 # Arrays of which is said how far they are apart.
 _SAMPLED: Final = 8

@@ -15,12 +15,14 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import Row
     from disco_magic.session.session import Session
+
+__tracebackhide__ = is_told
 
 
 # As long as people take for at once.

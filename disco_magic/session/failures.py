@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import WorkerError, describe, is_of_interrupt
+from disco_magic.errors import WorkerError, describe, is_of_interrupt, is_told
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
     from disco_magic.session.pending import PendingCell  # noqa: F401 - in the name of the base class below
     from disco_magic.session.pump import Inbox
+
+__tracebackhide__ = is_told
 
 
 _LOG: Final = logging.getLogger("disco_magic")

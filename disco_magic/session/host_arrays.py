@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions import builtins
 from disco_magic.functions.arrays import host_array, host_target
 from disco_magic.functions.calling import who
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.topology import Axes
     from disco_magic.session.dref import DRef
+
+__tracebackhide__ = is_told
 
 
 class HostArrays(ArrayVerbs):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerLost, is_of_interrupt
+from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerLost, is_of_interrupt, is_told
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from disco_magic.session.failures import Unheard
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
+
+__tracebackhide__ = is_told
 
 
 class Judging:

@@ -8,7 +8,7 @@ from collections.abc import ItemsView, KeysView, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import DropNames, LoadName, StoreName
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import UnknownName, UsageMistake, is_told
 from disco_magic.phrases import nearest
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DRef
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disco_magic.session.arguments import Life
+
+__tracebackhide__ = is_told
 
 
 class NamedRegisters(Calls):

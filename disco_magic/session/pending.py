@@ -9,7 +9,7 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import SyncTimeout, WorkerError
+from disco_magic.errors import SyncTimeout, WorkerError, is_told
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox
     from disco_magic.session.session import Session
+
+__tracebackhide__ = is_told
 
 
 class PendingCell(Stopping):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, is_told
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
     from disco_magic.session.dref import DRef
+
+__tracebackhide__ = is_told
 
 
 class CellResult:
@@ -46,6 +48,12 @@ class CellResult:
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
         self._among = among  # workers of the session, whose labels are equally wide
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise UsageMistake(
+            f"the result of {self.label} cannot be copied or pickled: its values are on the workers; take "
+            "those, with .values or result[worker]"
+        )
 
     def __getitem__(self, worker: int) -> Any:
         """A copy of the last expression's value on `worker`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from disco_magic.core.messages import WITHDRAWN, CellDone, Stop, Sync
 from disco_magic.core.words import plural
-from disco_magic.errors import Failure, WorkerInterrupt
+from disco_magic.errors import Failure, WorkerInterrupt, is_told
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from disco_magic.core.topology import Topology
     from disco_magic.session.arguments import Life
     from disco_magic.session.config import Preset
+
+__tracebackhide__ = is_told
 
 
 # fmt: off
@@ -235,6 +237,7 @@ class Session(
         """
         if kind is not None or self.closed:
             self._end(0.0)
+            self.log_failures()  # perhaps what led to that exception
             return
         try:
             self.sync_all()

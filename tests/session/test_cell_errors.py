@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -182,3 +188,47 @@ def test_an_exception_that_answers_oddly_is_told_and_costs_no_worker(session, ki
         s.run(f"if worker_id == 1: raise {kind}()\nallreduce(1)")
     assert caught.value.origin.worker == 1
     assert s.run("int(allreduce(1))").values == [3] * 3
+
+
+# --- in a user's own tests -----------------------------------------------------------------------------
+
+USERS_TESTS = """
+import disco_magic as disco
+import pytest
+
+def fail(x):
+    raise ValueError("boom")
+
+@pytest.fixture
+def s():
+    with disco.ThreadedSession(2, devices="cpu") as session:
+        yield session
+
+def test_a_cell(s):
+    s.run("1 / 0")
+
+def test_a_handle(s):
+    s.run_nowait("1 / 0").wait()
+
+def test_a_value(s):
+    s.call_packed(fail, 1).get_all()
+
+def test_a_wait(s):
+    s.call_packed(fail, 1)
+    s.sync_all()
+"""
+
+
+def test_frames_of_ours_do_not_stand_in_the_report_of_a_user_s_failing_test(tmp_path):
+    (tmp_path / "test_mine.py").write_text(USERS_TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "test_mine.py"]
+    command += ["-c", os.devnull, "--rootdir", str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    ran = subprocess.run(  # noqa: S603 - our own
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
+    )
+    assert "4 failed" in ran.stdout, ran.stdout + ran.stderr
+    frames = re.findall(r"^(\S+\.py):\d+", ran.stdout, re.MULTILINE)
+    assert set(frames) == {"test_mine.py"}
+    assert "ZeroDivisionError: division by zero" in ran.stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import copy
+import pickle
 
 import pytest
 
@@ -154,3 +156,11 @@ def test_scopes_are_forgotten_when_their_cell_has_ended(session):
     with pytest.raises(CellError):
         s.run("1 / 0", scope=Scope())
     assert [worker.scopes for worker in s._launcher.workers] == [{}, {}]
+
+
+@pytest.mark.parametrize("keep", [pickle.dumps, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+def test_a_result_says_that_its_values_are_what_can_be_kept(session, keep):
+    result = session(2).run("worker_id")
+    with pytest.raises(UsageMistake, match=r"the result of Cell \d+ cannot be copied or pickled: .*\.values"):
+        keep(result)
+    assert keep(result.values) is not None

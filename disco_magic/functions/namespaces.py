@@ -8,7 +8,9 @@ module has no names of its own. It asks
 2. in other threads, if code of a cell is being executed: the namespace of the innermost such code;
 3. else, as in the notebook: those of the current session, worker 0's first, then those of other sessions.
 
-Pickle, dataclasses, `typing` and `inspect` come to it through ``sys.modules`` and know nothing of this.
+Pickle, dataclasses, `typing` and `inspect` come to it through ``sys.modules`` and know nothing of this. Only
+cloudpickle, of whatever package, finds nothing here: what it writes is for other processes, which have no
+cells, so it has to take the code of functions and classes along, as it does for ``__main__``.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 CELL_MODULE: Final = "__disco__"
 _NOTHING: Final = object()
+# Frames from what asks a module for a name to what wants to know: `_getattribute` is in between.
+_NEAR: Final = 2
 # By session and worker. Read as a copy: sessions begin and end in any thread, and also in finalizers.
 _open: dict[tuple[int, int], dict[str, Any]] = {}
 # Sessions that were made current, the last one first. Replaced as a whole, so that it needs no lock.
@@ -47,6 +51,8 @@ class CellModule(types.ModuleType):
         return namespaces[0] if namespaces else {}
 
     def __getattr__(self, name: str) -> Any:
+        if _asks_for_other_processes(sys._getframe(1)):  # noqa: SLF001 - as in `_globals`
+            raise AttributeError(f"{name!r} is not to be imported", name=name, obj=self)
         reach = _reach()
         for namespace in reach.namespaces:
             value = namespace.get(name, _NOTHING)
@@ -143,6 +149,18 @@ def _reach() -> _Reach:
     order = sorted(everything, key=_place)
     session = order[0][0]
     return _Reach([everything[key] for key in order], _words(session, [w for s, w in order if s == session]))
+
+
+def _asks_for_other_processes(frame: types.FrameType | None) -> bool:
+    """Whether it is cloudpickle that asks whether a function or a class can be imported by its name."""
+    for _ in range(_NEAR):
+        if frame is None:
+            return False
+        home = frame.f_globals.get("__name__")
+        if type(home) is str and home.endswith("cloudpickle.cloudpickle"):
+            return frame.f_code.co_name in ("_lookup_module_and_qualname", "_getattribute")
+        frame = frame.f_back
+    return False
 
 
 def _globals() -> Iterator[dict[str, Any]]:

@@ -1,12 +1,15 @@
-"""Seeds of random states that workers have in common, found in a cell's source.
+"""What sets random states that workers have in common, found in a cell's source.
 
 Workers are threads, and what a module keeps is there once. A cell that seeds it, as a script of one process
 does, gets numbers that are equal on some workers and not on others, in another way every time, and no error.
+Code that keeps a state and puts it back is as wrong: others draw in between. PyTorch's checkpoints do so, and
+a dropout in them may have another mask in the backward pass.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from typing import TYPE_CHECKING, Final
 
@@ -21,24 +24,47 @@ _OWN: Final = {
         ("torch.manual_seed", "torch.random.manual_seed"), "rng = torch.Generator().manual_seed({})"
     ),
 }
-
+# Of these what they go on from is given, not a seed.
+_STATES: Final = {
+    **dict.fromkeys(("np.random.set_state", "numpy.random.set_state"), "rng.bit_generator.state = ..."),
+    "random.setstate": "rng.setstate(...)",
+    **dict.fromkeys(
+        ("torch.set_rng_state", "torch.random.set_rng_state", "torch.random.fork_rng"), "rng.set_state(...)"
+    ),
+}
+_CHECKPOINTS: Final = "torch.utils.checkpoint"
+_WORDS: Final = re.compile("seed|set_?state|rng_state|fork_rng|checkpoint")
 _MOST_DOTS: Final = 2
 
 
 def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
-    """Lines of a parsed cell that seed a state of all workers, and what is wrong with each.
+    """Lines of a parsed cell that set a state of all workers, and what is wrong with each.
 
-    Takes a microsecond if the source has no ``seed``, else about 2 us per node of its tree.
+    Takes a microsecond if the source has no such word, else about 2 us per node of its tree.
     """
-    if "seed" not in source:
+    if not _WORDS.search(source):
         return ()
     nodes = list(ast.walk(tree))
     named = [(call, _dotted(call.func)) for call in nodes if isinstance(call, ast.Call)]
-    seeds = [(call, name) for call, name in named if name in _OWN]
-    others = _bound(nodes) if seeds else set()
-    return tuple(
-        (call.lineno, _said(name, call)) for call, name in seeds if name.partition(".")[0] not in others
-    )
+    calls = [(call, name) for call, name in named if name in _OWN or name in _STATES]
+    others = _bound(nodes) if calls else set()
+    found = [(call.lineno, _said(name, call)) for call, name in calls if name.partition(".")[0] not in others]
+    imports = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+    return (*found, *((node.lineno, _OF_CHECKPOINTS) for node in imports if _imports_checkpoints(node)))
+
+
+_OF_CHECKPOINTS: Final = (
+    f"{_CHECKPOINTS} keeps the one random state that all workers draw from and puts it back, while others "
+    "draw: a dropout may have another mask in the backward pass; pass preserve_rng_state=False, and draw "
+    "masks from a generator of the worker's own before the checkpoint"
+)
+
+
+def _imports_checkpoints(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        names = [f"{node.module}.{each.name}" for each in node.names]
+        return node.module == _CHECKPOINTS or _CHECKPOINTS in names
+    return any(each.name == _CHECKPOINTS for each in node.names)
 
 
 def _bound(nodes: list[ast.AST]) -> set[str]:
@@ -58,9 +84,10 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _said(name: str, call: ast.Call) -> str:
+    own = _OWN[name].format(_seed_of(call)) if name in _OWN else f"a generator, and {_STATES[name]}"
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
-        f"give each its own: {_OWN[name].format(_seed_of(call))}"
+        f"give each its own: {own}"
     )
 
 

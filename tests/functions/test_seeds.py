@@ -36,8 +36,39 @@ def test_a_seed_of_all_workers_is_found_with_its_line_and_what_to_do_instead(cal
 
 
 @pytest.mark.parametrize(
+    ("call", "own"),
+    [
+        ("np.random.set_state(kept)", "rng.bit_generator.state = ..."),
+        ("random.setstate(kept)", "rng.setstate(...)"),
+        ("torch.set_rng_state(kept)", "rng.set_state(...)"),
+        ("with torch.random.fork_rng(): pass", "rng.set_state(...)"),
+    ],
+)
+def test_a_state_that_is_put_back_is_found_as_well(call, own):
+    ((line, said),) = compile_cell(f"import random\n{call}").seeds
+    assert line == 2
+    assert said.endswith(f"; give each its own: a generator, and {own}")
+
+
+@pytest.mark.parametrize(
     "source",
     [
+        "from torch.utils.checkpoint import checkpoint",
+        "from torch.utils import data, checkpoint",
+        "import torch.utils.checkpoint as again",
+        "def f():\n    import torch.utils.checkpoint",
+    ],
+)
+def test_checkpoints_of_pytorch_put_back_the_state_of_all(source):
+    ((_, said),) = compile_cell(source).seeds
+    assert "pass preserve_rng_state=False" in said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import checkpoint\nfrom .utils import checkpoint\nfrom torch.utils import data\ncheckpoint.save(3)",
+        "rng.set_state(1)\nx.random.setstate(2)",
         "rng = np.random.default_rng(seed)",
         "rng = random.Random(seed)",
         "torch.Generator().manual_seed(seed)",

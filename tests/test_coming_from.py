@@ -108,6 +108,8 @@ GIVES = {
     'recv(worker.at(tp=1 - worker.coordinates["tp"]))': lambda xs: [xs[1], xs[0], xs[3], xs[2]],
     "reduce_scatter(x)": lambda xs: np.split(sum(xs), 4),
     "alltoall(x)": lambda xs: [np.concatenate([x[w : w + 1] for x in xs]) for w in range(4)],
+    "broadcast_object(obj)": lambda xs: [{"worker": 0}] * 4,
+    "allgather_objects(obj)": lambda xs: [[{"worker": worker} for worker in range(4)]] * 4,
     "recv((worker_id - 1) % num_workers)": lambda xs: [xs[-1], *xs[:-1]],
 }
 

@@ -64,8 +64,8 @@ class Calling:
         recorder: what it did and when.
     """
 
-    _beside: ClassVar[str]
-    """The file of the verbs that are made of other verbs."""
+    _beside: ClassVar[tuple[str, ...]]
+    """The files of the verbs that are made of other verbs."""
 
     def __init__(self, worker: int, topology: Topology, plane: Plane, guard: Guard, place: Place) -> None:
         self.id = worker

@@ -16,8 +16,8 @@ from weakref import ref
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
-from disco_magic.functions.collectives import Collectives
 from disco_magic.functions.marks import Marks
+from disco_magic.functions.objects import Objects
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
 
@@ -39,7 +39,7 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-class WorkerContext(Collectives, PointToPoint):
+class WorkerContext(Objects, PointToPoint):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
@@ -57,6 +57,8 @@ class WorkerContext(Collectives, PointToPoint):
         bound: names that the last cell with ``--check`` has bound.
         recorder: what it did and when.
     """
+
+    _beside = (Objects.broadcast_object.__code__.co_filename, PointToPoint.at.__code__.co_filename)
 
     def __init__(
         self,
@@ -182,6 +184,8 @@ VERBS = (
     "send",
     "recv",
     "barrier",
+    "broadcast_object",
+    "allgather_objects",
 )
 
 # Weakly in threads that a worker's code has started: they may outlive the session.

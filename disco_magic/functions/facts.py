@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts
 
 
-def facts_of(verb: str, arguments: tuple[Any, ...], here: str, along: str = "") -> Facts:
+def facts_of(verb: str, arguments: tuple[Any, ...], here: tuple[str, ...], along: str = "") -> Facts:
     """Facts about the array of a call, its other arguments, and who called it; no array itself.
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take. It is
-    called by what a verb calls; verbs that call verbs are in the file `here`. `along` says who took part, if
+    called by what a verb calls; verbs that call verbs are in the files `here`. `along` says who took part, if
     neither the group nor all did.
     """
     frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
     code = frame.f_code
-    if code.co_filename is here:  # send_to_next_group and its like
+    if code.co_filename in here:  # send_to_next_group and its like
         frame = frame.f_back
         code = frame.f_code
     if not arguments or verb == "recv":

@@ -11,8 +11,6 @@ from disco_magic.functions.calling import Calling
 class PointToPoint(Calling):
     """What a worker can do with one other; mixed into `WorkerContext`."""
 
-    _beside = (lambda: None).__code__.co_filename
-
     def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, but for those that are named.
 

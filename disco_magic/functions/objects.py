@@ -1,0 +1,79 @@
+"""Python objects between workers: pickled, and carried as bytes by the collectives of arrays."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.collectives import Collectives
+from disco_magic.phrases import class_name, words
+
+if TYPE_CHECKING:
+    from disco_magic.core.topology import Over
+
+
+class Objects(Collectives):
+    """What a worker can do together with others with anything that pickle takes; mixed into `WorkerContext`.
+
+    Members, ranks and errors are those of `Collectives`. Everybody gets copies, the sender too; objects of
+    classes that cells define become objects of the receiver's own.
+    """
+
+    def broadcast_object(
+        self, x: Any = None, root: int = 0, *, in_group: bool = True, over: Over | None = None
+    ) -> Any:
+        """Every member gets a copy of rank `root`'s object; what the others give is not looked at.
+
+        Raises:
+            UsageMistake: it cannot be pickled, or not be read again: its class is not known there.
+
+        Cost: that of pickling it once and reading it once per member, besides `broadcast` of the bytes.
+
+        Example:
+            >>> session.run("broadcast_object({'lr': 0.1} if worker_id == 0 else None)")
+            [0-3] {'lr': 0.1}
+        """
+        members = self.members(in_group=in_group, over=over)
+        sent = _packed("broadcast_object", x) if self.rank(in_group=in_group, over=over) == root else None
+        got = self.broadcast(sent, root, in_group=in_group, over=over)
+        return _unpacked("broadcast_object", got.tobytes(), members[root])
+
+    def allgather_objects(self, x: Any, *, in_group: bool = True, over: Over | None = None) -> list[Any]:
+        """Every member gets a list of all members' objects, in rank order.
+
+        Raises:
+            UsageMistake: as `broadcast_object`.
+
+        Cost: that of pickling each once and reading it once per member, besides two `allgather`.
+
+        Example:
+            >>> session.run("allgather_objects(('step', worker_id))[2]")
+            [0-3] ('step', 2)
+        """
+        sent = _packed("allgather_objects", x)
+        lengths = self.allgather(np.array([sent.size]), in_group=in_group, over=over).tolist()
+        whole = self.allgather(sent, in_group=in_group, over=over).tobytes()
+        objects, begin = [], 0
+        for worker, length in zip(self.members(in_group=in_group, over=over), lengths, strict=True):
+            objects.append(_unpacked("allgather_objects", whole[begin : begin + length], worker))
+            begin += length
+        return objects
+
+
+def _packed(verb: str, x: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.frombuffer(pickle.dumps(x, pickle.HIGHEST_PROTOCOL), np.uint8)
+    except Exception as reason:
+        raise UsageMistake(f"{verb}: a {class_name(x)} cannot be pickled: {words(reason)}") from reason
+
+
+def _unpacked(verb: str, packed: bytes, sender: int) -> Any:
+    try:
+        return pickle.loads(packed)  # noqa: S301 - what another worker of this session has written
+    except Exception as reason:
+        raise UsageMistake(
+            f"{verb}: what worker {sender} sent cannot be read here: {words(reason)}"
+        ) from reason

@@ -21,7 +21,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
-from disco_magic.core.messages import WITHDRAWN, full
+from disco_magic.core.messages import IN_COLLECTIVE, WITHDRAWN, full
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
@@ -187,4 +187,4 @@ class PlaneGuard:
                 lane.shielded -= 1
             if lane.interrupted is None:
                 return
-        raise WorkerInterrupt("interrupted in a collective") from None
+        raise WorkerInterrupt(IN_COLLECTIVE) from None

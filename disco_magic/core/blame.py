@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, WorkerInterrupt, is_by
+from disco_magic.core.messages import IN_COLLECTIVE
+from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, PlaneMismatch, WorkerInterrupt, is_by
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from disco_magic.errors import Failure
 
 
@@ -25,6 +28,25 @@ def _was_led_to(error: BaseException) -> bool:
     while issubclass(type(link), PlaneError) and link.__context__ is not None:
         link = link.__context__
     return link is not error and not issubclass(type(link), DiscoError | WorkerInterrupt)
+
+
+def most_telling(failures: Sequence[Failure]) -> Failure:
+    """Of failures on several workers the one that a person wants to look at first.
+
+    Where all were interrupted, those in a collective have waited for who was not. Where calls do not fit, those
+    who made theirs at another line than most have more likely gone astray. Else the first.
+    """
+    first = failures[0]
+    if is_by(first, WorkerInterrupt):
+        return next((each for each in failures if not each.summary.endswith(IN_COLLECTIVE)), first)
+    if not is_by(first, PlaneMismatch):
+        return first
+    places: dict[str, list[Failure]] = {}
+    for each in failures:
+        lines = (line for line in each.traceback_text.splitlines() if line.startswith("  File "))
+        places.setdefault("\n".join(lines), []).append(each)
+    few, *others = sorted(places.values(), key=len)
+    return few[0] if others and len(few) < len(others[0]) else first
 
 
 def kind_of(failure: Failure) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.blame import most_telling
 from disco_magic.errors import DiscoError, UsageMistake, WorkerLost
 from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import failures_of, user_frames
@@ -99,13 +100,13 @@ class LastFailure:
             raise UsageMistake(self._why_none)
 
     def on(self, worker: int | None) -> Failure:
-        """What failed on `worker`; None: where it began.
+        """What failed on `worker`; None: where there is most to be seen, see `most_telling`.
 
         Raises:
             UsageMistake: nothing has; the message says who failed.
         """
         self.check()
-        found = next(iter(self.failures.values())) if worker is None else self.failures.get(worker)
+        found = most_telling(tuple(self.failures.values())) if worker is None else self.failures.get(worker)
         if found is None:
             raise UsageMistake(
                 f"{self.command} did not fail on worker {worker}, but on {people(tuple(self.failures))}; "

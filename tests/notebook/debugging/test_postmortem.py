@@ -338,3 +338,17 @@ def test_commands_are_shown_and_executed_where_nobody_can_be_asked(fresh):
     assert not text.rstrip().endswith("q")
     text = look(fresh, "%disco debug", ["p worker_id", "q"], "[1] ipdb> ")
     assert "ipdb>" not in text.partition("bad 1\n")[2]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%%disco --timeout 0.5\nwhile worker_id == 2:\n    x = 1\nallreduce(1)",
+        "%%disco\nfor i in (0, 1):\n    if i and worker_id == 2: continue\n    barrier()\nallreduce(1)",
+    ],
+    ids=["a loop", "a call left out"],
+)
+def test_it_lands_where_a_worker_is_that_others_waited_for_or_did_not_meet(fresh, cell):
+    fresh.run(cell)
+    text = look(fresh, "%disco debug", ["p worker_id", "q"], "[2] ipdb> ")
+    assert " on worker 2: " in text

@@ -33,8 +33,8 @@ def _was_led_to(error: BaseException) -> bool:
 def most_telling(failures: Sequence[Failure]) -> Failure:
     """Of failures on several workers the one that a person wants to look at first.
 
-    Where all were interrupted, those in a collective have waited for who was not. Where calls do not fit, those
-    who made theirs at another line than most have more likely gone astray. Else the first.
+    Where all were interrupted, those in a collective have waited for who was not. Where calls do not fit,
+    those who made theirs at another line than most have more likely gone astray. Else the first.
     """
     first = failures[0]
     if is_by(first, WorkerInterrupt):

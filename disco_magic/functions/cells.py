@@ -1,6 +1,7 @@
 """A cell's source, compiled once by the controller; `running.py` executes it."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import io
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
+_FUTURES = {getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 _MAIN = [
     ast.dump(ast.parse(test, mode="eval").body)
     for test in ("__name__ == '__main__'", "'__main__' == __name__")
@@ -39,6 +41,7 @@ class Cell:
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
         seeds: lines that seed a random state of all workers, each with what to do instead.
+        futures: of ``from __future__ import ...``, its own and of cells before it, as flags of `compile`.
     """
 
     source: str
@@ -48,6 +51,7 @@ class Cell:
     last: types.CodeType | None
     watched: bool = False
     seeds: tuple[tuple[int, str], ...] = ()
+    futures: int = 0
 
     @property
     def codes(self) -> list[types.CodeType]:
@@ -55,8 +59,12 @@ class Cell:
         return [code for code in (self.body, self.last) if code is not None]
 
 
-def compile_cell(source: str, *, filename: str | None = None, label: str | None = None) -> Cell:
+def compile_cell(
+    source: str, *, filename: str | None = None, label: str | None = None, futures: int = 0
+) -> Cell:
     """Compile plain Python; a trailing semicolon silences the last expression.
+
+    `futures`: what cells before it have imported from ``__future__``, see `Cell`.
 
     Raises:
         SyntaxError: with the line in the cell; nothing was sent.
@@ -72,7 +80,12 @@ def compile_cell(source: str, *, filename: str | None = None, label: str | None 
     linecache.cache[filename] = (len(source), None, lines, filename)
     tree = _parse(source, filename)
     return cell_from_tree(
-        tree, source=source, filename=filename, label=label, show_last=not _ends_silent(source)
+        tree,
+        source=source,
+        filename=filename,
+        label=label,
+        flags=futures,
+        show_last=not _ends_silent(source),
     )
 
 
@@ -135,4 +148,8 @@ def cell_from_tree(
         body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
     if isinstance(last, ast.Expr):
         last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
-    return Cell(source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree))
+    codes = [code for code in (body_code, last_code) if code is not None]
+    futures = sum({flag for flag in _FUTURES for code in codes if code.co_flags & flag})
+    return Cell(
+        source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree), futures=futures
+    )

@@ -32,7 +32,7 @@ class Place(NamedTuple):
     skipped: int
 
 
-def compile_notebook_cell(shell: Shell, line: str | None, body: str) -> Cell:
+def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: int = 0) -> Cell:
     """Compile the body of a cell magic so that tracebacks say ``Cell In[8], line 7`` and mean it.
 
     Only IPython's static transforms are applied (``!cmd``, ``%magic``, ``?``). The dynamic ones (automagic,
@@ -46,18 +46,19 @@ def compile_notebook_cell(shell: Shell, line: str | None, body: str) -> Cell:
         shell: IPython's.
         line: what stands behind ``%%disco``; None: it is a plain cell.
         body: the cell without that line.
+        futures: see `Cell`.
 
     Raises:
         CellSyntaxError: with the line of the whole cell; nothing was sent.
         UsageMistake: it has magics among its statements; nothing was sent.
     """
     try:
-        return _compiled(shell, _place(shell, line, body), body)
+        return _compiled(shell, _place(shell, line, body), body, futures)
     except SyntaxError as error:
         raise syntax_error(shell, error) from None
 
 
-def _compiled(shell: Shell, place: Place, body: str) -> Cell:
+def _compiled(shell: Shell, place: Place, body: str, futures: int) -> Cell:
     source = "\n" * place.skipped + transformed(shell, body)
     filename = shell.compile.cache(source, place.number, raw_code=place.raw)
     _complete_listing(filename, place)
@@ -68,7 +69,7 @@ def _compiled(shell: Shell, place: Place, body: str) -> Cell:
         source=body,
         filename=filename,
         label=f"Cell In[{place.number}]",
-        flags=shell.compile.flags,
+        flags=shell.compile.flags | futures,
         show_last=shell.ast_node_interactivity != "none"
         and not shell.displayhook.semicolon_at_end_of_expression(body),
     )

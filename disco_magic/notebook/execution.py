@@ -132,7 +132,9 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     if not (line or "").strip() and _answer(front, body):
         return None
     _check(options)
-    cell = replace(compile_notebook_cell(front.shell, line, body), watched=options.check is not None)
+    compiled = compile_notebook_cell(front.shell, line, body, front.futures)
+    front.futures |= compiled.futures
+    cell = replace(compiled, watched=options.check is not None)
     if not options.local:  # the cell itself may define them
         front.variables(options.push)
     named = options.session

@@ -35,6 +35,7 @@ class Front:
         refresher: keeps the inspectors up to date.
         plain: where cells without a magic line run.
         others: sessions that cells have named, ``--session NAME``.
+        futures: what cells on workers have imported from ``__future__``, see `Cell`.
     """
 
     shell: Shell
@@ -45,6 +46,7 @@ class Front:
     refresher: Refresher = field(default_factory=Refresher)
     plain: PlainCells = field(init=False)
     others: WeakSet[Session] = field(default_factory=WeakSet)
+    futures: int = 0
 
     def __post_init__(self) -> None:
         self.plain = PlainCells(self)

@@ -31,6 +31,8 @@ __tracebackhide__ = is_told
 class Cells(Failures):
     """Mixed into `Session`."""
 
+    _futures = 0  # see `Cell`
+
     def run(
         self,
         code: str | Cell,
@@ -92,7 +94,8 @@ class Cells(Failures):
         """
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
-        cell = compile_cell(code) if isinstance(code, str) else code
+        cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
+        self._futures |= cell.futures
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
         if cell.seeds and len(chosen) > 1:

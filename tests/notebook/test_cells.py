@@ -194,3 +194,10 @@ def test_an_exception_that_lets_nobody_look_is_shown_as_the_worker_told_it(four,
     assert four.out.splitlines()[0] == "Cell In[3] failed on worker 0 and on 3 others"
     assert ".py" not in four.out.replace("<ipython-input", "")
     assert four.err == ""
+
+
+def test_what_a_cell_imports_from_the_future_holds_for_the_workers_cells_after_it(four):
+    four.run("%%disco\nfrom __future__ import annotations")
+    four.run("%%disco\nclass A:\n    x: Undefined")
+    assert four.run("%%disco\nA.__annotations__").values == [{"x": "Undefined"}] * 4
+    assert isinstance(four.run("class A:\n    x: int\nA.__annotations__['x']"), type)

@@ -286,3 +286,15 @@ def test_members_of_an_enum_in_an_array_of_objects_become_the_receivers(session)
     s.run("import enum\nclass Color(enum.Enum): R = 1\nx = np.array([Color.R], dtype=object)")
     s.put("y", s["x"].get(1))
     assert list(s.run("y[0] is Color.R").values) == [True, True]
+
+
+# --- from __future__ -------------------------------------------------------------------------------------
+
+
+def test_what_a_cell_imports_from_the_future_holds_for_those_after_it(session):
+    s = session(2)
+    s.run("from __future__ import annotations\nimport dataclasses")
+    s.run("@dataclasses.dataclass\nclass A:\n    x: Undefined")
+    assert s.run("A.__annotations__").values == [{"x": "Undefined"}] * 2
+    with pytest.raises(CellError, match="Undefined"):
+        session(1).run("class A:\n    x: Undefined\nA.__annotations__")

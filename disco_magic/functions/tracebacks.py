@@ -89,7 +89,7 @@ def _family(error: BaseException) -> Iterator[BaseException]:
 
 
 def own_frames(error: BaseException) -> TracebackType | None:
-    """The traceback of `error` without the runtime's frames before the user's first one.
+    """The traceback of `error` without the runtime's frames before the user's first one and between theirs.
 
     An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
     too: the line that called the collective is what its reader wants to see. Where all frames are the
@@ -104,13 +104,13 @@ def own_frames(error: BaseException) -> TracebackType | None:
     if trace is None:
         told = ours or issubclass(type(error), MemoryError | OSError)  # by what they say
         return None if told or PurePath(innermost).name in _CALLERS else whole
+    last, step = trace, trace.tb_next
+    while step is not None:
+        if not runtime_file(step.tb_frame.f_code.co_filename):
+            last.tb_next = step
+            last = step
+        step = step.tb_next
     if ours:
-        last = trace
-        step: TracebackType | None = trace
-        while step is not None:
-            if not runtime_file(step.tb_frame.f_code.co_filename):
-                last = step
-            step = step.tb_next
         last.tb_next = None
     return trace
 

@@ -232,3 +232,15 @@ def test_frames_of_ours_do_not_stand_in_the_report_of_a_user_s_failing_test(tmp_
     frames = re.findall(r"^(\S+\.py):\d+", ran.stdout, re.MULTILINE)
     assert set(frames) == {"test_mine.py"}
     assert "ZeroDivisionError: division by zero" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "awaited", ["asyncio.gather(fail(), fail())", "asyncio.create_task(fail())", "fail()"]
+)
+def test_a_task_that_fails_is_told_by_the_user_s_lines_alone(session, awaited):
+    cell = f"import asyncio\nasync def fail():\n    await asyncio.sleep(0)\n    1 / 0\nawait {awaited}"
+    with pytest.raises(CellError) as caught:
+        session(1).run(cell)
+    lines = re.findall(r'File "(.*)", line (\d+)', caught.value.origin.traceback_text)
+    assert [number for _, number in lines] == ["5", "4"], lines
+    assert len({name for name, _ in lines}) == 1

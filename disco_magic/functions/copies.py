@@ -86,17 +86,26 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
 
 def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
     """A copy, and what was copied for it; `known` has by `id` what counts as copied."""
-    memo = {**shared_in(value), **known}
+    memo = {**shared_in(value), **_arrays_of(value), **known}
     try:
         copied = copy.deepcopy(value, memo)
     except RuntimeError:  # PyTorch copies no tensor that was computed from one which requires grad
         elements = elements_of_computed(value)
         if not elements:
             raise
-        memo = {**shared_in(value), **known, **elements}
+        memo = {**shared_in(value), **_arrays_of(value), **known, **elements}
         copied = copy.deepcopy(value, memo)
     _copy_cells(memo)
     return copied, memo
+
+
+def _arrays_of(value: Any) -> dict[int, Any]:
+    """By `id`, copies of the arrays that a tuple itself has: it takes several along, each as it goes alone."""
+    if type(value) is not tuple:
+        return {}
+    return {
+        id(each): new_copy(each) for each in value if type(each) is np.ndarray and not each.dtype.hasobject
+    }
 
 
 def _converted(

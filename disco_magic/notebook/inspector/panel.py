@@ -165,7 +165,7 @@ class Inspector:
         if session is not None:  # else what was there at the last look stays: somebody may still read it
             self._diagnosis = session.doctor()  # before anything is sent to the workers: that would show
             self._held = holders(session, self._front.shell.user_ns)
-            known = max(len(session.names()) + len(session.drops), len(self.snapshot.rows))
+            known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
             values = max(1, known * session.num_workers)  # but for what a running cell has bound since
             sample = min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)

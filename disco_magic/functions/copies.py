@@ -100,7 +100,7 @@ def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
 
 
 def _arrays_of(value: Any) -> dict[int, Any]:
-    """By `id`, copies of the arrays that a tuple itself has: it takes several along, each as it goes alone."""
+    """By `id`, copies of a tuple's own arrays: it takes several values along, each as it goes alone."""
     if type(value) is not tuple:
         return {}
     return {

@@ -78,7 +78,7 @@ def compile_cell(
     if lines and not lines[-1].endswith("\n"):  # CPython counts the columns of what went wrong with it
         lines[-1] += "\n"
     linecache.cache[filename] = (len(source), None, lines, filename)
-    tree = _parse(source, filename)
+    tree = parsed(source, filename)
     return cell_from_tree(
         tree,
         source=source,
@@ -89,7 +89,7 @@ def compile_cell(
     )
 
 
-def _parse(source: str, filename: str) -> ast.Module:
+def parsed(source: str, filename: str) -> ast.Module:
     """`ast.parse`; tried again where CPython's own account of it was disturbed.
 
     Before 3.13 the depth of the tree is counted in one place for all threads: if a finalizer lets another

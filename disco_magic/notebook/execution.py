@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, UsageMistake
+from disco_magic.functions.scripts import as_main, compile_file
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -27,7 +28,7 @@ from disco_magic.session.pump import attentive, take_sigint
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from disco_magic.functions.cells import Cell
     from disco_magic.notebook.front import Front
@@ -45,8 +46,21 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
         Divergence: with ``--check``, the cell left different registers.
     """
     sending = _prepare(front, line, body)
-    if sending is None:
-        return None
+    return None if sending is None else _executed(sending)
+
+
+def execute_file(front: Front, path: str, arguments: Sequence[str], line: str) -> None:
+    """Run a file as a cell with the options in `line`; no more than what it prints is shown.
+
+    Raises:
+        SyntaxError, and as `execute`.
+    """
+    cell = compile_file(path)
+    with as_main(path, arguments):
+        _executed(_sending(front, cell_parser().read(line), cell))
+
+
+def _executed(sending: _Sending) -> CellResult | CellHandle | None:
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
@@ -134,7 +148,11 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
-    cell = replace(compiled, watched=options.check is not None)
+    return _sending(front, options, replace(compiled, watched=options.check is not None))
+
+
+def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
+    """The same for a compiled cell."""
     if not options.local:  # the cell itself may define them
         front.variables(options.push)
     named = options.session

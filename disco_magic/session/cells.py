@@ -10,6 +10,7 @@ from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
+from disco_magic.functions.scripts import as_main, compile_file
 from disco_magic.functions.seeds import warn_of_shared_seeds
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
@@ -18,6 +19,7 @@ from disco_magic.session.pump import attentive, take_sigint
 from disco_magic.session.sigint import interrupt
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from disco_magic.functions.running import CellScope
@@ -75,6 +77,36 @@ class Cells(Failures):
             return pending.wait()
         finally:
             del pending  # error -> traceback -> this frame -> pending -> error would keep the cell's arrays
+
+    def run_file(
+        self,
+        path: str | os.PathLike[str],
+        *arguments: str,
+        workers: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> CellResult:
+        """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
+
+        It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it,
+        ``__file__`` is its path. Meanwhile `sys.argv` is that of the program and its folder the first
+        one that is imported from: for the whole process, so that two files at once get in each other's way.
+
+        Args:
+            path: of the file.
+            *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
+            workers: as `run`.
+            timeout: as `run`.
+
+        Returns:
+            CellResult: what each worker printed, and its time; there is no value.
+
+        Raises:
+            UsageMistake: it cannot be read; nothing was sent.
+            SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
+        """
+        cell = compile_file(path)
+        with as_main(path, arguments):
+            return self.run(cell, workers=workers, timeout=timeout)
 
     def run_nowait(
         self,

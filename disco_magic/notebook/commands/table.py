@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.commands import auto, debugging, life, listing, looking, moving
+from disco_magic.notebook.commands import auto, debugging, life, listing, looking, moving, running
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "sync": life.SYNC,
     "interrupt": life.INTERRUPT,
     "debug": debugging.DEBUG,
+    "run": running.RUN,
     "put": moving.PUT,
     "get": moving.GET,
     "broadcast": moving.BROADCAST,

@@ -1,0 +1,109 @@
+"""Files of Python as programs of all workers."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from disco_magic.errors import CellError, UsageMistake
+from disco_magic.session.current import session as current_session
+
+PROGRAM = '''\
+"""A program."""
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import beside
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float, default=0.5)
+
+
+class Model:
+    by: Undefined
+
+
+def main():
+    options = parser.parse_args()
+    return options.rate * beside.TWO + allreduce(worker_id)
+
+
+if __name__ == "__main__":
+    total = main()
+    here = Path(__file__).name
+    print("done", total)
+total
+'''
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text("TWO = 2\n")
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    yield path
+    sys.modules.pop("beside", None)
+
+
+def test_a_program_sees_its_arguments_its_file_and_what_lies_beside_it(session, program):
+    before, paths = sys.argv, list(sys.path)
+    s = session(2)
+    result = s.run_file(program, "--rate", "4")
+    assert (result.stdout, result.values) == ({0: "done 9.0\n", 1: "done 9.0\n"}, [None, None])
+    assert (
+        s.run("total, here, Model.__annotations__").values == [(9.0, "program.py", {"by": "Undefined"})] * 2
+    )
+    assert (sys.argv, sys.path) == (before, paths)
+    assert s.run("Model.__module__").values == ["__disco__"] * 2
+
+
+def test_an_error_is_at_the_line_of_the_file(session, tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        "# coding: latin-1\nx = 1\n\ndef f():\n    return x / (worker_id - 1)\n\nf()\n", encoding="latin-1"
+    )
+    s = session(2)
+    with pytest.raises(CellError) as caught:
+        s.run_file(path)
+    assert list(caught.value.failures) == [1]
+    assert (
+        f'File "{path}", line 5, in f\n    return x / (worker_id - 1)' in caught.value.origin.traceback_text
+    )
+    path.write_text("x = (\n")
+    with pytest.raises(SyntaxError) as wrong:
+        s.run_file(path)
+    assert (wrong.value.filename, wrong.value.lineno) == (str(path), 1)
+    path.write_text("y = 1\n1 / 0\n")
+    with pytest.raises(CellError, match="line 2"):
+        s.run_file(path)
+
+
+def test_what_cannot_be_read_is_said_and_nothing_is_sent(session, tmp_path):
+    s = session(1)
+    for name, said in (("none.py", "No such file"), ("", "directory")):
+        with pytest.raises(UsageMistake, match=f"cannot be run: .*{said}"):
+            s.run_file(tmp_path / name)
+    assert s.names() == ()
+
+
+def test_some_workers_run_it_and_a_program_without_end_is_stopped(session, tmp_path):
+    path = tmp_path / "endless.py"
+    path.write_text("x = 1\nwhile True: pass\n")
+    s = session(2)
+    with pytest.raises(TimeoutError):
+        s.run_file(path, workers=[1], timeout=0.2)
+    assert s.run("'x' in globals()").values == [False, True]
+
+
+def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
+    four.run(f"%disco run {program} --rate 1")
+    assert sorted(four.lines) == [f"[{worker}] done 8.0" for worker in range(4)]
+    four.run(f'%disco run -w 0:2 --timeout 5 "{program.parent}/beside.py"')
+    assert current_session().run("'TWO' in globals()").values == [True, True, False, False]
+    assert "No such file" in str(four.fail("%disco run none.py", UsageMistake))
+    program.write_text("1 / worker_id\n")
+    error = four.fail(f"%disco run {program}", CellError)
+    assert list(error.failures) == [0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about
 from disco_magic.functions.copies import is_shared
+from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef
 
@@ -50,17 +51,24 @@ def stored(session: Session, values: Mapping[str, Any], only: int | None = None)
 def _stored_together(
     session: Session, values: Mapping[str, Any], only: tuple[int, ...] | None
 ) -> Mapping[str, DRef]:
-    """Registers of those of `values` that may hold the same objects; none where there are no two of them."""
-    linked = {
-        name: value for name, value in values.items() if not isinstance(value, DRef) and not is_shared(value)
-    }
-    if len(linked) < _TWO or all(type(value) is np.ndarray for value in linked.values()):
+    """Registers of those of `values` that may hold the same objects; none where there are no two of them.
+
+    Not of arrays themselves: one that comes to a worker alone is moved to its GPU.
+    """
+    linked = {name: value for name, value in values.items() if _may_share(value)}
+    if len(linked) < _TWO:
         return {}
     try:
         whole = session.store_copy(tuple(linked.values()), only)
     except UsageMistake:  # one after the other, to find out which
         return {}
     return {name: session.call_packed(_part, whole, place) for place, name in enumerate(linked)}
+
+
+def _may_share(value: Any) -> bool:
+    kind = type(value)
+    is_array = issubclass(kind, np.ndarray) or is_gpu_array(kind)
+    return not (is_array or isinstance(value, DRef) or is_shared(value))
 
 
 def _part(values: tuple[Any, ...] | None, place: int) -> Any:

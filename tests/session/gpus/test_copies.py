@@ -8,6 +8,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.devices import staging
 from disco_magic.errors import WorkerError
+from disco_magic.notebook.variables import fetched, stored
 from tests.conftest import until
 from tests.gpus import host, in_small_chunks, streams
 
@@ -256,3 +257,14 @@ def test_what_cupy_has_no_arrays_of_stays_on_the_host(shared, dtype):
     x = shared.broadcast(np.ones(3, getattr(ml_dtypes, dtype)))
     assert shared.call_packed(lambda x: (type(x).__module__, x.dtype.name), x).get(1) == ("numpy", dtype)
     assert x.get(2).astype(float).tolist() == [1, 1, 1]
+
+
+def test_an_array_that_is_sent_with_other_values_goes_to_the_gpu_as_alone(shared):
+    values = {"w": np.arange(4.0), "held": {"w": [1]}, "more": [np.zeros(2)]}
+    for name, register in stored(shared, values).items():
+        shared[name] = register
+    assert (
+        shared.run("isinstance(w, xp.ndarray), isinstance(more[0], np.ndarray)").values == [(True, True)] * 4
+    )
+    shared.run("v = [xp.full(2, worker_id)]")
+    assert [v[0].tolist() for v in fetched(shared, ["v", "w"], (1, 3))["v"]] == [[1, 1], [3, 3]]

@@ -49,7 +49,9 @@ def own_definitions(copied: Any, memo: Mapping[int, Any], receiver: Receiver) ->
     for kinds, inside in all_inside(copied, memo):
         if types.FunctionType in kinds or any(issubclass(kind, type) for kind in kinds):
             # Classes of what is copied stand here, too: objects of theirs are for `own_classes`.
-            found.update({id(each): own_definition(each, receiver) for each in inside if is_of_cells(each)})
+            theirs = {id(each): each for each in inside if is_of_cells(each)}
+            own = {key: own_definition(each, receiver) for key, each in theirs.items()}
+            found.update({key: each for key, each in own.items() if each is not theirs[key]})
     return found
 
 

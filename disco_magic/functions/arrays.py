@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.content import kinds_of
 from disco_magic.functions.copies import copy_of
 from disco_magic.functions.kinds import (
     home_of,
@@ -35,7 +36,7 @@ _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
 def _as_array(x: Any) -> NDArray[Any]:
-    if type(x) in (list, tuple) and any(is_of_framework(type(each)) for each in x):
+    if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake("NumPy would stack what is in it")
     if is_tensor(type(x)) and str(x.device) == "cpu":
         return array_of(x)
@@ -77,7 +78,7 @@ def advice(kind: str, x: Any) -> str:
     if isinstance(x, Mapping):
         return f"make one call per value, in one order on all: {{key: {kind}(x[key]) for key in sorted(x)}}"
     if type(x) in (list, tuple):
-        kinds = [type(each) for each in x]
+        kinds = kinds_of(x)
         if any(is_of_framework(each) or issubclass(each, np.ndarray) for each in kinds):
             return f"make one call per array, [{kind}(each) for each in x], or stack those of one shape first"
         if any(map(is_gpu_array, kinds)):

@@ -41,6 +41,7 @@ class Cell:
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
         seeds: lines that seed a random state of all workers, each with what to do instead.
+        is_program: whether it is a file, which may end by ``sys.exit()``.
         futures: of ``from __future__ import ...``, its own and of cells before it, as flags of `compile`.
     """
 
@@ -52,6 +53,7 @@ class Cell:
     watched: bool = False
     seeds: tuple[tuple[int, str], ...] = ()
     futures: int = 0
+    is_program: bool = False
 
     @property
     def codes(self) -> list[types.CodeType]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
-_PLAIN: Final = frozenset(map(id, PLAIN))
+PLAIN_IDS: Final = frozenset(map(id, PLAIN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +78,4 @@ def attribute(place: object) -> str:
 
 def is_plain(kind: type) -> bool:
     """Whether values of this type are numbers or text, that have no parts."""
-    return id(kind) in _PLAIN or issubclass(kind, np.generic)
+    return id(kind) in PLAIN_IDS or issubclass(kind, np.generic)

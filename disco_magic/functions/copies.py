@@ -74,6 +74,7 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         elif definitions:
             copied, memo = _deep_copy(value, definitions)
         _await_copies(memo)
+        copied = own_definition(copied, receiver)  # a method, which `deepcopy` makes of the same function
     except UsageMistake:
         raise
     except Exception as reason:  # whatever a user's __deepcopy__ or __reduce__ raises means the same here

@@ -27,7 +27,7 @@ _MODULES: Final = "torch.nn.modules.module"
 # What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
 _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
     ("numpy.random._generator", "Generator"): ("bit_generator.state", lambda made: made.bit_generator.state),
-    ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state()),
+    ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state(legacy=False)),
     ("random", "Random"): ("getstate()", lambda made: made.getstate()),
     ("torch._C", "Generator"): ("get_state()", lambda made: made.get_state()),
 }
@@ -97,11 +97,16 @@ def _home_is_the_users(module: str) -> bool:
     return type(file) is str and not is_of_library(file)
 
 
+def _has_slots(kind: type) -> bool:
+    owned = (_DICT.__get__(base).values() for base in _MRO.__get__(kind) if base is not object)
+    return any(type(each) is types.MemberDescriptorType for own in owned for each in own)
+
+
 def _of_fields(value: Any) -> Content | None:
     kind = type(value)
     place = _static(kind, "__dict__")
     asked = _static(kind, "__getattribute__") is not object.__getattribute__
-    if asked or type(place) is not types.GetSetDescriptorType:
+    if asked or _has_slots(kind) or type(place) is not types.GetSetDescriptorType:
         return None
     own = {**place.__get__(value)}  # one step, as above
     if not all(type(name) is str for name in own):

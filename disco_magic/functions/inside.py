@@ -14,14 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from disco_magic.functions.content import Content, attribute, is_plain, kinds_of, subscript
+from disco_magic.functions.content import PLAIN_IDS, Content, attribute, is_plain, kinds_of, subscript
 from disco_magic.functions.fields import content_of_object
-from disco_magic.functions.fingerprint import PLAIN
 from disco_magic.functions.frames import column_of, columns_of, is_frame, is_series
 from disco_magic.functions.kinds import home_of
 
-# Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
-_PLAIN: Final = frozenset(map(id, PLAIN))
 _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
 _LISTS: Final = frozenset(map(id, (list, tuple, deque)))
@@ -65,7 +62,7 @@ def _copied(value: Any, room: list[int]) -> Any:
     room[0] -= 1 + (len(value) // _TEXT if kind in (str, bytes) else 0)
     if room[0] < 0 or (id(kind) in _COUNTED and len(value) > room[0]):
         raise ValueError
-    if id(kind) in _PLAIN or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
+    if id(kind) in PLAIN_IDS or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
         if kind is int and value.bit_length() > _BITS:  # Python may refuse to write it
             raise ValueError
         return value

@@ -36,8 +36,8 @@ class Objects(Collectives):
             >>> session.run("broadcast_object({'lr': 0.1} if worker_id == 0 else None)")
             [0-3] {'lr': 0.1}
         """
-        members = self.members(in_group=in_group, over=over)
-        sent = _packed("broadcast_object", x) if self.rank(in_group=in_group, over=over) == root else None
+        members, _ = self._over("broadcast_object", over, in_group=in_group)
+        sent = _packed("broadcast_object", x) if members.index(self.id) == root else None
         got = self.broadcast(sent, root, in_group=in_group, over=over)
         return _unpacked("broadcast_object", got.tobytes(), members[root])
 
@@ -53,11 +53,12 @@ class Objects(Collectives):
             >>> session.run("allgather_objects(('step', worker_id))[2]")
             [0-3] ('step', 2)
         """
+        members, _ = self._over("allgather_objects", over, in_group=in_group)
         sent = _packed("allgather_objects", x)
         lengths = self.allgather(np.array([sent.size]), in_group=in_group, over=over).tolist()
         whole = self.allgather(sent, in_group=in_group, over=over).tobytes()
         objects, begin = [], 0
-        for worker, length in zip(self.members(in_group=in_group, over=over), lengths, strict=True):
+        for worker, length in zip(members, lengths, strict=True):
             objects.append(_unpacked("allgather_objects", whole[begin : begin + length], worker))
             begin += length
         return objects

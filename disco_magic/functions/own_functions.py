@@ -7,30 +7,59 @@ notebook gets stays the sender's, for that is what a person asks for.
 
 from __future__ import annotations
 
+import functools
 import types
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.functions.kinds import module_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in
 from disco_magic.functions.own_classes import all_inside, own_class
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from disco_magic.functions.own_classes import Receiver
 
     Names = dict[str, Any]
 
+_CACHED: Final = type(functools.lru_cache(lambda: None))
+_DEFINING: Final = (types.FunctionType, _CACHED)
+# What is called by them.
+_INSIDE: Final = {types.MethodType: "__func__", functools.partial: "func", _CACHED: "__wrapped__"}
+
 
 def own_definition(value: Any, receiver: Receiver) -> Any:
-    """`value`, or of another worker's function or class the receiver's own."""
+    """`value`, or of another worker's function or class the receiver's own; also of what calls such a one."""
     if not receiver.strict or not is_of_cells(value):
         return value
     for namespace in receiver.namespaces():
-        if type(value) is types.FunctionType:
-            return value if value.__globals__ is namespace else _own_function(value, cast("Names", namespace))
+        make = _OWN.get(type(value))
+        if make is not None:
+            return make(value, receiver, namespace)
         return own_class(value, [namespace]) or value
     return value
+
+
+def _own_method(method: Any, receiver: Receiver, _: Mapping[str, Any]) -> Any:
+    own = own_definition(method.__func__, receiver)
+    return (
+        method if own is method.__func__ else types.MethodType(own, own_definition(method.__self__, receiver))
+    )
+
+
+def _own_partial(partial: Any, receiver: Receiver, _: Mapping[str, Any]) -> Any:
+    own = own_definition(partial.func, receiver)
+    return partial if own is partial.func else functools.partial(own, *partial.args, **partial.keywords)
+
+
+def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -> Any:
+    inner = own_definition(cached.__wrapped__, receiver)
+    if inner is cached.__wrapped__:
+        return cached
+    own = found_in(namespace, cached.__qualname__)
+    if type(own) is _CACHED and own.__wrapped__.__code__ == inner.__code__:
+        return own
+    return functools.lru_cache(**cached.cache_parameters())(inner)
 
 
 def own_definitions(copied: Any, memo: Mapping[int, Any], receiver: Receiver) -> dict[int, Any]:
@@ -47,7 +76,7 @@ def own_definitions(copied: Any, memo: Mapping[int, Any], receiver: Receiver) ->
         return {}
     found: dict[int, Any] = {}
     for kinds, inside in all_inside(copied, memo):
-        if types.FunctionType in kinds or any(issubclass(kind, type) for kind in kinds):
+        if not kinds.isdisjoint(_DEFINING) or any(issubclass(kind, type) for kind in kinds):
             # Classes of what is copied stand here, too: objects of theirs are for `own_classes`.
             theirs = {id(each): each for each in inside if is_of_cells(each)}
             own = {key: own_definition(each, receiver) for key, each in theirs.items()}
@@ -56,24 +85,43 @@ def own_definitions(copied: Any, memo: Mapping[int, Any], receiver: Receiver) ->
 
 
 def is_of_cells(value: Any) -> bool:
-    """Whether it is a function or a class that a cell has defined."""
+    """Whether it is a function or a class that a cell has defined, or calls such a one."""
     kind = type(value)
+    inner = _INSIDE.get(kind)
+    if inner is not None:
+        return is_of_cells(getattr(value, inner))
     if kind is types.FunctionType:
         home = value.__globals__.get("__name__")  # `__module__` is copied by `functools.wraps`
         return bool(home == CELL_MODULE or (home is None and value.__module__ == CELL_MODULE))  # it has ended
     return issubclass(kind, type) and module_of(value) == CELL_MODULE
 
 
-def _own_function(function: types.FunctionType, namespace: Names) -> types.FunctionType:
+def _own_function(
+    function: types.FunctionType, _: Receiver, namespace: Mapping[str, Any]
+) -> types.FunctionType:
     """What its name means there, if that is the same code, else the same code, which runs there."""
+    if function.__globals__ is namespace:
+        return function  # type: ignore[no-any-return]  # it is one
     own = found_in(namespace, function.__qualname__)
-    if type(own) is types.FunctionType and own.__code__ == function.__code__ and own.__closure__ is None:
+    if type(own) is types.FunctionType and own.__code__ == function.__code__:
         return own
     made = types.FunctionType(
-        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
+        function.__code__,
+        cast("Names", namespace),
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__annotations__ = function.__annotations__
     made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
     made.__dict__.update(function.__dict__)
     return made
+
+
+_OWN: Final[dict[type, Callable[[Any, Receiver, Mapping[str, Any]], Any]]] = {
+    types.FunctionType: _own_function,
+    types.MethodType: _own_method,
+    functools.partial: _own_partial,
+    _CACHED: _own_cached,
+}

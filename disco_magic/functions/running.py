@@ -159,7 +159,12 @@ class CellRunner:
         if context.marks:
             context.marks.cell_begins()
         watch = Watch(self.namespace) if cell.watched else None
-        value = self._evaluate(cell.codes)
+        try:
+            value = self._evaluate(cell.codes)
+        except SystemExit as end:
+            if not cell.is_program or end.code not in (None, 0):
+                raise
+            value = None
         if context.marks:
             context.marks.cell_ended(cell.codes)
         if watch is not None:

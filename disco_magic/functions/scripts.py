@@ -7,6 +7,7 @@ import os
 import sys
 import tokenize
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def compile_file(path: str | os.PathLike[str]) -> Cell:
     """Compile a file of Python, in the encoding that it says; its lines keep its name in tracebacks.
 
-    It is the main program, and has its ``__file__``.
+    It is the main program, has its ``__file__``, and may end by ``sys.exit()``.
 
     Raises:
         UsageMistake: it cannot be read.
@@ -37,7 +38,8 @@ def compile_file(path: str | os.PathLike[str]) -> Cell:
     filename = os.path.abspath(name)
     tree = parsed(source, filename)
     _tell_file(tree, filename)
-    return cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
+    cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
+    return replace(cell, is_program=True, futures=0)  # they are the file's own
 
 
 def _tell_file(tree: ast.Module, filename: str) -> None:

@@ -1,8 +1,8 @@
 """Notebook variables on their way into registers and back: ``--push``, ``--pull``, ``%disco put`` and others.
 
 Several travel together: all of them are copied before the first is bound, so that one that cannot be copied
-leaves everything as it was. What is one object in two of them is one object in the copies: an optimizer keeps
-the parameters of the model that is sent with it.
+leaves everything as it was. What is one object in two of them is one object in the copies, but for arrays
+themselves: an optimizer keeps the parameters of the model that is sent with it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about
+from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about, is_by
 from disco_magic.functions.copies import is_shared
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.phrases import only, people, words
@@ -98,12 +98,13 @@ def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> d
     if len(registers) >= _TWO and all(
         set(workers) <= set(session.ledger.holders(name)) for name in registers
     ):
+        before = session.ledger.seq
         whole = session.call_packed(_together, *registers.values(), workers=workers)
         try:
             held = session.fetch(whole, workers)
             return {name: [held[worker][place] for worker in workers] for place, name in enumerate(registers)}
         except WorkerError as error:
-            if not all(isinstance(failure.exception, UsageMistake) for failure in error.failures.values()):
+            if any(each.seq <= before or not is_by(each, UsageMistake) for each in error.failures.values()):
                 raise  # else one of them cannot be copied: one after the other, to find out which
     return {name: _fetched(session, name, register, workers) for name, register in registers.items()}
 

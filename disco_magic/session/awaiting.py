@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
+from disco_magic.errors import is_told
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.ear import EAR
 from disco_magic.session.pump import LOOK_UP_S
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from disco_magic.session.pending import PendingCell
+
+__tracebackhide__ = is_told
 
 T = TypeVar("T")
 

@@ -88,8 +88,9 @@ class Cells(Failures):
         """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
 
         It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it,
-        ``__file__`` is its path. Meanwhile `sys.argv` is that of the program and its folder the first
-        one that is imported from: for the whole process, so that two files at once get in each other's way.
+        ``__file__`` is its path, and stays. Meanwhile `sys.argv` is that of the program and its folder the
+        first one that is imported from: for the whole process, so that two files at once get in each other's
+        way.
 
         Args:
             path: of the file.
@@ -127,11 +128,11 @@ class Cells(Failures):
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
-        self._futures |= cell.futures
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
         if cell.seeds and len(chosen) > 1:
             warn_of_shared_seeds(cell)
+        self._futures |= cell.futures
         if scope is not None:
             return self._run_nowait(cell, chosen, present, scope, inbox)
         printed = Printed(chosen, len(self._everybody))

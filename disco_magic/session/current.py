@@ -76,8 +76,7 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _shut_down_all() -> None:
-    with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
-        _end(list(_alive))
+    _end(list(_alive))
 
 
 def _release_threads() -> None:
@@ -87,7 +86,8 @@ def _release_threads() -> None:
 def _end(sessions: Sequence[Session]) -> None:
     until = time.monotonic() + _AT_EXIT_S
     for each in sessions:
-        each.end_with_program(max(0.0, until - time.monotonic()))
+        with suppress(KeyboardInterrupt):  # Ctrl-C at the end means that the end is to come
+            each.end_with_program(max(0.0, until - time.monotonic()))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import UnknownName, UsageMistake, is_told
 from disco_magic.functions.describe import describe
 from disco_magic.functions.parts import arrays_in, has_part, on_part, on_parts, split, together
 from disco_magic.functions.samples import SAMPLE
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from disco_magic.core.circles import Workers
     from disco_magic.core.doctor import Diagnosis
     from disco_magic.session.dref import DRef
+
+__tracebackhide__ = is_told
 
 
 class Looks(Dispatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from disco_magic.errors import UnknownName, UsageMistake
+from disco_magic.errors import UnknownName, UsageMistake, is_told
 from disco_magic.functions import modules
 from disco_magic.session.calls import Calls
 from disco_magic.session.dref import DPackedFunc, DRef
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disco_magic.session.session import Session
+
+__tracebackhide__ = is_told
 
 
 class DModule(DRef):

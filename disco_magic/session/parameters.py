@@ -16,7 +16,7 @@ from queue import Empty
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import Lost, Sync
-from disco_magic.errors import DiscoError, WorkerLost
+from disco_magic.errors import DiscoError, WorkerLost, is_told
 from disco_magic.functions.calling import who
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from disco_magic.loader.tally import Tally
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox, Pump
+
+__tracebackhide__ = is_told
 
 # Tensors sent before the next wait. Below what makes a call wait by itself (`max_outstanding`): that wait
 # would see neither Ctrl-C nor the load's timeout.

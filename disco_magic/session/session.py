@@ -216,6 +216,7 @@ class Session(
 
         def act() -> None:
             self._end(0.0)
+            self._futures = 0
             self._begin()
 
         refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart

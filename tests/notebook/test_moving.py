@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from disco_magic.errors import UsageMistake, WorkerError
 from disco_magic.functions.context import calling_worker
 from disco_magic.notebook.commands.splitting import join, split
+from disco_magic.notebook.variables import fetched
 from disco_magic.session.config import ThreadedSession
 from disco_magic.session.current import make_current, session
 
@@ -364,3 +365,15 @@ def test_which_of_several_cannot_travel_is_said_and_nothing_is_bound(four):
     error = four.fail("%disco get first lock last", UsageMistake)
     assert str(error).startswith("'lock' was not fetched")
     assert "first" not in four.ip.user_ns
+
+
+def test_what_failed_before_is_raised_and_not_taken_for_a_value_that_cannot_travel(four):
+    four.run("%%disco\na, b = [1], [2]")
+
+    def mistaken():
+        raise UsageMistake("done wrongly")
+
+    session().call_packed(mistaken)
+    with pytest.raises(WorkerError, match="done wrongly"):
+        fetched(session(), ["a", "b"], (0, 1))
+    assert fetched(session(), ["a", "b"], (0, 1)) == {"a": [[1], [1]], "b": [[2], [2]]}

@@ -40,7 +40,7 @@ total
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch):
+def program(tmp_path):
     (tmp_path / "beside.py").write_text("TWO = 2\n")
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
@@ -94,8 +94,28 @@ def test_some_workers_run_it_and_a_program_without_end_is_stopped(session, tmp_p
     path.write_text("x = 1\nwhile True: pass\n")
     s = session(2)
     with pytest.raises(TimeoutError):
-        s.run_file(path, workers=[1], timeout=0.2)
+        s.run_file(path, workers=[1], timeout=2)
     assert s.run("'x' in globals()").values == [False, True]
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "sys.exit(0)", "argparse.ArgumentParser().parse_args()"])
+def test_a_program_may_end_by_leaving(session, tmp_path, end):
+    path = tmp_path / "leaves.py"
+    path.write_text(f"import argparse, sys\nx = 1\n{end}\nx = 2\n")
+    s = session(2)
+    s.run_file(path, "-h")
+    assert s.run("x").values == [1, 1]
+    path.write_text("import sys\nsys.exit('no data')\n")
+    with pytest.raises(CellError, match="SystemExit: no data"):
+        s.run_file(path)
+    with pytest.raises(CellError, match="SystemExit: 0"):
+        s.run("import sys\nsys.exit(0)")
+
+
+def test_what_a_program_imports_from_the_future_is_its_own(session, program):
+    s = session(1)
+    s.run_file(program)
+    assert s.run("class A:\n    x: int\nA.__annotations__['x'] is int").values == [True]
 
 
 def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
@@ -103,6 +123,9 @@ def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
     assert sorted(four.lines) == [f"[{worker}] done 8.0" for worker in range(4)]
     four.run(f'%disco run -w 0:2 --timeout 5 "{program.parent}/beside.py"')
     assert current_session().run("'TWO' in globals()").values == [True, True, False, False]
+    (program.parent / "told.py").write_text("import sys\nprint(sys.argv[1:])")
+    four.run(f"%disco run -w 0 {program.parent}/told.py 'a b' --name=\"two words\" c")
+    assert four.lines == ["[0] ['a b', '--name=two words', 'c']"]
     assert "No such file" in str(four.fail("%disco run none.py", UsageMistake))
     program.write_text("1 / worker_id\n")
     error = four.fail(f"%disco run {program}", CellError)

@@ -253,7 +253,11 @@ def test_what_was_sent_a_moment_before_the_end_of_the_program_is_executed(tmp_pa
 
 
 def test_a_program_that_ends_in_the_middle_of_a_cell_says_what_it_stops(tmp_path):
-    lines = "h = s.run_nowait('while worker_id:\\n    pass')", "s.call_packed(print, 'late', workers=[1])"
+    lines = (
+        "h = s.run_nowait('while worker_id:\\n    pass')",
+        "s.call_packed(print, 'late', workers=[1])",
+        "while [each.state for each in s.doctor().positions] != ['idle', 'executing']: pass",
+    )
     printed, said = program(tmp_path, *lines)
     assert printed == ""
     begin, _, first, second, advice, _ = said.split("\n")
@@ -269,6 +273,7 @@ def test_a_program_that_ends_in_the_middle_of_a_cell_says_what_it_stops(tmp_path
 def test_a_shutdown_that_has_waited_long_enough_says_what_it_stops(caplog):
     s = disco.ThreadedSession(2, devices="cpu")
     s.run_nowait("while True: pass")
+    until(lambda: [each.state for each in s.doctor().positions] == ["executing"] * 2)
     s.shutdown(timeout=0.05)
     (said,) = warnings_of(caplog)
     assert said.startswith(

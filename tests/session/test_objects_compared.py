@@ -54,11 +54,12 @@ def test_objects_that_refer_to_each_other_come_to_an_end(s):
 @pytest.mark.parametrize(
     "body",
     [
-        "__slots__ = ()",
+        "__slots__ = ('w',)",
+        "__slots__ = ('w', '__dict__')",
         "def __getattribute__(self, name): raise ValueError",
         "shape, dtype = (), 'f4'",
     ],
-    ids=["slots", "asked itself", "an array in its own way"],
+    ids=["slots", "slots and attributes", "asked itself", "an array in its own way"],
 )
 def test_what_decides_itself_what_it_has_is_not_looked_into(s, body):
     s.run(f"class Own:\n    {body}\nown = worker.replicated(Own())")
@@ -82,6 +83,7 @@ def test_parts_of_the_user_s_objects_can_be_looked_at(s):
         ("np.random.default_rng(0)", "rng.bit_generator.state['state']"),
         ("np.random.Generator(np.random.MT19937(0))", "rng.bit_generator.state['state']"),
         ("np.random.RandomState(0)", "rng.get_state()"),
+        ("np.random.RandomState(np.random.PCG64(0))", "rng.get_state()"),
         ("__import__('random').Random(0)", "rng.getstate()"),
     ],
 )

@@ -18,7 +18,19 @@ def made(by):
     def inner(x, *, more=1): return x * by * scale * more
     inner.note = by
     return inner
+import functools, json
+cached = functools.lru_cache(f)
+def again(g):
+    @functools.wraps(g)
+    def wrapper(x): return g(x)
+    return wrapper
+@again
+def decorated(x): return x * scale
+@functools.wraps(json.dumps)
+def borrowed(x): return x * scale
 class Layer:
+    @classmethod
+    def made(cls): return cls(f)
     def __init__(self, inner): self.inner = inner
     def __call__(self, x): return self.inner(x) + scale
 """
@@ -51,6 +63,14 @@ def sent_on(s, written, source=0):
         ("Layer(f)", "got(1) / 2"),
         ("Layer(lambda x: x * scale)", "got(1) / 2"),
         ("__import__('functools').partial(f, 1)", "got()"),
+        ("[__import__('functools').partial(f, 1)]", "got[0]()"),
+        ("cached", "got(1)"),
+        ("{'c': cached}", "got['c'](1)"),
+        ("decorated", "got(1)"),
+        ("[decorated]", "got[0](1)"),
+        ("Layer(f).__call__", "got(1) / 2"),
+        ("Layer.made", "got()(1) / 2"),
+        ("borrowed", "got(1)"),
     ],
 )
 def test_a_function_that_goes_through_the_notebook_reads_the_receiver_s_registers(s, written, called, source):
@@ -90,9 +110,11 @@ def test_one_that_is_called_or_passed_from_the_notebook_is_each_worker_s_own(s):
     assert s.call_packed(f, 1).get_all() == OWN
     assert s.call_packed(who).get_all() == [(0, 0), (1, 1), (2, 2)]
     assert s.call_packed(lambda g: g(1), f).get_all() == OWN
+    for name in ("cached", "decorated", "borrowed"):
+        assert s.call_packed(s[name].get(0), 1).get_all() == OWN, name
     assert s.call_packed(lambda held: held["f"](1), {"f": f}).get_all() == OWN
     assert s.call_packed(lambda *, g: g(1), g=f, workers=[1]).get(1) == 10.0
-    assert s.call_packed(functools.partial(f, 1)).get(0) == 1.0
+    assert s.call_packed(functools.partial(f, 1)).get_all() == OWN
 
 
 def test_what_one_worker_is_given_is_its_own(s):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.notebook import option_types as of
@@ -25,9 +26,7 @@ def _run(front: Front, options: Namespace) -> None:
 
     chosen = [("-w", options.workers), ("--timeout", options.timeout)]
     line = " ".join(f"{name} {value}" for name, value in chosen if value is not None)
-    execute_file(
-        front, os.path.expanduser(options.file), [of.unquoted(each) for each in options.arguments], line
-    )
+    execute_file(front, os.path.expanduser(options.file), shlex.split(" ".join(options.arguments)), line)
 
 
 def _parser() -> OptionParser:

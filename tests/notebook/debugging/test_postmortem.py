@@ -343,7 +343,7 @@ def test_commands_are_shown_and_executed_where_nobody_can_be_asked(fresh):
 @pytest.mark.parametrize(
     "cell",
     [
-        "%%disco --timeout 0.5\nwhile worker_id == 2:\n    x = 1\nallreduce(1)",
+        "%%disco --timeout 2\nwhile worker_id == 2:\n    x = 1\nallreduce(1)",
         "%%disco\nfor i in (0, 1):\n    if i and worker_id == 2: continue\n    barrier()\nallreduce(1)",
     ],
     ids=["a loop", "a call left out"],

@@ -101,7 +101,7 @@ def _own_function(
 ) -> types.FunctionType:
     """What its name means there, if that is the same code, else the same code, which runs there."""
     if function.__globals__ is namespace:
-        return function  # type: ignore[no-any-return]  # it is one
+        return function
     own = found_in(namespace, function.__qualname__)
     if type(own) is types.FunctionType and own.__code__ == function.__code__:
         return own

@@ -221,6 +221,20 @@ def test_at_exit_all_open_sessions_are_shut_down(session):
     assert second.closed
 
 
+def test_ctrl_c_at_the_end_of_one_session_leaves_none_of_the_others_open(session, monkeypatch):
+    s = [session(1) for _ in range(3)]
+    for each in s:
+        end = each.end_with_program
+
+        def struck(timeout, end=end):
+            end(timeout)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(each, "end_with_program", struck)
+    current._shut_down_all()
+    assert [each.closed for each in s] == [True] * 3
+
+
 def test_a_stuck_worker_that_cannot_be_replaced_any_more_does_not_spoil_the_end(gated, gate, monkeypatch):
     # An interpreter that is ending starts no thread.
     s = gated(1)

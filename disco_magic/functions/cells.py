@@ -121,13 +121,18 @@ def _ends_silent(source: str) -> bool:
     return last == [";"]
 
 
+def is_main_test(node: ast.expr) -> bool:
+    """Whether it is ``__name__ == "__main__"``."""
+    return isinstance(node, ast.Compare) and ast.dump(node) in _MAIN
+
+
 def _mean_main(tree: ast.Module) -> None:
     """Let ``if __name__ == "__main__":`` mean what it means in a script: a cell is the main program.
 
     The name itself has to be that of the worker's own module, else what cells define could not be pickled.
     """
     for statement in tree.body:
-        if isinstance(statement, ast.If) and ast.dump(statement.test) in _MAIN:
+        if isinstance(statement, ast.If) and is_main_test(statement.test):
             statement.test = ast.copy_location(ast.Constant(value=True), statement.test)
 
 

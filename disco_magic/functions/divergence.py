@@ -28,7 +28,7 @@ from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
-from disco_magic.functions.inside import content_of, is_atom
+from disco_magic.functions.inside import Seen, is_atom
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework, type_name
 from disco_magic.functions.located import device_of
 from disco_magic.functions.tensors import bits_of, numbers_of
@@ -89,15 +89,16 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
     Of more than 1,000 parts, or deeper than 8 containers, the rest is not looked at, and said to be so.
     `own` is the worker's device.
     """
-    parts = [
-        (
-            path,
-            part.held()
-            if type(part) is Above
-            else look(part, values=values, deepest=depth == _DEPTH, own=own),
-        )
-        for path, part, depth in _walk(name, value)
-    ]
+    parts = []
+    seen = Seen()
+    known: dict[tuple[int, bool], Held] = {}  # many parts may be one object, by identity: `seen` keeps them
+    for path, part, depth in _walk(name, value, seen):
+        key = id(part), depth == _DEPTH
+        if type(part) is Above:
+            known[key] = part.held()
+        elif key not in known:
+            known[key] = look(part, values=values, deepest=depth == _DEPTH, own=own, seen=seen)
+        parts.append((path, known[key]))
     if len(parts) > 1 + _PARTS:
         opaque = f"it has more than {_PARTS:,} parts" if values else ""
         unseen = f"parts after the first {_PARTS:,}"
@@ -107,7 +108,7 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
 
 def parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``."""
-    return ((path, part) for path, part, _ in _walk(name, value))
+    return ((path, part) for path, part, _ in _walk(name, value, Seen()))
 
 
 def register_of(part: str) -> str:
@@ -115,27 +116,30 @@ def register_of(part: str) -> str:
     return part.partition("[")[0].partition(".")[0]
 
 
-def _walk(name: str, value: Any) -> Iterator[tuple[str, Any, int]]:
-    return islice(_descend(name, value, {}), 2 + _PARTS)
+def _walk(name: str, value: Any, seen: Seen) -> Iterator[tuple[str, Any, int]]:
+    return islice(_descend(name, value, {}, seen), 2 + _PARTS)
 
 
-def _descend(path: str, value: Any, above: dict[int, str]) -> Iterator[tuple[str, Any, int]]:
+def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:
     """`above`: by identity what `value` is in, as it is written."""
     yield path, value, len(above)
-    content = content_of(value) if len(above) < _DEPTH else None
-    if content is not None and not content.is_plain:
+    content = seen.content(value) if len(above) < _DEPTH and seen.has_parts(value) else None
+    if content is not None:
         inside = {**above, id(value): path}
         for label, item in content.parts(plain=False):
             if id(item) in inside:
                 yield f"{path}{label}", Above(inside[id(item)]), _DEPTH
             else:
-                yield from _descend(f"{path}{label}", item, inside)
+                yield from _descend(f"{path}{label}", item, inside, seen)
 
 
-def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU) -> Held:
+def look(
+    value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU, seen: Seen | None = None
+) -> Held:
     """What one value is, and with `values` its digest; of a container without the parts that `survey` adds.
 
-    `deepest`: parts of a container will not be looked at. `own` is the worker's device.
+    `deepest`: parts of a container will not be looked at. `own` is the worker's device. `seen`: what is in
+    values that have been looked at, by identity.
     """
     kind = type(value)
     if issubclass(kind, np.ndarray):
@@ -147,7 +151,7 @@ def look(value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU)
         return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
     if kind is Column:
         return _look_at_column(value, values=values)
-    content = content_of(value)
+    content = (seen or Seen()).content(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
     found = _look_at_object(value, own, values=values)
@@ -260,7 +264,7 @@ def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> 
         return fingerprint(value), ""
     if content.places is None:
         return b"", "its keys are objects"
-    if all_plain and kind is dict and kinds_of(content.places) in _SORTED:
+    if all_plain and not content.in_order and kinds_of(content.places) in _SORTED:
         # All at once: one after the other a million of them would take seconds.
         order = sorted(range(len(content.items)), key=content.places.__getitem__)
         whole: list[Any] = [content.places[i] for i in order] + [content.items[i] for i in order]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import sys
 import types
+import typing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
+# They bring methods alone.
+_PLAIN_BASES: Final = (object, abc.ABC, typing.Generic, typing.Protocol)
 _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
@@ -86,7 +89,8 @@ def _of_dataclass(value: Any) -> Content | None:
 
 def _is_the_users(kind: type) -> bool:
     """Whether a class and all its bases are the user's, so that what it has are plain attributes."""
-    return all(base is object or _home_is_the_users(module_of(base)) for base in _MRO.__get__(kind))
+    bases = (base for base in _MRO.__get__(kind) if not any(base is plain for plain in _PLAIN_BASES))
+    return all(_home_is_the_users(module_of(base)) for base in bases)
 
 
 @lru_cache

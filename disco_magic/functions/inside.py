@@ -73,6 +73,30 @@ def _copied(value: Any, room: list[int]) -> Any:
     return kind([_copied(item, room) for item in list(value)])
 
 
+class Seen:
+    """What is in one value and in all that is in it, found once: the same object may stand in many places."""
+
+    def __init__(self) -> None:
+        # By identity: each is kept by the content of what it is in, and the first by the caller.
+        self._contents: dict[int, Content | None] = {}
+        self._plain: dict[int, bool] = {}
+
+    def content(self, value: Any) -> Content | None:
+        """See `content_of`."""
+        key = id(value)
+        if key not in self._contents:
+            self._contents[key] = content_of(value)
+        return self._contents[key]
+
+    def has_parts(self, value: Any) -> bool:
+        """Whether there is anything in `value` but numbers and text."""
+        key = id(value)
+        if key not in self._plain:
+            content = self.content(value)
+            self._plain[key] = content is None or content.is_plain
+        return not self._plain[key]
+
+
 def content_of(value: Any) -> Content | None:
     """What is in `value`, as it is now; None if that cannot be had without running code of the user's."""
     try:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     # Along which axes of the mesh values are equal; none: on all workers.
     Axes = tuple[str, ...]
@@ -38,6 +39,27 @@ _HIDDEN: Final = (
     "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "
     "give what is meant to be equal on all workers a name that does not"
 )
+
+
+class _Pending(NamedTuple):
+    """A marked value of which it is seen at the end of the cell whether a register holds it.
+
+    Attributes:
+        reference: gives the value, or None if it is gone.
+        where: file and line of the mark.
+        names: the registers that held it then.
+    """
+
+    reference: Callable[[], Any]
+    where: tuple[str, int]
+    names: tuple[str, ...]
+
+
+def _reference(value: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(value)
+    except TypeError:  # containers, kept until the end of the cell as `Marks` keeps them
+        return lambda: value
 
 
 class Marks:
@@ -55,8 +77,7 @@ class Marks:
         self._alive: dict[int, tuple[weakref.ref[Any], Axes]] = {}
         self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
-        # Of values marked since then that no register held at that moment: the line, by identity.
-        self._pending: dict[int, tuple[str, int]] = {}
+        self._pending: dict[int, _Pending] = {}  # by identity, values marked since then
 
     def __bool__(self) -> bool:
         return bool(self.names or self._alive or self._kept)
@@ -83,9 +104,12 @@ class Marks:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
             names = self._find(values, axes)
-            held = set(map(id, map(self.namespace.get, names)))
             where = frame.f_code.co_filename, frame.f_lineno
-            self._pending.update({id(value): where for value in values if id(value) not in held})
+            for value in values:
+                if not _is_anonymous(value):
+                    self._pending[id(value)] = _Pending(
+                        _reference(value), where, tuple(self._names_of(value))
+                    )
         for value in values:
             if (
                 self._mark_of(value) is not None
@@ -165,11 +189,17 @@ class Marks:
     def _warn_of_parts(self) -> None:
         """Tell of values that were marked and that no register holds, but perhaps something in one."""
         held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
-        for key, where in self._pending.items():
-            value = self._marked(key)
-            if value is not None and key not in held:
-                warnings.warn_explicit(self._advice(value), UserWarning, *where)
+        # A name that is bound anew keeps the mark, unless several values had it one after the other.
+        often = Counter(name for each in self._pending.values() for name in each.names)
+        lost: dict[tuple[str, int], list[Any]] = {}
+        for key, each in self._pending.items():
+            value = each.reference()
+            if value is not None and key not in held and all(often[name] > 1 for name in each.names):
+                lost.setdefault(each.where, []).append(value)
         self._pending.clear()
+        for where, values in lost.items():
+            more = f" ({len(values) - 1:,} more in this line)" if len(values) > 1 else ""
+            warnings.warn_explicit(f"{self._advice(values[0])}{more}", UserWarning, *where)
 
     def _advice(self, value: Any) -> str:
         from disco_magic.functions.divergence import (
@@ -188,11 +218,6 @@ class Marks:
             f"worker.replicated has marked no register: no name holds this {type_name(type(value))}; "
             "give it one, `w = worker.replicated(w)`"
         )
-
-    def _marked(self, key: int) -> Any:
-        """The value of this identity, if it was marked and is still there, else None."""
-        reference, _ = self._alive.get(key, (None, ()))
-        return self._kept.get(key, (None,))[0] if reference is None else reference()
 
 
 def _is_anonymous(value: Any) -> bool:

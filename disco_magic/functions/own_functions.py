@@ -57,7 +57,7 @@ def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -
     if inner is cached.__wrapped__:
         return cached
     own = found_in(namespace, cached.__qualname__)
-    if type(own) is _CACHED and own.__wrapped__.__code__ == inner.__code__:
+    if type(own) is _CACHED and _is_same(own.__wrapped__, inner):
         return own
     return functools.lru_cache(**cached.cache_parameters())(inner)
 
@@ -103,7 +103,7 @@ def _own_function(
     if function.__globals__ is namespace:
         return function
     own = found_in(namespace, function.__qualname__)
-    if type(own) is types.FunctionType and own.__code__ == function.__code__:
+    if type(own) is types.FunctionType and _is_same(own, function):
         return own
     made = types.FunctionType(
         function.__code__,
@@ -117,6 +117,30 @@ def _own_function(
     made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
     made.__dict__.update(function.__dict__)
     return made
+
+
+def _is_same(own: Any, other: Any) -> bool:
+    """Whether both come from one definition: functions made in a loop differ in their defaults alone."""
+    kept = own.__kwdefaults__ or {}, other.__kwdefaults__ or {}
+    return (
+        own.__code__ == other.__code__
+        and _are_alike(own.__defaults__ or (), other.__defaults__ or ())
+        and list(kept[0]) == list(kept[1])
+        and _are_alike(tuple(kept[0].values()), tuple(kept[1].values()))
+    )
+
+
+def _are_alike(mine: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
+    # Each worker has its own list or array as a default: whether those are meant to be equal nobody knows.
+    return len(mine) == len(theirs) and all(
+        one is other or _are_equal(one, other) for one, other in zip(mine, theirs, strict=True)
+    )
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    return type(one) not in (bool, int, float, complex, str, bytes) or bool(one == other)
 
 
 _OWN: Final[dict[type, Callable[[Any, Receiver, Mapping[str, Any]], Any]]] = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import threading
 import tokenize
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.cells import cell_from_tree, parsed
+from disco_magic.functions.cells import cell_from_tree, is_main_test, parsed
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
@@ -36,10 +37,19 @@ def compile_file(path: str | os.PathLike[str]) -> Cell:
     except (OSError, UnicodeError, SyntaxError) as reason:
         raise UsageMistake(f"{name!r} cannot be run: {words(reason)}") from None
     filename = os.path.abspath(name)
-    tree = parsed(source, filename)
+    tree = _Main().visit(parsed(source, filename))
     _tell_file(tree, filename)
     cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
     return replace(cell, is_program=True, futures=0)  # they are the file's own
+
+
+class _Main(ast.NodeTransformer):
+    """Lets ``__name__ == "__main__"`` be true, wherever it stands: the name is the worker's module's."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if is_main_test(node):
+            return ast.copy_location(ast.Constant(value=True), node)
+        return self.generic_visit(node)
 
 
 def _tell_file(tree: ast.Module, filename: str) -> None:
@@ -55,6 +65,11 @@ def _has_to_be_first(number: int, statement: ast.stmt) -> bool:
     return not number and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
+# Of programs that run now, behind that of the process itself; empty if none does.
+_argvs: list[list[str]] = []
+_lock = threading.Lock()
+
+
 @contextmanager
 def as_main(path: str | os.PathLike[str], arguments: Sequence[str]) -> Iterator[None]:
     """Within this `sys.argv` and the first entry of `sys.path` are those of that program.
@@ -62,12 +77,18 @@ def as_main(path: str | os.PathLike[str], arguments: Sequence[str]) -> Iterator[
     They belong to the process, and so to all workers and to the notebook.
     """
     folder = os.path.dirname(os.path.abspath(path))
-    argv = sys.argv
-    sys.argv = [os.fspath(path), *arguments]
+    mine = [os.fspath(path), *arguments]
+    with _lock:
+        _argvs.extend([mine] if _argvs else [sys.argv, mine])
+        sys.argv = mine
     sys.path.insert(0, folder)
     try:
         yield
     finally:
-        sys.argv = argv
+        with _lock:  # others may have begun meanwhile, and end in any order
+            _argvs[:] = [argv for argv in _argvs if argv is not mine]
+            sys.argv = _argvs[-1]
+            if len(_argvs) == 1:
+                _argvs.clear()
         if folder in sys.path:
             sys.path.remove(folder)

@@ -22,6 +22,7 @@ from disco_magic.notebook.output.scope import NotebookScope, shown_workers
 from disco_magic.notebook.tables.results import is_empty, show_only
 from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
+from disco_magic.notebook.tracebacks import syntax_error
 from disco_magic.notebook.variables import fetched, stored
 from disco_magic.session.checking import check_cell
 from disco_magic.session.pump import attentive, take_sigint
@@ -55,7 +56,10 @@ def execute_file(front: Front, path: str, arguments: Sequence[str], line: str) -
     Raises:
         SyntaxError, and as `execute`.
     """
-    cell = compile_file(path)
+    try:
+        cell = compile_file(path)
+    except SyntaxError as error:
+        raise syntax_error(front.shell, error) from None
     with as_main(path, arguments):
         _executed(_sending(front, cell_parser().read(line), cell))
 

@@ -166,6 +166,20 @@ def test_what_no_register_holds_is_not_marked_and_that_is_said(stage, source, sa
     stage.run("other = 1")  # once
 
 
+def test_of_a_loop_over_parts_one_warning_tells_that_they_are_not_marked(stage):
+    with pytest.warns(UserWarning, match=MARKS_NOTHING) as caught:
+        stage.run("held = [np.zeros(2) for _ in range(5)]\nfor part in held: worker.replicated(part)")
+    (warning,) = caught
+    assert "held[0] is a part" in str(warning.message)
+    assert str(warning.message).endswith("(3 more in this line)")
+    assert stage.marked == {"part"}
+
+
+def test_a_marked_name_that_is_bound_anew_while_something_keeps_the_value_is_no_loss(stage):
+    stage.run("w = np.zeros(2)\nkept = [w]\nworker.replicated(w)\nw = w + 1")
+    assert stage.marked == {"w"}
+
+
 def test_a_part_that_gets_a_name_in_its_cell_is_marked(stage):
     stage.run("held = [np.zeros(2)]\npart = worker.replicated(held[0])\nworker.replicated(held[0])")
     assert stage.marked == {"part"}

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from disco_magic.errors import CellError, UsageMistake
+from disco_magic.functions.scripts import as_main
+from disco_magic.notebook.tracebacks import CellSyntaxError
 from disco_magic.session.current import session as current_session
 
 PROGRAM = '''\
@@ -130,3 +132,40 @@ def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
     program.write_text("1 / worker_id\n")
     error = four.fail(f"%disco run {program}", CellError)
     assert list(error.failures) == [0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if __name__ == '__main__' and len(sys.argv) == 1: ran = True",
+        "MAIN = '__main__' == __name__; ran = MAIN",
+        "def f(): return __name__ == '__main__'\nran = f()",
+    ],
+)
+def test_it_is_the_main_program_however_it_asks(session, tmp_path, line):
+    path = tmp_path / "asks.py"
+    path.write_text(f"import sys\n{line}\n")
+    s = session(1)
+    s.run_file(path)
+    assert s.run("ran").values == [True]
+
+
+def test_programs_of_two_sessions_at_once_leave_the_arguments_of_the_process_as_they_were(tmp_path):
+    before = sys.argv
+    first, second = as_main("a.py", ["1"]), as_main("b.py", ["2"])
+    first.__enter__()
+    second.__enter__()
+    assert sys.argv == ["b.py", "2"]
+    first.__exit__(None, None, None)
+    assert sys.argv == ["b.py", "2"]
+    second.__exit__(None, None, None)
+    assert sys.argv is before
+
+
+def test_a_syntax_error_is_shown_at_its_line_without_frames(four, tmp_path):
+    (tmp_path / "wrong.py").write_text("x = 1\ny = (\n")
+    error = four.fail(f"%disco run {tmp_path}/wrong.py", CellSyntaxError)
+    shown = "\n".join(error._render_traceback_())
+    assert "wrong.py" in shown
+    assert "y = (" in shown
+    assert "scripts.py" not in shown

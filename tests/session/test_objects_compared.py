@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions import divergence
 
 NET = """
 class Layer:
@@ -102,3 +104,19 @@ def test_a_class_that_passes_for_a_generator_is_none(s):
     s.run("class Random:\n    __module__ = 'random'\n    def getstate(self): raise ValueError")
     s.run("rng = worker.replicated(Random())")
     assert [row.name for row in s.check(values=True).uncompared] == ["rng"]
+
+
+def test_a_class_with_an_abstract_base_is_looked_into(s):
+    s.run("import abc\nclass Base(abc.ABC): pass\nclass Own(Base): pass\nown = worker.replicated(Own())")
+    s.run("own.w = np.zeros(2) + worker_id")
+    assert differing(s.check(values=True)) == {"own.w": ("value",)}
+
+
+def test_what_many_parts_share_is_looked_at_once(monkeypatch):
+    looked = []
+    digest = divergence.digest_of
+    monkeypatch.setattr(divergence, "digest_of", lambda array: looked.append(array) or digest(array))
+    shared = np.zeros(3)
+    parts = divergence.survey("x", [[shared], {"a": shared}, shared], values=True)
+    assert [held.digest for path, held in parts if held.dtype] == [digest(shared)] * 3
+    assert len(looked) == 1

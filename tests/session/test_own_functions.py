@@ -141,3 +141,14 @@ def test_functions_of_the_notebook_are_handed_over_as_they_are(s):
     s.put("held", [len, test_functions_of_the_notebook_are_handed_over_as_they_are])
     assert s["plain"].get(2) is test_functions_of_the_notebook_are_handed_over_as_they_are
     assert s["held"].get(2)[1] is test_functions_of_the_notebook_are_handed_over_as_they_are
+
+
+def test_functions_of_one_definition_that_differ_in_their_defaults_stay_apart(s):
+    s.run("fs = []\nfor k in (1, 2, 3):\n    def h(x, k=k, *, by=k): return x * k * by\n    fs.append(h)")
+    s.put("got", s["fs"].get(0))
+    assert s.run("[h(10) for h in got]").values == [[10, 40, 90]] * 3
+    s.run("def g(x, by=1): return x * by")
+    s.run("old = g\ndef g(x, by=2): return x * by")
+    s.put("got", s["old"].get(0))
+    assert s.run("got(10)").values == [10] * 3
+    assert s.call_packed(s["old"].get(1), 10).get_all() == [10] * 3

@@ -62,6 +62,14 @@ def test_axes_of_a_mesh(session):
     assert [each.tolist() for each in s.allgather(x, over="tp").get_all()] == [list(range(8))] * 4
 
 
+def test_python_objects_between_workers_beside_work_on_the_gpu(shared):
+    cell = "y = xp.ones(1 << 22) * worker_id\ngot = allgather_objects({'from': worker_id})\n"
+    assert shared.run(f"{cell}[each['from'] for each in got], float(y.sum())").values == [
+        ([0, 1, 2, 3], float(worker << 22)) for worker in range(4)
+    ]
+    assert shared.run("broadcast_object(('a', worker_id), root=2)").values == [("a", 2)] * 4
+
+
 def test_matrix_products_between_collectives(shared):
     """Tensor parallel in small: columns of one matrix, rows of the other, one allreduce."""
     rng = np.random.default_rng(0)

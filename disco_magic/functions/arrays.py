@@ -36,8 +36,6 @@ _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
 
 
 def _as_array(x: Any) -> NDArray[Any]:
-    if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
-        raise UsageMistake("NumPy would stack what is in it")
     if is_tensor(type(x)) and str(x.device) == "cpu":
         return array_of(x)
     array = np.asarray(x)
@@ -50,6 +48,8 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     Raises:
         UsageMistake: it cannot be read.
     """
+    if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
+        raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")
     try:
         return _as_array(x)
     except Exception as error:  # noqa: BLE001 - raised again, with advice

@@ -108,6 +108,13 @@ def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
         with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")
 
 
+def test_what_a_session_scatters_may_be_a_list_of_tensors(with_torch):
+    import torch
+
+    parts = with_torch.scatter([torch.full((2,), float(k)) for k in range(3)])
+    assert [part.tolist() for part in parts.get_all()] == [[0, 0], [1, 1], [2, 2]]
+
+
 def test_messages_of_torch(with_torch):
     s = with_torch
     s.run("send(torch.full((2,), worker_id), (worker_id + 1) % 3)\ny = recv((worker_id - 1) % 3)")

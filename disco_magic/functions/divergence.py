@@ -93,10 +93,11 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
     seen = Seen()
     known: dict[tuple[int, bool], Held] = {}  # many parts may be one object, by identity: `seen` keeps them
     for path, part, depth in _walk(name, value, seen):
+        if type(part) is Above:  # nobody keeps it: another object may have its identity next
+            parts.append((path, part.held()))
+            continue
         key = id(part), depth == _DEPTH
-        if type(part) is Above:
-            known[key] = part.held()
-        elif key not in known:
+        if key not in known:
             known[key] = look(part, values=values, deepest=depth == _DEPTH, own=own, seen=seen)
         parts.append((path, known[key]))
     if len(parts) > 1 + _PARTS:

@@ -42,7 +42,6 @@ class Cell:
         watched: whether the worker writes down which registers it binds.
         seeds: lines that seed a random state of all workers, each with what to do instead.
         is_program: whether it is a file, which may end by ``sys.exit()``.
-        futures: of ``from __future__ import ...``, its own and of cells before it, as flags of `compile`.
     """
 
     source: str
@@ -52,13 +51,21 @@ class Cell:
     last: types.CodeType | None
     watched: bool = False
     seeds: tuple[tuple[int, str], ...] = ()
-    futures: int = 0
     is_program: bool = False
 
     @property
     def codes(self) -> list[types.CodeType]:
         """What there is to execute, in order."""
         return [code for code in (self.body, self.last) if code is not None]
+
+    @property
+    def futures(self) -> int:
+        """What it leaves to cells after it of ``from __future__ import ...``, as flags of `compile`.
+
+        What cells before it have left is among it. A program's are its own.
+        """
+        found = {flag for flag in _FUTURES for code in self.codes if code.co_flags & flag}
+        return 0 if self.is_program else sum(found)
 
 
 def compile_cell(
@@ -155,8 +162,4 @@ def cell_from_tree(
         body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
     if isinstance(last, ast.Expr):
         last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
-    codes = [code for code in (body_code, last_code) if code is not None]
-    futures = sum({flag for flag in _FUTURES for code in codes if code.co_flags & flag})
-    return Cell(
-        source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree), futures=futures
-    )
+    return Cell(source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree))

@@ -13,7 +13,15 @@ from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_copy
 from disco_magic.functions.kinds import is_gpu_array
-from disco_magic.functions.own_classes import NOBODY, Receiver, hand_over, refuse, stand_ins, successors_in
+from disco_magic.functions.own_classes import (
+    NOBODY,
+    Receiver,
+    all_inside,
+    hand_over,
+    refuse,
+    stand_ins,
+    successors_in,
+)
 from disco_magic.functions.own_functions import own_definition, own_definitions
 from disco_magic.functions.tensors import elements_of_computed
 from disco_magic.functions.tvm_copies import shared_in
@@ -67,8 +75,9 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
         return new_copy(value)
     try:
         copied, memo = _deep_copy(value, {})
-        successors = successors_in(copied, memo, receiver)
-        definitions = own_definitions(copied, memo, receiver)
+        inside = tuple(all_inside(copied, memo)) if receiver.strict else ()
+        successors = successors_in(copied, memo, receiver, inside)
+        definitions = own_definitions(inside, receiver)
         if successors:
             copied, memo = _converted(value, memo, successors, definitions, receiver) or (copied, memo)
         elif definitions:
@@ -87,14 +96,15 @@ def copy_of(value: Any, receiver: Receiver = NOBODY) -> Any:
 
 def _deep_copy(value: Any, known: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
     """A copy, and what was copied for it; `known` has by `id` what counts as copied."""
-    memo = {**shared_in(value), **_arrays_of(value), **known}
+    taken = {**shared_in(value), **_arrays_of(value), **known}
+    memo = dict(taken)
     try:
         copied = copy.deepcopy(value, memo)
     except RuntimeError:  # PyTorch copies no tensor that was computed from one which requires grad
         elements = elements_of_computed(value)
         if not elements:
             raise
-        memo = {**shared_in(value), **_arrays_of(value), **known, **elements}
+        memo = {**taken, **elements}
         copied = copy.deepcopy(value, memo)
     _copy_cells(memo)
     return copied, memo

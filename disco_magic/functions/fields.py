@@ -77,8 +77,7 @@ def _of_dataclass(value: Any) -> Content | None:
     fields = _static(kind, "__dataclass_fields__")
     if type(fields) is not dict or _static(kind, "__getattribute__") is not object.__getattribute__:
         return None
-    place = _static(kind, "__dict__")
-    own = place.__get__(value) if type(place) is types.GetSetDescriptorType else {}
+    own = _attributes(value) or {}
     pairs = []
     for name in fields:
         item = own[name] if name in own else _inherited(value, name)
@@ -108,11 +107,11 @@ def _has_slots(kind: type) -> bool:
 
 def _of_fields(value: Any) -> Content | None:
     kind = type(value)
-    place = _static(kind, "__dict__")
+    held = _attributes(value)
     asked = _static(kind, "__getattribute__") is not object.__getattribute__
-    if asked or _has_slots(kind) or type(place) is not types.GetSetDescriptorType:
+    if asked or _has_slots(kind) or held is None:
         return None
-    own = {**place.__get__(value)}  # one step, as above
+    own = {**held}  # one step: a thread of the user's may fill it
     if not all(type(name) is str for name in own):
         return None
     if all(name in own or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
@@ -136,8 +135,7 @@ def _of_module(value: Any) -> Content | None:
 
 def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:
     """Put what `module` holds into `found`; False if that is not kept where PyTorch keeps it."""
-    place = _static(type(module), "__dict__")
-    own = place.__get__(module) if type(place) is types.GetSetDescriptorType else {}
+    own = _attributes(module) or {}
     held = [own.get(name) for name in ("_parameters", "_buffers", "_modules")]
     if not all(type(each) is dict for each in held):
         return False
@@ -152,6 +150,12 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
     return all(
         id(each) not in above and _gather(each, f"{prefix}{name}.", found, above) for name, each in inner
     )
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The dictionary of an object's own attributes itself; None if it has none."""
+    place = _static(type(value), "__dict__")
+    return place.__get__(value) if type(place) is types.GetSetDescriptorType else None
 
 
 def _inherited(value: Any, name: str) -> Any:

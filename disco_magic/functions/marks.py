@@ -103,13 +103,7 @@ class Marks:
         if not names:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
-            names = self._find(values, axes)
-            where = frame.f_code.co_filename, frame.f_lineno
-            for value in values:
-                if not _is_anonymous(value):
-                    self._pending[id(value)] = _Pending(
-                        _reference(value), where, tuple(self._names_of(value))
-                    )
+            names = self._find(values, axes, (frame.f_code.co_filename, frame.f_lineno))
         for value in values:
             if (
                 self._mark_of(value) is not None
@@ -140,12 +134,14 @@ class Marks:
     def _names_of(self, value: Any) -> list[str]:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
 
-    def _find(self, values: tuple[Any, ...], axes: Axes) -> list[str]:
-        """The names of `values`; those that have none get their marks later."""
+    def _find(self, values: tuple[Any, ...], axes: Axes, where: tuple[str, int]) -> list[str]:
+        """The names of `values`; those that have none get their marks later. `where`: file and line."""
         names: list[str] = []
         for value in values:
             if not _is_anonymous(value):
-                mine = [name for name in self._names_of(value) if _is_public(name)]
+                held_by = self._names_of(value)
+                self._pending[id(value)] = _Pending(_reference(value), where, tuple(held_by))
+                mine = [name for name in held_by if _is_public(name)]
                 names += mine
                 if not mine:
                     self.add(value, axes)
@@ -202,9 +198,8 @@ class Marks:
             warnings.warn_explicit(f"{self._advice(values[0])}{more}", UserWarning, *where)
 
     def _advice(self, value: Any) -> str:
-        from disco_magic.functions.divergence import (
-            parts_of,  # which knows the worker's context, and that this
-        )
+        # Not above: it knows the worker's context, and that this.
+        from disco_magic.functions.divergence import parts_of
 
         registers = dict(self.namespace)
         for name in RegisterFile(registers).public_names():

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.functions.kinds import module_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in
-from disco_magic.functions.own_classes import all_inside, own_class
+from disco_magic.functions.own_classes import own_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from disco_magic.functions.own_classes import Receiver
+    from disco_magic.functions.own_classes import Inside, Receiver
 
     Names = dict[str, Any]
 
@@ -62,23 +62,18 @@ def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -
     return functools.lru_cache(**cached.cache_parameters())(inner)
 
 
-def own_definitions(copied: Any, memo: Mapping[int, Any], receiver: Receiver) -> dict[int, Any]:
+def own_definitions(inside: Iterable[Inside], receiver: Receiver) -> dict[int, Any]:
     """By `id`, the receiver's own for those functions and classes of other workers that stand in a copy.
 
     Args:
-        copied: what `copy.deepcopy` gave.
-        memo: what it has copied.
+        inside: what stands in it, see `all_inside`.
         receiver: who gets it.
-
-    Cost: 50 ns per element.
     """
-    if not receiver.strict:
-        return {}
     found: dict[int, Any] = {}
-    for kinds, inside in all_inside(copied, memo):
+    for kinds, things in inside:
         if not kinds.isdisjoint(_DEFINING) or any(issubclass(kind, type) for kind in kinds):
             # Classes of what is copied stand here, too: objects of theirs are for `own_classes`.
-            theirs = {id(each): each for each in inside if is_of_cells(each)}
+            theirs = {id(each): each for each in things if is_of_cells(each)}
             own = {key: own_definition(each, receiver) for key, each in theirs.items()}
             found.update({key: each for key, each in own.items() if each is not theirs[key]})
     return found

@@ -40,7 +40,7 @@ def compile_file(path: str | os.PathLike[str]) -> Cell:
     tree = _Main().visit(parsed(source, filename))
     _tell_file(tree, filename)
     cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
-    return replace(cell, is_program=True, futures=0)  # they are the file's own
+    return replace(cell, is_program=True)
 
 
 class _Main(ast.NodeTransformer):

@@ -22,16 +22,22 @@ _OWN: Final = {
     **dict.fromkeys(
         ("torch.manual_seed", "torch.random.manual_seed"), "rng = torch.Generator().manual_seed({})"
     ),
-}
-# Of these what they go on from is given, not a seed.
-_STATES: Final = {
-    **dict.fromkeys(("np.random.set_state", "numpy.random.set_state"), "rng.bit_generator.state = ..."),
-    "random.setstate": "rng.setstate(...)",
+    # These are given what they go on from, not a seed.
     **dict.fromkeys(
-        ("torch.set_rng_state", "torch.random.set_rng_state", "torch.random.fork_rng"), "rng.set_state(...)"
+        ("np.random.set_state", "numpy.random.set_state"), "a generator, and rng.bit_generator.state = ..."
+    ),
+    "random.setstate": "a generator, and rng.setstate(...)",
+    **dict.fromkeys(
+        ("torch.set_rng_state", "torch.random.set_rng_state", "torch.random.fork_rng"),
+        "a generator, and rng.set_state(...)",
     ),
 }
 _CHECKPOINTS: Final = "torch.utils.checkpoint"
+_OF_CHECKPOINTS: Final = (
+    f"{_CHECKPOINTS} keeps the one random state that all workers draw from and puts it back, while others "
+    "draw: a dropout may have another mask in the backward pass; pass preserve_rng_state=False, and draw "
+    "masks from a generator of the worker's own before the checkpoint"
+)
 _WORDS: Final = ("seed", "setstate", "set_state", "rng_state", "fork_rng", "checkpoint")
 _MOST_DOTS: Final = 2
 
@@ -45,18 +51,11 @@ def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
         return ()
     nodes = list(ast.walk(tree))
     named = [(call, _dotted(call.func)) for call in nodes if isinstance(call, ast.Call)]
-    calls = [(call, name) for call, name in named if name in _OWN or name in _STATES]
+    calls = [(call, name) for call, name in named if name in _OWN]
     others = _bound(nodes) if calls else set()
     found = [(call.lineno, _said(name, call)) for call, name in calls if name.partition(".")[0] not in others]
     imports = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
     return (*found, *((node.lineno, _OF_CHECKPOINTS) for node in imports if _imports_checkpoints(node)))
-
-
-_OF_CHECKPOINTS: Final = (
-    f"{_CHECKPOINTS} keeps the one random state that all workers draw from and puts it back, while others "
-    "draw: a dropout may have another mask in the backward pass; pass preserve_rng_state=False, and draw "
-    "masks from a generator of the worker's own before the checkpoint"
-)
 
 
 def _imports_checkpoints(node: ast.Import | ast.ImportFrom) -> bool:
@@ -83,10 +82,9 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _said(name: str, call: ast.Call) -> str:
-    own = _OWN[name].format(_seed_of(call)) if name in _OWN else f"a generator, and {_STATES[name]}"
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
-        f"give each its own: {own}"
+        f"give each its own: {_OWN[name].format(_seed_of(call))}"
     )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import re
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.mesh import Mesh
+from disco_magic.core.mesh import NO_MESH, Mesh
 from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.documents import called_of
 from disco_magic.functions.members import member
@@ -33,26 +33,16 @@ _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYW
 _PLACED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-class _Inside(NamedTuple):
-    """Where in a call the cursor is.
-
-    Attributes:
-        path: what is called, name by name.
-        tokens: of the call, from its opening parenthesis to the cursor.
-    """
-
-    path: list[str]
-    tokens: Sequence[str]
-
-
 def argument_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request) -> list[Offer]:
     """``out=`` and its like, but for those that the call has already."""
     typed = _TYPED.search(request.line)
-    inside = _inside(_tokens(request, request.offset))
-    if typed is None or inside is None or request.line[: typed.start()].rstrip().endswith("."):
+    tokens = _tokens(request, request.offset)
+    opening = _opening(tokens)
+    if typed is None or opening is None or request.line[: typed.start()].rstrip().endswith("."):
         return []
-    found = member(bound, behind, inside.path) if inside.path else None
-    given = {name for name, sign in pairwise(inside.tokens) if sign == "="}
+    path = _path(tokens[:opening]) if tokens[opening] == "(" else []
+    found = member(bound, behind, path) if path else None
+    given = {name for name, sign in pairwise(tokens[opening:]) if sign == "="}
     names = _arguments(called_of(found.value), _mesh(behind)) if found is not None else []
     start = request.offset - len(typed[0])
     return [
@@ -87,14 +77,6 @@ def text_offers(bound: dict[str, Any], behind: dict[str, Any], request: Request)
 def _tokens(request: Request, end: int) -> list[str]:
     before = request.text[max(0, request.offset - _BACK) : end]
     return [token for token in _TOKEN.findall(before) if token[0] != "#"]
-
-
-def _inside(tokens: Sequence[str]) -> _Inside | None:
-    """The innermost call that is not closed; None if something else is opened last."""
-    opening = _opening(tokens)
-    if opening is None or tokens[opening] != "(":
-        return None
-    return _Inside(_path(tokens[:opening]), tokens[opening:])
 
 
 def _texts(
@@ -168,4 +150,4 @@ def _parameters(called: Any) -> list[inspect.Parameter]:
 
 def _mesh(behind: dict[str, Any]) -> Mesh:
     worker = behind.get("worker")
-    return worker.mesh if type(worker) is WorkerContext else Mesh({})
+    return worker.mesh if type(worker) is WorkerContext else NO_MESH

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
@@ -131,7 +132,7 @@ class Contents:
         self._later = threading.Timer(wait_s, self._put_later)
         self._later.daemon = True
         _waiting.add(self)
-        self._later.start()
+        Context().run(self._later.start)  # it shows what all have written
 
     def show_end(self) -> None:
         """Show the end of a block: at once, unless many of them follow each other."""

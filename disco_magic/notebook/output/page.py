@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.notebook.libraries.bars import BARS
@@ -170,7 +170,7 @@ class Page:
             return
         timer = threading.Timer(INTERVAL_S, self._look_again)
         timer.daemon = self._will_look = True
-        timer.start()
+        Context().run(timer.start)  # it looks for all workers
 
     def _look_again(self) -> None:
         with self.lock:

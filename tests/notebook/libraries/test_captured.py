@@ -221,11 +221,28 @@ def test_a_block_that_no_cell_has_ended_ends_with_its_cell(fresh):
         fresh.ok("%%disco\nout.__enter__()")
     fresh.ok("%%disco\nwith out: print('last')")
     assert kept(fresh, 0) == [stream("in\nlast\n")]
-    count = (
-        "import gc\nfrom disco_magic.notebook.libraries.captured import Capture\n"
-        "gc.collect()\nsum(type(each) is Capture for each in gc.get_objects())"
+    # Nobody can collect while a thread that does so waits for its turn: once may not be enough.
+    looked = fresh.ok(
+        "import gc, threading\nfrom disco_magic.notebook.libraries.captured import Capture\n"
+        "for look in range(300):\n"
+        "    gc.collect()\n"
+        "    alive = sum(type(each) is Capture for each in gc.get_objects())\n"
+        "    if not alive: break\n"
+        "    threading.Event().wait(0.02)\n"
+        "alive"
     )
-    assert fresh.ok(count).value == "0"
+    assert looked.value == "0"
+
+
+def test_what_shows_it_later_is_no_thread_of_a_worker_s(fresh):
+    ran = fresh.ok(
+        f"{OUT}import threading\nfrom disco_magic.functions.context import calling_worker\nseen = []\n"
+        "def look(_): seen.append((type(threading.current_thread()), calling_worker() is None))\n"
+        "out.observe(look, 'outputs')\nwith out:\n"
+        "    while threading.Timer not in dict(seen): print('x')\n"
+        "[nobody for kind, nobody in seen if kind is threading.Timer][0]"
+    )
+    assert ran.value == "[0-3] True"
 
 
 def test_blocks_by_the_hundred_are_not_sent_by_the_hundred(fresh):

@@ -91,6 +91,20 @@ def test_in_a_cell_that_nobody_waits_for_a_plot_is_live_too(plots):
     assert {each["parent_header"]["msg_id"] for each in before if figures(each)} == {started}
 
 
+def test_nothing_that_shows_a_plot_later_is_taken_for_a_thread_of_the_cell_s(plots):
+    plots.ok(
+        "%%disco --nowait -o handle\nfrom IPython.display import clear_output\n"
+        "from disco_magic.functions.adopted import may_write_to\n"
+        "from disco_magic.functions.streams import current_writer\nseen = set()\n"
+        "for turn in range(3):\n"
+        "    clear_output(wait=True); plot(f'n{turn}'); plt.show()\n"
+        "    seen.add(may_write_to(current_writer.get().bottom))"
+    )
+    # While somebody waits, it is that thread which looks.
+    plots.ok("import threading\nwhile not handle.done(): threading.Event().wait(0.01)\nhandle.wait()")
+    assert plots.ok("%%disco\nseen").value == "[0-3] {False}"
+
+
 def test_a_notebook_that_was_executed_by_a_tool_has_the_last_plots(monkeypatch):
     import nbformat
     from nbclient import NotebookClient

@@ -25,6 +25,13 @@ def library_of(kind: type) -> str:
     return "jax" if home_of(kind) in _JAX else ""
 
 
+def library_in(value: Any) -> str:
+    """`library_of` of an array, or of all that are in a list or tuple."""
+    kinds = set(map(type, value)) if type(value) in (list, tuple) else {type(value)}
+    libraries = set(map(library_of, kinds))
+    return libraries.pop() if len(libraries) == 1 else ""
+
+
 def as_array_of(library: str, array: Any, like: Any = None) -> Any:
     """`array`, of NumPy or cupy, as one of `library`, which is imported.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 
 import numpy as np
@@ -15,6 +16,7 @@ from disco_magic.notebook.commands.splitting import join, split
 from disco_magic.notebook.variables import fetched
 from disco_magic.session.config import ThreadedSession
 from disco_magic.session.current import make_current, session
+from disco_magic.testing import arrays
 
 
 def names(shell):
@@ -105,6 +107,29 @@ def test_scatter_gives_worker_i_its_part_and_gather_joins_them(crew, axis):
     )
     crew.run(f"del a\n%disco gather a --axis {axis}")
     assert np.array_equal(crew.ip.user_ns["a"], whole)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_tensor_is_split_into_tensors_and_joined_as_one(crew, axis, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", arrays.torch())
+    whole = np.arange(36).reshape(6, 6)
+    crew.ip.user_ns["t"] = arrays.tensor(whole, device="cpu")
+    crew.run(f"%disco scatter t --axis {axis}")
+    parts = [part.numpy() for part in held("t")]
+    assert all(part.flags.c_contiguous for part in parts)  # nothing else of the whole is copied for it
+    assert [part.tolist() for part in parts] == [part.tolist() for part in np.split(whole, crew.n, axis)]
+    crew.run(f"del t\n%disco gather t --axis {axis}")
+    assert type(crew.ip.user_ns["t"]) is type(arrays.tensor(whole))
+    assert np.array_equal(crew.ip.user_ns["t"].numpy(), whole)
+
+
+def test_tensors_beside_arrays_are_joined_as_an_array(four, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", arrays.torch())
+    four.ip.user_ns["t"] = arrays.tensor(np.ones(2), device="cpu")
+    four.run("%disco put t")
+    four.run("%%disco -w 1-3\nt = np.zeros(2)")
+    four.run("%disco gather t")
+    assert np.array_equal(four.ip.user_ns["t"], [1, 1, 0, 0, 0, 0, 0, 0])
 
 
 def test_gather_of_numbers_gives_one_element_per_worker(crew):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from disco_magic.errors import CellError, NoPicture
+from disco_magic.errors import CellError, NoPicture, UsageMistake
 from disco_magic.functions.peek import statistics_of
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "bool", "complex64"]
@@ -108,11 +108,66 @@ def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
         with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")
 
 
-def test_what_a_session_scatters_may_be_a_list_of_tensors(with_torch):
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_a_session_sends_stays_a_tensor(with_torch, dtype):
+    pytest.importorskip("ml_dtypes")
     import torch
 
-    parts = with_torch.scatter([torch.full((2,), float(k)) for k in range(3)])
-    assert [part.tolist() for part in parts.get_all()] == [[0, 0], [1, 1], [2, 2]]
+    s, given = with_torch, torch.arange(6).reshape(2, 3).to(getattr(torch, dtype)).T
+    for held in (
+        s.broadcast(given).get_all(),
+        s.copy_to_worker_0(given).get_all()[:1],
+        [s.store(given).get(0)],
+    ):
+        assert all(each.dtype == given.dtype and each.tolist() == given.tolist() for each in held)
+    parts = s.scatter(given).get_all()
+    assert [(part.dtype, part.tolist()) for part in parts] == [(given.dtype, row) for row in given.tolist()]
+
+
+def test_a_list_of_tensors_is_scattered_as_tensors(with_torch):
+    import torch
+
+    parts = with_torch.scatter([torch.full((2,), k, dtype=torch.int8) for k in range(3)]).get_all()
+    assert [(part.dtype, part.tolist()) for part in parts] == [(torch.int8, [k, k]) for k in range(3)]
+
+
+def test_a_session_fills_tensors(with_torch):
+    import torch
+
+    whole = with_torch.broadcast(torch.zeros(2))
+    parts = with_torch.scatter(torch.arange(6.0), whole)
+    assert [part.tolist() for part in parts.get_all()] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_what_requires_grad_is_not_sent_by_a_collective_of_a_session(with_torch):
+    import torch
+
+    with pytest.raises(UsageMistake, match=r"requires grad - use \.detach\(\)"):
+        with_torch.broadcast(torch.ones(2, requires_grad=True))
+
+
+def test_what_a_session_sends_stays_an_array_of_jax(with_jax):
+    import jax
+    import jax.numpy as jnp
+
+    s, given = with_jax, jnp.arange(6).reshape(3, 2).astype("bfloat16")
+    for held in (s.broadcast(given).get_all(), s.scatter(given).get_all(), s.scatter(list(given)).get_all()):
+        assert all(isinstance(each, jax.Array) and each.dtype == given.dtype for each in held)
+    assert s.scatter(given).get(2).tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("make", ["torch.arange(12).reshape(6, 2)", "jax.numpy.arange(12).reshape(6, 2)"])
+def test_a_notebook_s_tensor_is_split_into_tensors_and_joined_as_one(make):
+    from disco_magic.notebook.commands.splitting import join, split
+
+    library = make.partition(".")[0]
+    whole = eval(make, {library: pytest.importorskip(library)})  # noqa: S307 - the lines above
+    for axis, count in ((0, 3), (1, 2)):
+        parts = split("t", whole, axis, count)
+        assert {type(part) for part in parts} == {type(whole)}
+        joined = join("t", dict(enumerate(parts)), axis)
+        assert type(joined) is type(whole)
+        assert joined.tolist() == whole.tolist()
 
 
 def test_messages_of_torch(with_torch):

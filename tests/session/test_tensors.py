@@ -217,3 +217,26 @@ def test_an_array_of_jax_in_a_register_is_read_and_not_filled(tensors):
         s.allgather(s["x"], s["j"]).get(0)
     with pytest.raises(WorkerError, match="copy: nothing can be written to out, an array of JAX"):
         s.copy_to_worker_0(np.ones(6), s["j"])
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [
+        (lambda s, t: s.broadcast(t), [[[0, 1], [2, 3], [4, 5]]] * 3),
+        (lambda s, t: s.scatter(t), [[0, 1], [2, 3], [4, 5]]),
+        (lambda s, t: s.scatter([t, t, t]), [[[0, 1], [2, 3], [4, 5]]] * 3),
+        (lambda s, t: s.copy_to_worker_0(t), [[[0, 1], [2, 3], [4, 5]]]),
+    ],
+    ids=["broadcast", "scatter", "scatter a list", "copy_to_worker_0"],
+)
+def test_workers_get_tensors_of_what_a_session_sends_them_of_tensors(tensors, torch, move, expected):
+    s, given = tensors(3), np.arange(6).reshape(3, 2)
+    held = [each for each in move(s, arrays.tensor(given, device="cpu")).get_all() if each is not None]
+    given += 1  # which is nobody's but the caller's
+    assert [type(each).__name__ for each in held] == ["Tensor"] * len(held)
+    assert [each.numpy().tolist() for each in held] == expected
+
+
+def test_a_list_that_is_not_of_tensors_alone_becomes_arrays(tensors, torch):
+    parts = tensors(2).scatter([arrays.tensor(np.ones(1), device="cpu"), np.ones(1)]).get_all()
+    assert [type(part) for part in parts] == [np.ndarray] * 2

@@ -167,9 +167,9 @@ GATHER: Final = Command(
     _moving_parser(
         "gather",
         "Join the workers' arrays, tables or lists in a notebook variable.",
-        rule="In the order of the workers: numbers and arrays become an array, DataFrames and Series one\n"
-        "that keeps its index, tuples a tuple, lists and ranges a list. If one of the registers\n"
-        "cannot be joined, no variable is bound.",
+        rule="In the order of the workers: numbers and arrays become an array, tensors a tensor, DataFrames\n"
+        "and Series one that keeps its index, tuples a tuple, lists and ranges a list. If one of the\n"
+        "registers cannot be joined, no variable is bound.",
         over="of the workers along these axes of the mesh, as in tp or dp,tp, who are at 0 on all others",
     ),
     _gather,

@@ -18,6 +18,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import host_array, read_array
 from disco_magic.functions.copies import table_kinds
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.returned import as_array_of, library_in, library_of
 from disco_magic.phrases import class_name, people, ranges, words
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def _split_array(name: str, value: Any, axis: int, count: int) -> list[Any]:
             f"evenly; expected a multiple of {count} (shape {array.shape}); pad or cut it, or make it a "
             "list, whose parts may differ by one"
         )
-    return np.split(array, count, axis)
+    parts, library = np.split(array, count, axis), library_of(type(value))
+    if library:  # of what lies between the elements of a tensor there would be copies, too
+        return [as_array_of(library, np.ascontiguousarray(part), value) for part in parts]
+    return parts
 
 
 def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
@@ -86,7 +90,8 @@ def join(name: str, held: Mapping[int, Any], axis: int) -> Any:
         axis: along which arrays are joined; 0 for what has rows or items.
 
     Returns:
-        An array, a DataFrame, a Series, a tuple, or a list of the items of lists or ranges.
+        An array, a tensor if all are tensors, a DataFrame, a Series, a tuple, or a list of the items of
+        lists or ranges.
 
     Raises:
         UsageMistake: they are of different kinds, of another kind than those, or do not fit together.
@@ -138,12 +143,15 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
             f"{_EXPECTED}; disco_magic.session()[{name!r}].get_all() is a list of the workers' values"
         )
     try:
-        return np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)
+        joined = np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)
     except ValueError as reason:
         shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in arrays.items())
         raise UsageMistake(
             f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
         ) from None
+    values = list(held.values())
+    library = library_in(values)
+    return as_array_of(library, joined, values[0]) if library else joined
 
 
 def _as_array(what: str, value: Any) -> Any:

@@ -134,8 +134,11 @@ class Plane(Protocol):
     def scatter(self, seat: Seat, x: Any | None, root: int, axis: int, out: Any | None) -> Any:
         """Split the array of rank `root` along `axis`; rank r gets part r."""
 
-    def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
-        """Split along `axis`; part j goes to rank j; the received parts are joined in rank order."""
+    def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
+        """Split along `axis`; part j goes to rank j; the received parts are joined in rank order.
+
+        Parts are equal, or as long as `counts` says, one number per member.
+        """
 
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""

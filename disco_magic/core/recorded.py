@@ -53,7 +53,7 @@ _NAMES: Final = {
     "reduce_scatter": ("op", "axis", "over"),
     "broadcast": ("root", "over"),
     "scatter": ("root", "axis", "over"),
-    "alltoall": ("axis", "over"),
+    "alltoall": ("axis", "counts", "over"),
     "barrier": ("over",),
     "send": ("to",),
     "recv": ("source",),
@@ -101,7 +101,8 @@ def attended(
         waiting_s: how long the worker has been asleep in it until now.
     """
     start, verb, kind, shape, rest, code, offset, members, scope, number = joined
-    named = [f"{name}={value}" for name, value in zip(_NAMES.get(verb, ()), rest, strict=False)]
+    given = zip(_NAMES.get(verb, ()), rest, strict=False)
+    named = [f"{name}={value}" for name, value in given if value is not None]
     words = f"{verb}({', '.join(filter(None, [f'{kind} {shape}'.strip(), *named]))})"
     unfinished, where = asleep_s is None, place(code, offset)
     meeting = (members, scope, number) if members else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.calling import Calling
+from disco_magic.functions.shapes import counts_of
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Over
@@ -188,20 +189,34 @@ class Collectives(Calling):
         x: Any,
         axis: int = 0,
         *,
+        counts: Any | None = None,
         out: Any | None = None,
         in_group: bool = True,
         over: Over | None = None,
     ) -> Any:
-        """Split evenly along `axis`, send part j to rank j, join what came in rank order.
+        """Split along `axis`, evenly or by `counts`, send part j to rank j, join what came in rank order.
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; the shape stays.
+
+        Args:
+            x: array.
+            axis: along which it is split and joined.
+            counts: `n` whole numbers, each member's own: how long its parts are along `axis`, which may then
+                differ in length. ``alltoall(counts)`` tells a member how much it gets of whom.
+            out: array of the result's shape that takes it.
+            in_group: the worker's group only, or all workers.
+            over: axes of the mesh, or ids of the members, instead.
+
         Cost: each element is read once and written once.
 
         Example:
             >>> session.run("alltoall(10 * worker_id + np.arange(4))")[1]
             array([ 1, 11, 21, 31])
+            >>> session.run("alltoall(np.full(3, worker_id), counts=[0, 2, 0, 1])").values[1:]
+            [array([0, 0, 1, 1, 2, 2, 3, 3]), array([], dtype=int64), array([0, 1, 2, 3])]
         """
-        return self._call("alltoall", x, axis, out, in_group=in_group, over=over)
+        parts = None if counts is None else counts_of("alltoall", counts)
+        return self._call("alltoall", x, axis, parts, out, in_group=in_group, over=over)
 
     def barrier(self, *, in_group: bool = True, over: Over | None = None) -> None:
         """Return when every member has called it. Cost: the waking of the members; nothing is moved.

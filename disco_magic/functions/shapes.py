@@ -9,6 +9,7 @@ from typing import Any, Final, SupportsIndex
 
 import numpy as np
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 
 _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # NumPy's own limit
@@ -25,6 +26,22 @@ def lengths_of(shape: object) -> tuple[int, ...]:
     if isinstance(shape, bool):
         raise TypeError("a shape is given as whole numbers")
     return tuple(operator.index(length) for length in lengths)
+
+
+def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
+    """How many there are of each, as a caller wrote it: a list, or an array or tensor anywhere.
+
+    Raises:
+        UsageMistake: these are no whole numbers.
+    """
+    try:
+        given = list(counts.tolist() if hasattr(counts, "tolist") else counts)
+    except TypeError:
+        given = [counts]
+    numbers = tuple(number for number in map(whole_number, given) if number is not None)
+    if len(numbers) != len(given):
+        raise UsageMistake(f"{verb}: counts={counts!r} - expected whole numbers, one per member")
+    return numbers
 
 
 def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

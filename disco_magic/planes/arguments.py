@@ -30,6 +30,7 @@ def read_call(
     op: object = None,
     root: object = None,
     axis: object = None,
+    counts: tuple[int, ...] | None = None,
     out: object = None,
     memory: Memory = HOST,
 ) -> Call:
@@ -51,6 +52,9 @@ def read_call(
             rule = reduction(kind, known, array.dtype)
             if memory is not HOST:  # which reduces whatever can be reduced
                 memory.check_reduction(kind, known, array.dtype)
+    along = check_axis(kind, axis, array) if kind in ALONG_AXIS else None
+    if counts is not None:
+        check_counts(kind, counts, len(seat.members), array, along)
     return Call(
         kind,
         seat,
@@ -61,7 +65,8 @@ def read_call(
         op=known,
         rule=rule,
         root=rank,
-        axis=check_axis(kind, axis, array) if kind in ALONG_AXIS else None,
+        axis=along,
+        counts=counts,
         out=None if out is None else memory.check_out(kind, seat.worker, out),
     )
 
@@ -122,6 +127,20 @@ def check_axis(kind: str, axis: object, array: NDArray[Any] | None) -> int:
             f"{kind}: axis={index} is out of range for shape {array.shape}; expected {-ndim} to {ndim - 1}"
         )
     return index % ndim
+
+
+def check_counts(
+    kind: str, counts: tuple[int, ...], size: int, array: NDArray[Any] | None, axis: int | None
+) -> None:
+    """Refuse `counts` that do not say, for each of `size` members, how much of `array` it gets."""
+    length = 0 if array is None else array.shape[axis or 0]
+    if len(counts) != size or min(counts) < 0:
+        wrong = f"counts={list(counts)} - expected {size} numbers >= 0, one per member"
+    elif sum(counts) != length:
+        wrong = f"counts={list(counts)} are {sum(counts)} in all, axis {axis} has length {length}"
+    else:
+        return
+    raise UsageMistake(f"{kind}: {wrong}: how much along the axis goes to each rank")
 
 
 def as_index(kind: str, name: str, value: object) -> int:

@@ -42,6 +42,7 @@ class Call:
         op: reduction, where the verb has one.
         root: rank of the root, where the verb has one.
         axis: where the verb has one; counted from the front if the caller gave an array.
+        counts: of an alltoall in uneven parts, how long along the axis the part for each rank is.
         out: where the caller wants the result.
         ready: `array` as NCCL takes it, where that carries the call.
         gate: a lock that is held; the caller parks by acquiring it, whoever releases it wakes the caller.
@@ -59,6 +60,7 @@ class Call:
     __slots__ = (
         "array",
         "axis",
+        "counts",
         "form",
         "gate",
         "kind",
@@ -86,6 +88,7 @@ class Call:
         rule: Reduction | None = None,
         root: int | None = None,
         axis: int | None = None,
+        counts: tuple[int, ...] | None = None,
         out: NDArray[Any] | None = None,
         scalar: bool = False,
     ) -> None:
@@ -100,6 +103,7 @@ class Call:
         self.rule = rule
         self.root = root
         self.axis = axis
+        self.counts = counts
         self.out = out
         self.ready: Any = None
         self.form: tuple[Any, ...] | None = None
@@ -133,7 +137,8 @@ class Call:
         """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
         brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
         over = self.seat.over or None
-        return described(self.kind, brings, op=self.op, root=self.root, axis=self.axis, over=over)
+        facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": self.counts, "over": over}
+        return described(self.kind, brings, **facts)
 
 
 def described(kind: str, brings: str | None, **facts: object) -> str:

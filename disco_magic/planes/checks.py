@@ -36,7 +36,7 @@ def verdict(calls: Sequence[Call]) -> str | None:
     sentence = None
     if not _alike(calls):  # 5 us less than asking fact by fact
         sentence = _kinds(calls) or _arguments(calls)
-    if sentence is None and calls[0].kind in SPLITTING:
+    if sentence is None and calls[0].kind in SPLITTING and calls[0].counts is None:
         sentence = _split(calls)
     if sentence is None:
         sentence = _outs(calls)
@@ -65,6 +65,8 @@ def _alike(calls: Sequence[Call]) -> bool:
     array, memory = giving.array, giving.memory
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
+            return False
+        if call.counts is not first.counts and None in (call.counts, first.counts):
             return False
         other = call.array
         if other is None and kind in FROM_ROOT:
@@ -109,6 +111,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("dtype", _dtype, with_array, "convert with x.astype(...) first"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
+        ("counts", _is_counted, calls, "pass counts everywhere, or nowhere"),
         ("shape", _shape, with_array, "make the shapes equal"),
     ]
     for what, value, concerned, remedy in checks:
@@ -139,8 +142,10 @@ def _are_elsewhere(groups: Sequence[Sequence[Call]]) -> bool:
 
 def _shown(what: str, call: Call, value: Callable[[Call], Any]) -> str:
     if what == "shape" and call.array is not None:
-        free = f" (only axis {call.axis} may differ)" if call.kind in GATHERING else ""
+        free = f" (only axis {call.axis} may differ)" if _may_differ(call) else ""
         return f"{call.array.shape}{free}"
+    if what == "counts":
+        return "no counts" if call.counts is None else "counts"
     return f"{what}={value(call)}"
 
 
@@ -176,11 +181,20 @@ def _axis(calls: Sequence[Call]) -> Callable[[Call], int | None]:
     return axis
 
 
+def _is_counted(call: Call) -> bool:
+    return call.counts is not None
+
+
+def _may_differ(call: Call) -> bool:
+    """Whether arrays may differ in length along the axis."""
+    return call.kind in GATHERING or call.counts is not None
+
+
 def _shape(call: Call) -> tuple[int | None, ...]:
     if call.array is None:
         return ()
     shape = call.array.shape
-    if call.kind not in GATHERING or call.axis is None or not shape:
+    if not _may_differ(call) or call.axis is None or not shape:
         return shape
     return (*shape[: call.axis], None, *shape[call.axis + 1 :])
 
@@ -192,7 +206,7 @@ def _split(calls: Sequence[Call]) -> str | None:
     length = array.shape[axis or 0]
     if length % size == 0:
         return None
-    further = "; parts of any length go by send and recv" if kind == "alltoall" else ""
+    further = ", or say by counts=[...] how much goes to each" if kind == "alltoall" else ""
     return (
         f"{kind}: axis {axis} has length {length}, which {size} members cannot share evenly - pad it to"
         f" {-(-length // size) * size}, or split another axis{further}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from disco_magic.planes.calls import TO_ROOT, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -43,6 +43,9 @@ def results(calls: Sequence[Call]) -> list[Expected | None]:
     if first.kind == "barrier":
         return [None] * size
     array = sample(calls)
+    if first.counts is not None:
+        lengths = (sum(arriving(calls, rank)) for rank in range(size))
+        return [Expected(_along(array.shape, first.axis or 0, length), array.dtype) for length in lengths]
     shape = array.shape if first.axis is None else _shape(calls, array.shape, first.axis)
     expected = Expected(shape, array.dtype if first.rule is None else first.rule.result)
     if first.kind in TO_ROOT:
@@ -55,20 +58,31 @@ def _shape(calls: Sequence[Call], shape: tuple[int, ...], axis: int) -> tuple[in
     if kind == "alltoall":
         return shape
     if kind in {"allgather", "gather"}:
-        length = lengths(calls)[-1]
-        return (*shape[:axis], length, *shape[axis + 1 :])
+        return _along(shape, axis, sum(arriving(calls)))
     axis %= len(shape)  # the axis of a scatter's non-root was not counted from the front
-    return (*shape[:axis], shape[axis] // size, *shape[axis + 1 :])
+    return _along(shape, axis, shape[axis] // size)
 
 
-def lengths(calls: Sequence[Call]) -> list[int]:
-    """Where along the axis each rank's array ends in the joined one."""
-    ends, end = [], 0
+def _along(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+def arriving(calls: Sequence[Call], rank: int = 0) -> list[int]:
+    """How long along the axis each member's part is of what the member of `rank` gets, in rank order.
+
+    Of a verb that joins: allgather, gather, alltoall.
+    """
+    found = []
     for call in calls:
-        if call.array is not None:
-            end += call.array.shape[call.axis or 0] if call.array.ndim else 1
-        ends.append(end)
-    return ends
+        length = 1
+        if call.array is not None and call.array.ndim:
+            length = call.array.shape[call.axis or 0]
+        if call.counts is not None:
+            length = call.counts[rank]
+        elif call.kind == "alltoall":
+            length //= len(calls)
+        found.append(length)
+    return found
 
 
 def part(array: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
@@ -78,5 +92,22 @@ def part(array: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:
 
 def split(array: NDArray[Any], axis: int, size: int) -> list[NDArray[Any]]:
     """`size` equal views of `array` along `axis`, in rank order."""
-    length = array.shape[axis] // size
-    return [part(array, axis, rank * length, (rank + 1) * length) for rank in range(size)]
+    return cut(array, axis, [array.shape[axis] // size] * size)
+
+
+def cut(array: NDArray[Any], axis: int, lengths: Iterable[int]) -> list[NDArray[Any]]:
+    """Views of `array` that follow each other along `axis`, of these lengths."""
+    views, start = [], 0
+    for length in lengths:
+        views.append(part(array, axis, start, start + length))
+        start += length
+    return views
+
+
+def sent(call: Call, axis: int) -> list[NDArray[Any]]:
+    """The views of an alltoall's array that go to each rank."""
+    if call.array is None:
+        raise AssertionError(f"{call.kind} of rank {call.seat.rank} was accepted without an array")
+    if call.counts is not None:
+        return cut(call.array, axis, call.counts)
+    return split(call.array, axis, len(call.seat.members))

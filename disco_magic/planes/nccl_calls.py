@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.planes.calls import GATHERING, REDUCING, SPLITTING
-from disco_magic.planes.layout import Expected, lengths, part, sample, split
+from disco_magic.planes.layout import Expected, arriving, cut, sample, sent, split
 from disco_magic.planes.plans import arrays_of
 from disco_magic.planes.wire import BYTES, Wire, wire
 
@@ -39,6 +39,8 @@ def ready(call: Call) -> Any:
     array = call.array
     if array is None or (call.kind == "scatter" and call.seat.rank != call.root):  # the root's alone is sent
         return array
+    if call.counts is not None:
+        return [call.memory.cupy.ascontiguousarray(each) for each in sent(call, call.axis or 0)]  # type: ignore[attr-defined]  # as below
     if call.kind in SPLITTING:
         array = _in_runs(array, call.axis or 0, len(call.seat.members), call.memory.cupy)  # type: ignore[attr-defined]  # only arrays of cupy come here
     if call.kind in REDUCING:
@@ -99,10 +101,7 @@ class Part:
         call = self.call
         if call.kind not in _JOINING or self._target is None or self._joins_runs:
             return
-        if call.kind in GATHERING:
-            shapes = [array.shape for array in arrays_of(self._calls)]
-        else:
-            shapes = [split(self._target, self._axis, self._size)[0].shape] * self._size
+        shapes = [section.shape for section in self._sections()]
         self._runs = [call.memory.empty(call, Expected(shape, self._target.dtype)) for shape in shapes]
 
     @property
@@ -165,11 +164,15 @@ class Part:
         elif kind == "scatter" and self._rank != root:
             going = []
         else:
-            going = list(enumerate(self._cut(self._source)))
+            going = list(enumerate(self._source if self.call.counts is not None else self._cut(self._source)))
+        coming = [(root, self._target)] if kind == "scatter" else enumerate(self._arriving())
+        # Both sides of a pair know that there is nothing: NCCL would make an appointment for it.
         for rank, array in going:
-            self._communicator.send(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
-        for rank, array in [(root, self._target)] if kind == "scatter" else enumerate(self._arriving()):
-            self._communicator.recv(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
+            if array.size:
+                self._communicator.send(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
+        for rank, array in coming:
+            if array.size:
+                self._communicator.recv(array.data.ptr, array.nbytes, BYTES, rank, self._stream)
 
     def _cut(self, runs: Any) -> Iterator[Any]:
         """The parts of an array whose first axis is divided evenly."""
@@ -184,11 +187,7 @@ class Part:
 
     def _sections(self) -> list[Any]:
         """The parts of the target along the axis."""
-        if self.call.kind not in GATHERING:
-            return split(self._target, self._axis, self._size)
-        ends = lengths(self._calls)
-        starts = [0, *ends[:-1]]
-        return [part(self._target, self._axis, start, end) for start, end in zip(starts, ends, strict=True)]
+        return cut(self._target, self._axis, arriving(self._calls, self._rank))
 
     # --- after -----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic.planes.blocks import LEAST_NBYTES, PIECE_NBYTES, Fold, fold
-from disco_magic.planes.layout import giver, lengths, part, results, sample, split
+from disco_magic.planes.layout import arriving, cut, giver, results, sample, sent, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -185,13 +185,12 @@ def _broadcast(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _gather(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    axis, ends = _axis(calls), lengths(calls)
-    folds = []
-    for rank, array in enumerate(arrays_of(calls)):
-        start = ends[rank - 1] if rank else 0
-        sections = [part(target, axis, start, ends[rank]) for target in _given(targets)]
-        folds.append(fold([array if array.ndim else array.reshape(1)], sections))
-    return folds
+    axis, lengths = _axis(calls), arriving(calls)
+    sections = [cut(target, axis, lengths) for target in _given(targets)]
+    return [
+        fold([array if array.ndim else array.reshape(1)], [section[rank] for section in sections])
+        for rank, array in enumerate(arrays_of(calls))
+    ]
 
 
 def _scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
@@ -200,12 +199,12 @@ def _scatter(calls: Sequence[Call], targets: Targets) -> list[Fold]:
 
 
 def _alltoall(calls: Sequence[Call], targets: Targets) -> list[Fold]:
-    axis, size = _axis(calls), len(calls)
-    sections = [split(target, axis, size) for target in _given(targets)]
+    axis = _axis(calls)
+    sections = [cut(target, axis, arriving(calls, to)) for to, target in enumerate(_given(targets))]
     return [
         fold([source], [sections[to][rank]])
-        for rank, array in enumerate(arrays_of(calls))
-        for to, source in enumerate(split(array, axis, size))
+        for rank, call in enumerate(calls)
+        for to, source in enumerate(sent(call, axis))
     ]
 
 

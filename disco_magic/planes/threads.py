@@ -167,9 +167,9 @@ class ThreadPlane:
         """
         return self._collective("scatter", seat, x, root=root, axis=axis, out=out)
 
-    def alltoall(self, seat: Seat, x: Any, axis: int, out: Any | None) -> Any:
-        """Split `axis` of length ``n * k`` evenly; part j goes to rank j; joined in rank order."""
-        return self._collective("alltoall", seat, x, axis=axis, out=out)
+    def alltoall(self, seat: Seat, x: Any, axis: int, counts: tuple[int, ...] | None, out: Any | None) -> Any:
+        """Split `axis` evenly, or by `counts`; part j goes to rank j; joined in rank order."""
+        return self._collective("alltoall", seat, x, axis=axis, counts=counts, out=out)
 
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""
@@ -188,10 +188,13 @@ class ThreadPlane:
         op: Any = None,
         root: Any = None,
         axis: Any = None,
+        counts: Any = None,
         out: Any = None,
     ) -> Any:
         memory = self.memory_of(seat.worker, out if x is None else x)
-        return self._meet(read_call(kind, seat, x, op=op, root=root, axis=axis, out=out, memory=memory))
+        return self._meet(
+            read_call(kind, seat, x, op=op, root=root, axis=axis, counts=counts, out=out, memory=memory)
+        )
 
     def _meet(self, call: Call) -> Any:
         """Make `call` together with the other members; what the caller gets of it."""

@@ -26,7 +26,7 @@ def _odd_one_out(size: int) -> list[tuple[str, Callable[[Plane, Seat, bool, Any]
         ("shape", lambda p, s, odd, out: p.allreduce(s, x[1:] if odd else x, "sum", out)),
         ("dimensions", lambda p, s, odd, out: p.allreduce(s, x.ravel() if odd else x, "sum", out)),
         ("root", lambda p, s, odd, out: p.broadcast(s, x, 1 if odd else 0, out)),
-        ("axis", lambda p, s, odd, _: p.alltoall(s, np.ones((2 * size, size), "f4"), int(odd), None)),
+        ("axis", lambda p, s, odd, _: p.alltoall(s, np.ones((2 * size, size), "f4"), int(odd), None, None)),
         ("gathered", lambda p, s, odd, _: p.allgather(s, x[:, 1:] if odd else x, 0, None)),
         ("out shape", lambda p, s, odd, out: p.allreduce(s, x, "sum", out[1:] if odd else out)),
         ("out dtype", lambda p, s, odd, out: p.allreduce(s, x, "sum", out.view("i4") if odd else out)),
@@ -58,22 +58,6 @@ def disagreement_raises_on_every_member(plane: Plane, size: int, run: Run) -> No
     expect(all(untouched for _, untouched in outcomes), "out was written before the calls were checked")
 
 
-def uneven_splits_are_refused(plane: Plane, size: int, run: Run) -> None:
-    """A length that the members cannot share evenly is a PlaneMismatch naming length and members."""
-    if size == 1:
-        return
-    x = np.ones(size + 1)
-    calls: list[Callable[[Plane, Seat], Any]] = [
-        lambda p, s: p.reduce_scatter(s, x, "sum", 0, None),
-        lambda p, s: p.scatter(s, x, 0, 0, None),
-        lambda p, s: p.alltoall(s, x, 0, None),
-    ]
-    for scope, call in enumerate(calls):
-        for error in errors(run(plane, call, scope), PlaneMismatch):
-            text = f"length {size + 1}, which {size} members"
-            expect(text in str(error), f"{text!r} is not in {error}")
-
-
 def one_callers_mistake_is_refused_at_once(plane: Plane, size: int, run: Run) -> None:
     """What is wrong whatever the others do raises UsageMistake without joining: the caller may correct it."""
     x = np.ones(2 * size)
@@ -87,7 +71,7 @@ def one_callers_mistake_is_refused_at_once(plane: Plane, size: int, run: Run) ->
         lambda p, s: p.broadcast(s, x, size, None),
         lambda p, s: p.broadcast(s, x, cast("int", "first"), None),
         lambda p, s: p.allgather(s, x, 1, None),
-        lambda p, s: p.alltoall(s, 1.0, 0, None),
+        lambda p, s: p.alltoall(s, 1.0, 0, None, None),
         lambda p, s: p.send(s, x, size),
         lambda p, s: p.recv(s, -1, None),
         lambda p, s: p.barrier(s._replace(members=(s.worker + 1,))),
@@ -284,7 +268,6 @@ def close_ends_everything_twice(plane: Plane, size: int, run: Run) -> None:
 
 CONDUCT_CHECKS = (
     disagreement_raises_on_every_member,
-    uneven_splits_are_refused,
     one_callers_mistake_is_refused_at_once,
     a_subset_is_told_at_once,
     a_failure_releases_everybody,

@@ -125,7 +125,7 @@ def movements_agree_with_numpy(plane: Plane, size: int, run: Run) -> None:
                 got.append(plane.allgather(seat, x, axis, None))
                 got.append(plane.gather(seat, x, root, axis, None))
                 got.append(plane.scatter(seat, rooted, root, axis, None))
-                got.append(plane.alltoall(seat, x, axis, None))
+                got.append(plane.alltoall(seat, x, axis, None, None))
             got.append(plane.broadcast(seat, rooted, root, None))
         return got
 
@@ -156,7 +156,7 @@ def layouts_do_not_matter(plane: Plane, size: int, run: Run) -> None:
         for layout in LAYOUTS.values():
             x = layout(sample(seat.worker, shape, "f"))
             got.append(plane.allreduce(seat, x, "sum", None))
-            got.append(plane.alltoall(seat, x, 0, None))
+            got.append(plane.alltoall(seat, x, 0, None, None))
             out = np.asfortranarray(np.zeros(shape, "f"))
             expect(plane.allreduce(seat, x, "sum", out) is out, "out is not what is returned")
             got.append(out)
@@ -187,7 +187,7 @@ def scalars_empty_and_zero_dimensional(plane: Plane, size: int, run: Run) -> Non
             plane.broadcast(seat, 7.5 if first else None, 0, None),
             plane.allgather(seat, seat.rank, 0, None),
             plane.allgather(seat, np.arange(seat.rank), 0, None),
-            plane.alltoall(seat, np.empty((0, 2), "i4"), 0, None),
+            plane.alltoall(seat, np.empty((0, 2), "i4"), 0, None, None),
         ]
 
     ramp = np.concatenate([np.arange(rank) for rank in range(size)])
@@ -229,7 +229,7 @@ def results_belong_to_the_caller(plane: Plane, size: int, run: Run) -> None:
             plane.allreduce(seat, given[0], "sum", None),
             plane.broadcast(seat, given[1], 0, None),
             plane.allgather(seat, given[2], 0, None),
-            plane.alltoall(seat, given[3], 0, None),
+            plane.alltoall(seat, given[3], 0, None, None),
         ]
         plane.barrier(seat)
         for array in got:
@@ -252,7 +252,7 @@ def in_place_works(plane: Plane, size: int, run: Run) -> None:
             buffer = np.arange(length + 1) + seat.worker
             got.append(plane.allreduce(seat, buffer[:-1], "sum", buffer[1:]))
             y = np.arange(length) + seat.worker
-            got.append(plane.alltoall(seat, y, 0, y))
+            got.append(plane.alltoall(seat, y, 0, None, y))
             z = np.arange(length) + seat.worker
             got.append(plane.allgather(seat, z[: length // size], 0, z))
         return got

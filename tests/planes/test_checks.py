@@ -110,6 +110,20 @@ def test_the_table_lists_every_call_and_groups_equal_ones():
             "worker 2 gave (4, 5) (only axis 0 may differ)",
         ),
         ("allgather", {"axis": 0}, {"array": X[0]}, {"array": X}, "need the same number of dimensions"),
+        (
+            "alltoall",
+            {"axis": 0, "array": X},
+            {},
+            {"counts": (2, 2, 0)},
+            "disagree on counts: worker 2 gave no counts, workers [0-1] gave counts - pass counts everywhere",
+        ),
+        (
+            "alltoall",
+            {"axis": 0, "counts": (2, 1, 1)},
+            {"array": X[:, 1:]},
+            {"array": X},
+            "worker 2 gave (4, 5) (only axis 0 may differ)",
+        ),
     ],
 )
 def test_the_odd_one_out_is_named(kind, common, one, other, expected):
@@ -121,6 +135,15 @@ def test_gathered_arrays_may_differ_along_the_axis():
     assert (
         sentence(("allgather", {"array": X, "axis": 0}), ("allgather", {"array": X[1:], "axis": 0})) is None
     )
+
+
+def test_parts_of_an_alltoall_may_differ_in_length_where_counts_say_so():
+    one, other = {"array": X, "axis": 0, "counts": (1, 3)}, {"array": X[1:], "axis": 0, "counts": (3, 0)}
+    assert sentence(("alltoall", one), ("alltoall", other)) is None
+    out = {"out": np.empty((3, 6), X.dtype)}
+    fits = {"out": np.empty((4, 6), X.dtype)}
+    assert sentence(("alltoall", one | fits), ("alltoall", other | out)) is None
+    assert "the result is" in sentence(("alltoall", one | out), ("alltoall", other | out))
 
 
 def test_a_receiver_of_a_broadcast_may_bring_nothing_or_what_fits():
@@ -143,9 +166,10 @@ def test_an_uneven_split_names_length_members_and_a_way_out(kind):
         facts["op"] = "sum"
     if kind == "scatter":
         facts["root"] = 0
+    further = ", or say by counts=[...] how much goes to each" if kind == "alltoall" else ""
     assert sentence(*alike(3, kind, **facts)) == (
         f"{kind}: axis 0 has length 4, which 3 members cannot share evenly - pad it to 6,"
-        f" or split another axis{'; parts of any length go by send and recv' if kind == 'alltoall' else ''}"
+        f" or split another axis{further}"
     )
 
 

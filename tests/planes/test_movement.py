@@ -49,7 +49,7 @@ def test_random_shapes_agree_with_numpy(seed, shared, make, run):
             plane.gather(seat, x, root, axis, None),
             plane.broadcast(seat, x, root, None),
             plane.scatter(seat, x if seat.rank == root else None, root, axis, None),
-            plane.alltoall(seat, x, axis, None),
+            plane.alltoall(seat, x, axis, None, None),
         ]
 
     largest, whole = functools.reduce(np.maximum, arrays), np.concatenate(arrays, axis)

@@ -89,7 +89,7 @@ def test_outs_on_a_gpu_may_lie_side_by_side_but_share_nothing(run, begins, refus
             there[seat.worker].enter()
             begin = begins[seat.worker]
             given, out = gpus.cupy.ones(100), whole[begin : begin + 100]
-            facts = {"allreduce": ("sum",), "broadcast": (0,), "alltoall": (0,)}[verb]
+            facts = {"allreduce": ("sum",), "broadcast": (0,), "alltoall": (0, None)}[verb]
             try:
                 getattr(plane, verb)(seat, given, *facts, out)
             finally:

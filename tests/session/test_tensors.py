@@ -106,6 +106,7 @@ def test_a_tensor_of_another_shape_is_refused_as_an_array_is(tensors):
         ("reduce_scatter(_t(np.arange(3.0)))", [[0], [3], [6]]),
         ("allgather(t[:1])", [[1, 2, 3]] * 3),
         ("alltoall(_t(np.full(3, worker_id)))", [[0, 1, 2]] * 3),
+        ("alltoall(_t(np.full(3, worker_id)), counts=[1, 0, 2])", [[0, 1, 2], [], [0, 0, 1, 1, 2, 2]]),
         ("broadcast(t, root=1)", [[2, 2]] * 3),
         ("broadcast(t if worker_id == 1 else None, root=1)", [[2, 2]] * 3),
         ("scatter(_t(np.arange(3)) if worker_id == 2 else None, root=2)", [[0], [1], [2]]),

@@ -332,7 +332,7 @@ def test_delays_change_nothing(crew, double, seed):
     def program(plane, seat, xp):
         x = xp.arange(8) + seat.worker
         for _ in range(6):
-            x = plane.alltoall(seat, plane.allreduce(seat, x, "max", None), 0, None)
+            x = plane.alltoall(seat, plane.allreduce(seat, x, "max", None), 0, None, None)
         return x.get().tolist()
 
     first, *others = values(crew(program)[1])

@@ -51,6 +51,25 @@ def test_collectives_in_cells_stay_on_the_gpu(shared):
     assert host(shared["there"]) == [None, None, [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3, None]
 
 
+def test_tokens_go_to_the_workers_with_their_experts_and_back(shared):
+    shared.run(
+        """
+        rng = np.random.default_rng(worker_id)
+        tokens, expert = xp.asarray(rng.standard_normal((50, 3))), rng.integers(3, size=50)
+        order = xp.asarray(np.argsort(expert, kind="stable"))
+        counts = xp.asarray(np.bincount(expert, minlength=num_workers))
+        mine = alltoall(tokens[order], counts=counts)
+        y = xp.empty_like(tokens)
+        y[order] = alltoall(mine * (worker_id + 1), counts=alltoall(counts))
+        """.replace("\n        ", "\n")
+    )
+    lengths = [len(each) for each in shared["mine"].get_all()]
+    assert (sum(lengths), lengths[3]) == (200, 0)
+    assert shared.run("type(mine) is xp.ndarray").values == [True] * 4
+    expected = "xp.asarray(tokens.get() * (expert + 1)[:, None])"
+    assert shared.run(f"bool((y == {expected}).all())").values == [True] * 4
+
+
 def test_what_is_on_the_host_is_carried_there(shared):
     shared.run("a, b = allreduce(np.arange(3) + worker_id), allreduce(0.5)\nk = type(a).__module__")
     assert shared["k"].get_all() == ["numpy"] * 4

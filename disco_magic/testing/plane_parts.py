@@ -1,0 +1,110 @@
+"""Checks of a plane's parts: even ones, and those of an alltoall whose lengths the members choose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import PlaneMismatch, UsageMistake
+from disco_magic.testing.plane_values import sample
+from disco_magic.testing.stage import errors, expect, same, values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from disco_magic.core.interfaces import Plane, Seat
+    from disco_magic.testing.stage import Run
+
+
+def uneven_splits_are_refused(plane: Plane, size: int, run: Run) -> None:
+    """A length that the members cannot share evenly is a PlaneMismatch naming length and members."""
+    if size == 1:
+        return
+    x = np.ones(size + 1)
+    calls: list[Callable[[Plane, Seat], Any]] = [
+        lambda p, s: p.reduce_scatter(s, x, "sum", 0, None),
+        lambda p, s: p.scatter(s, x, 0, 0, None),
+        lambda p, s: p.alltoall(s, x, 0, None, None),
+    ]
+    for scope, call in enumerate(calls):
+        for error in errors(run(plane, call, scope), PlaneMismatch):
+            text = f"length {size + 1}, which {size} members"
+            expect(text in str(error), f"{text!r} is not in {error}")
+
+
+def _counts(worker: int, size: int) -> tuple[int, ...]:
+    """How much `worker` sends to each; rank 1 gets nothing at all."""
+    return tuple((3 * worker + 5 * to + 1) % 4 if to != 1 else 0 for to in range(size))
+
+
+def parts_of_any_length_are_exchanged(plane: Plane, size: int, run: Run) -> None:
+    """`counts` of an alltoall say how much goes to whom, along any axis, nothing included."""
+    dtypes = ("f", "?", "D", "U4")
+
+    def make(worker: int, dtype: str, axis: int) -> Any:
+        shape = [2, 3]
+        shape[axis] = sum(_counts(worker, size))
+        return sample(worker, tuple(shape), "i" if dtype == "U4" else dtype).astype(dtype)
+
+    def program(plane: Plane, seat: Seat) -> list[Any]:
+        got, counts = [], _counts(seat.worker, size)
+        for dtype in dtypes:
+            for axis in (0, 1, -1):
+                x = make(seat.worker, dtype, axis)
+                got.append(plane.alltoall(seat, x, axis, counts, None))
+                got.append(plane.alltoall(seat, np.asfortranarray(x), axis, counts, np.empty_like(got[-1])))
+        got.append(plane.alltoall(seat, np.empty((0, 2)), 0, (0,) * size, None))
+        return got
+
+    for worker, got in enumerate(values(run(plane, program, 1))):
+        results = iter(got)
+        for dtype in dtypes:
+            for axis in (0, 1, -1):
+                parts = []
+                for sender in range(size):
+                    ends = np.cumsum(_counts(sender, size))[:-1]
+                    parts.append(np.split(make(sender, dtype, axis), ends, axis)[worker])
+                text = f"alltoall in parts of {np.dtype(dtype)} along axis {axis} on worker {worker}"
+                same(next(results), np.concatenate(parts, axis), text)
+                same(next(results), np.concatenate(parts, axis), f"{text}, into out")
+        same(next(results), np.empty((0, 2)), "nothing at all")
+
+
+def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> None:
+    """Wrong counts are the caller's mistake; counts on some members only are everybody's."""
+    x, even = np.ones(2 * size), (2,) * size
+
+    def program(plane: Plane, seat: Seat) -> Any:
+        for counts in ((2,) * (size + 1), (3,) * size, (*even[1:], -2)):
+            try:
+                plane.alltoall(seat, x, 0, counts, None)
+            except UsageMistake:
+                continue
+            raise AssertionError(f"{counts} was accepted")
+        return plane.alltoall(seat, x, 0, even, None)
+
+    for got in values(run(plane, program, 1)):
+        same(got, x)
+    if size == 1:
+        return
+    last = size - 1
+    outs = [np.full(2 * size, 7.0) for _ in range(size)]
+
+    def differing(plane: Plane, seat: Seat) -> Any:
+        return plane.alltoall(seat, x, 0, None if seat.worker == last else even, outs[seat.worker])
+
+    def short(plane: Plane, seat: Seat) -> Any:
+        return plane.alltoall(seat, x, 0, even, outs[0][1:] if seat.worker == 0 else outs[seat.worker])
+
+    for scope, (call, text) in enumerate(((differing, "disagree on counts"), (short, "out of worker 0")), 2):
+        for error in errors(run(plane, call, scope), PlaneMismatch):
+            expect(text in str(error), f"{text!r} is not in {error}")
+    expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
+
+
+PART_CHECKS = (
+    uneven_splits_are_refused,
+    parts_of_any_length_are_exchanged,
+    counts_that_do_not_fit_are_refused,
+)

@@ -1,0 +1,72 @@
+"""Parts of any length: alltoall with counts, as cells call it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.errors import CellError
+
+TOKENS = """
+rng = np.random.default_rng(worker_id)
+tokens, expert = rng.standard_normal((40, 2)), rng.integers(num_workers, size=40)
+order = np.argsort(expert, kind="stable")
+counts = np.bincount(expert, minlength=num_workers)
+mine = alltoall(tokens[order], counts=counts)
+back = np.empty_like(tokens)
+back[order] = alltoall(mine * (worker_id + 1), counts=alltoall(counts))
+"""
+
+
+def test_tokens_go_to_the_workers_with_their_experts_and_back(session):
+    s = session(4)
+    s.run(TOKENS)
+    assert sum(map(len, s["mine"].get_all())) == 160
+    assert s.run("bool((back == tokens * (expert + 1)[:, None]).all())").values == [True] * 4
+    tokens, expert = s["tokens"].get_all(), s["expert"].get_all()
+    expected = np.concatenate([each[where == 2] for each, where in zip(tokens, expert, strict=True)])
+    assert np.array_equal(s["mine"].get(2), expected)
+
+
+@pytest.mark.parametrize("over", ["'tp'", "[0, 1] if worker_id < 2 else [2, 3]"])
+def test_counts_are_by_rank_among_the_members(session, over):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(f"y = alltoall(np.full(3, worker_id), counts=[1, 2], over={over})")
+    assert [each.tolist() for each in s["y"].get_all()] == [[0, 1], [0, 0, 1, 1], [2, 3], [2, 2, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    "counts", ["[0, 2]", "(0, 2)", "np.array([0, 2])", "np.uint8([0, 2])", "iter([0, 2])"]
+)
+def test_counts_may_be_anything_that_holds_whole_numbers(session, counts):
+    s = session(2)
+    s.run(f"y = alltoall(np.full(2, worker_id), counts={counts}, out=np.empty(4 * worker_id, int))")
+    assert [each.tolist() for each in s["y"].get_all()] == [[], [0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("counts", ["2.5", "[1.0, 1]", "'ab'", "[True, True]", "[[1, 1]]", "np.ones(2)"])
+def test_counts_that_are_no_whole_numbers_are_refused_before_anybody_is_waited_for(session, counts):
+    s = session(2)
+    with pytest.raises(CellError, match="expected whole numbers, one per member"):
+        s.run(f"if worker_id == 0: alltoall(np.ones(2), counts={counts})")
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ("[2]", "expected 2 numbers >= 0, one per member"),
+        ("[3, -1]", "expected 2 numbers >= 0, one per member"),
+        ("[]", "expected 2 numbers >= 0, one per member"),
+        ("[1, 2]", "are 3 in all, axis 0 has length 2"),
+    ],
+)
+def test_counts_that_do_not_fit_the_array_are_refused(session, counts, told):
+    with pytest.raises(CellError, match=told):
+        session(2).run(f"if worker_id == 0: alltoall(np.ones(2), counts={counts})")
+
+
+def test_the_timeline_says_how_a_call_was_split(session):
+    s = session(2)
+    s.run("alltoall(np.ones((2, 4)), axis=1, counts=[1, 3])\nalltoall(np.ones(4))")
+    labels = {span.label for span in s.timeline().lane(0) if span.kind == "collective"}
+    assert labels == {"alltoall(float64 (2, 4), axis=1, counts=(1, 3))", "alltoall(float64 (4,), axis=0)"}

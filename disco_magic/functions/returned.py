@@ -27,8 +27,10 @@ def library_of(kind: type) -> str:
 
 def library_in(value: Any) -> str:
     """`library_of` of an array, or of all that are in a list or tuple."""
-    kinds = set(map(type, value)) if type(value) in (list, tuple) else {type(value)}
-    libraries = set(map(library_of, kinds))
+    kind = type(value)
+    if kind not in (list, tuple):
+        return "" if kind is np.ndarray else library_of(kind)  # the usual case, at once
+    libraries = {library_of(each) for each in set(map(type, value))}
     return libraries.pop() if len(libraries) == 1 else ""
 
 

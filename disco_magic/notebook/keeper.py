@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -73,6 +74,8 @@ class SessionKeeper:
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
+        if "disco_magic.session.current" not in sys.modules:  # nobody has made one; it would bring NumPy
+            return None
         from disco_magic.session.current import session
 
         try:

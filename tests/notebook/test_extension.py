@@ -101,7 +101,15 @@ def test_unloading_what_is_not_loaded_is_no_error(bare):
     assert "disco" not in bare.ip.magics_manager.magics["line"]
 
 
-def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets():
+@pytest.mark.parametrize(
+    "load",
+    [
+        "ip.run_line_magic('load_ext', 'disco_magic')",
+        "ip.run_cell('%load_ext disco_magic').raise_error()\nip.run_cell('x = 1').raise_error()",
+    ],
+    ids=["by itself", "in a cell with another one after it"],
+)
+def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets(load):
     program = (
         "import sys, threading\n"
         "from IPython.core.interactiveshell import InteractiveShell\n"
@@ -109,7 +117,7 @@ def test_loading_starts_no_thread_and_imports_no_array_library_and_no_widgets():
         "config = Config()\nconfig.HistoryManager.enabled = False\n"
         "ip = InteractiveShell(config=config)\n"
         "before = threading.active_count()\n"
-        "ip.run_line_magic('load_ext', 'disco_magic')\n"
+        f"{load}\n"
         "assert threading.active_count() == before\n"
         "found = {'numpy', 'ipywidgets', 'pandas', 'matplotlib', 'cupy', 'mpi4py'} & set(sys.modules)\n"
         "assert not found, found\n"

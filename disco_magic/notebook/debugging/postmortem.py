@@ -11,7 +11,6 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.core.blame import most_telling
 from disco_magic.errors import DiscoError, UsageMistake, WorkerLost
 from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import failures_of, user_frames
@@ -106,6 +105,8 @@ class LastFailure:
             UsageMistake: nothing has; the message says who failed.
         """
         self.check()
+        from disco_magic.core.blame import most_telling  # loading the extension does not bring it
+
         found = most_telling(tuple(self.failures.values())) if worker is None else self.failures.get(worker)
         if found is None:
             raise UsageMistake(

@@ -21,6 +21,7 @@ import sys
 import threading
 from concurrent.futures import _base, thread
 from contextvars import Context
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
@@ -38,6 +39,8 @@ _PAUSE_S: Final = 0.5e-3
 _OFTEN: Final = 2000
 _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
+# Of the five that the interpreter's lock is kept by default before it is asked for.
+_FRESH_S: Final = 1e-3
 # Threads that contend for a lock let go of the interpreter just where they wait for it. Who looks then finds
 # them nowhere else, unless they have to let go at any instruction.
 _ANYWHERE_S: Final = 1e-6
@@ -85,17 +88,29 @@ def _has_begun_only(frame: FrameType) -> bool:
     return dis.opname[frame.f_code.co_code[max(0, frame.f_lasti)]] == "RESUME"
 
 
+class _Turn(threading.local):
+    """When the calling thread has taken the interpreter's lock anew."""
+
+    began_s = -1.0
+
+
+_turn: Final = _Turn()
+
+
 def strike(thread_id: int) -> bool:
     """Raise WorkerInterrupt in another thread, if it may be struck where it is now; whether it may.
 
-    The interpreter's lock is taken anew before, and so not asked for for some milliseconds. Should the thread
-    go on all the same and come to such code in between, the exception is taken back.
+    The interpreter's lock is taken anew before, and so not asked for for some milliseconds, in which several
+    threads can be struck: to get it takes five where they compute. Should the thread go on all the same and
+    come to such code in between, the exception is taken back.
     """
 
     def may_be_struck() -> bool:
         return not is_fragile(frame_of(thread_id))
 
-    pause(_A_MOMENT_S)
+    if not 0 <= perf_counter() - _turn.began_s < _FRESH_S:
+        pause(_A_MOMENT_S)
+        _turn.began_s = perf_counter()
     return may_be_struck() and injection.inject(thread_id, may_be_struck)
 
 

@@ -7,6 +7,7 @@ import multiprocessing
 import sys
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -241,3 +242,35 @@ def test_code_of_users_is_struck_where_it_is():
 
     assert not is_fragile(frame())
     assert not is_fragile(None)
+
+
+# --- several at once -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """How often a thread that strikes waits for the interpreter's lock; `clock` is what it goes by."""
+    clock, taken = [0.0], []
+    monkeypatch.setattr(fragile, "pause", lambda _: taken.append(clock[0]))
+    monkeypatch.setattr(fragile, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(fragile, "_turn", fragile._Turn())
+    return SimpleNamespace(clock=clock, taken=taken)
+
+
+def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_turn(turns, monkeypatch):
+    struck = []
+    monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
+    for after_s in (0, 100e-6, 800e-6, 300e-6, 2e-3):
+        turns.clock[0] += after_s
+        assert fragile.strike(threading.get_ident())
+    assert len(struck) == 5
+    assert turns.taken == pytest.approx([0, 1.2e-3, 3.2e-3])
+
+
+def test_each_thread_that_strikes_takes_turns_of_its_own(turns, monkeypatch):
+    monkeypatch.setattr(fragile.injection, "inject", lambda *_: True)
+    fragile.strike(threading.get_ident())
+    other = threading.Thread(target=fragile.strike, args=(threading.get_ident(),))
+    other.start()
+    other.join()
+    assert turns.taken == [0, 0]

@@ -174,6 +174,22 @@ class Kernel:
         assert ran.status == "ok", ran.traceback or ran.error
         return ran
 
+    def left(self, module, name, besides=0):
+        """How many objects of a class are left `besides` so many, once what can be collected was.
+
+        Nobody can collect while a thread that does so waits for its turn: once may not be enough.
+        """
+        looked = self.ok(
+            f"import gc, threading\nfrom {module} import {name}\n"
+            "for look in range(10):\n"
+            "    gc.collect()\n"
+            f"    left = sum(type(each) is {name} for each in gc.get_objects())\n"
+            f"    if left <= {besides}: break\n"
+            "    threading.Event().wait(0.1)\n"
+            "left"
+        )
+        return int(looked.value) - besides
+
     def interrupt(self):
         self.manager.interrupt_kernel()
 

@@ -89,9 +89,19 @@ def _has_begun_only(frame: FrameType) -> bool:
 
 
 class _Turn(threading.local):
-    """When the calling thread has taken the interpreter's lock anew."""
+    """The calling thread's turn at the interpreter: for some milliseconds nobody asks for its lock."""
 
-    began_s = -1.0
+    _began_s = -1.0
+
+    def take(self) -> None:
+        """Begin one, unless that was a moment ago: where others compute it takes five milliseconds."""
+        if not 0 <= perf_counter() - self._began_s < _FRESH_S:
+            pause(_A_MOMENT_S)
+            self._began_s = perf_counter()
+
+    def end(self) -> None:
+        """The next one begins anew."""
+        self._began_s = -1.0
 
 
 _turn: Final = _Turn()
@@ -101,16 +111,14 @@ def strike(thread_id: int) -> bool:
     """Raise WorkerInterrupt in another thread, if it may be struck where it is now; whether it may.
 
     The interpreter's lock is taken anew before, and so not asked for for some milliseconds, in which several
-    threads can be struck: to get it takes five where they compute. Should the thread go on all the same and
-    come to such code in between, the exception is taken back.
+    threads can be struck. Should the thread go on all the same and come to such code in between, the
+    exception is taken back.
     """
 
     def may_be_struck() -> bool:
         return not is_fragile(frame_of(thread_id))
 
-    if not 0 <= perf_counter() - _turn.began_s < _FRESH_S:
-        pause(_A_MOMENT_S)
-        _turn.began_s = perf_counter()
+    _turn.take()
     return may_be_struck() and injection.inject(thread_id, may_be_struck)
 
 
@@ -137,3 +145,4 @@ class Pursuit:
                     pause(_PAUSE_S)
             else:
                 pause(_SELDOM_S)
+            _turn.end()  # who waits for the lock since then asks for it at once

@@ -13,7 +13,7 @@ import pytest
 
 from disco_magic import fragile
 from disco_magic.errors import CellError
-from disco_magic.fragile import is_fragile
+from disco_magic.fragile import Pursuit, is_fragile
 from disco_magic.libraries import is_of_library
 from disco_magic.stacks import frame_of
 from tests.conftest import DEADLINE_S, asked, until
@@ -251,7 +251,9 @@ def test_code_of_users_is_struck_where_it_is():
 def turns(monkeypatch):
     """How often a thread that strikes waits for the interpreter's lock; `clock` is what it goes by."""
     clock, taken = [0.0], []
-    monkeypatch.setattr(fragile, "pause", lambda _: taken.append(clock[0]))
+    monkeypatch.setattr(
+        fragile, "pause", lambda seconds: seconds == fragile._A_MOMENT_S and taken.append(clock[0])
+    )
     monkeypatch.setattr(fragile, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(fragile, "_turn", fragile._Turn())
     return SimpleNamespace(clock=clock, taken=taken)
@@ -265,6 +267,16 @@ def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_turn(turn
         assert fragile.strike(threading.get_ident())
     assert len(struck) == 5
     assert turns.taken == pytest.approx([0, 1.2e-3, 3.2e-3])
+
+
+def test_a_pursuit_begins_a_turn_with_every_attempt(turns, monkeypatch):
+    looks, struck = iter([True, True, True, False]), []
+    monkeypatch.setattr(fragile, "is_fragile", lambda _: next(looks))
+    monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
+    me = threading.get_ident()
+    Pursuit(me, lambda: fragile.strike(me))
+    until(lambda: struck)
+    assert len(turns.taken) == 4
 
 
 def test_each_thread_that_strikes_takes_turns_of_its_own(turns, monkeypatch):

@@ -21,6 +21,7 @@ import sys
 import threading
 from concurrent.futures import _base, thread
 from contextvars import Context
+from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -39,8 +40,8 @@ _PAUSE_S: Final = 0.5e-3
 _OFTEN: Final = 2000
 _SELDOM_S: Final = 50e-3
 _A_MOMENT_S: Final = 1e-6
-# Of the five that the interpreter's lock is kept by default before it is asked for.
-_FRESH_S: Final = 1e-3
+# Of the time that a turn lasts, so much is for striking others after the first.
+_OF_A_TURN: Final = 0.5
 # Threads that contend for a lock let go of the interpreter just where they wait for it. Who looks then finds
 # them nowhere else, unless they have to let go at any instruction.
 _ANYWHERE_S: Final = 1e-6
@@ -89,19 +90,19 @@ def _has_begun_only(frame: FrameType) -> bool:
 
 
 class _Turn(threading.local):
-    """The calling thread's turn at the interpreter: for some milliseconds nobody asks for its lock."""
+    """The calling thread's turn at the interpreter: for a switch interval nobody asks for its lock."""
 
-    _began_s = -1.0
+    _began_s = -inf
 
     def take(self) -> None:
-        """Begin one, unless that was a moment ago: where others compute it takes five milliseconds."""
-        if not 0 <= perf_counter() - self._began_s < _FRESH_S:
+        """Begin one, unless that was a moment ago: where others compute each of them has one before."""
+        if perf_counter() - self._began_s >= _OF_A_TURN * sys.getswitchinterval():
             pause(_A_MOMENT_S)
             self._began_s = perf_counter()
 
     def end(self) -> None:
         """The next one begins anew."""
-        self._began_s = -1.0
+        self._began_s = -inf
 
 
 _turn: Final = _Turn()
@@ -110,7 +111,7 @@ _turn: Final = _Turn()
 def strike(thread_id: int) -> bool:
     """Raise WorkerInterrupt in another thread, if it may be struck where it is now; whether it may.
 
-    The interpreter's lock is taken anew before, and so not asked for for some milliseconds, in which several
+    The interpreter's lock is taken anew before, and so not asked for for a while, in which several
     threads can be struck. Should the thread go on all the same and come to such code in between, the
     exception is taken back.
     """

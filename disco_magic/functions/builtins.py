@@ -28,6 +28,7 @@ from disco_magic.functions.own_classes import CALLER
 from disco_magic.functions.own_functions import own_definition
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
+from disco_magic.functions.returned import as_array_of
 from disco_magic.functions.tensors import filled, read_out
 
 if TYPE_CHECKING:
@@ -255,6 +256,13 @@ def _size(in_group: Who) -> int:
 
 def _rank(in_group: Who) -> int:
     return worker().rank(**who(in_group))
+
+
+def as_library(array: Array, library: str) -> Any:
+    """An array that nobody else has as one of PyTorch or JAX, where the worker computes; over its memory."""
+    if not isinstance(array, np.ndarray):
+        worker().place.finish()  # what fails on its way could no longer be found in registers
+    return as_array_of(library, array)
 
 
 def copy_array(dst: Array, src: Array) -> None:

@@ -34,6 +34,17 @@ def library_in(value: Any) -> str:
     return libraries.pop() if len(libraries) == 1 else ""
 
 
+def stacked(value: Any) -> Any:
+    """`value`, a list or tuple of tensors as one: NumPy has no way to stack some dtypes of theirs.
+
+    Raises:
+        RuntimeError, TypeError: what PyTorch says of tensors that differ.
+    """
+    if type(value) in (list, tuple) and library_in(value) == "torch":
+        return importlib.import_module("torch").stack(tuple(value))
+    return value
+
+
 def as_array_of(library: str, array: Any, like: Any = None) -> Any:
     """`array`, of NumPy or cupy, as one of `library`, which is imported.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 import sys
 from typing import Any, Final, SupportsIndex
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
+from disco_magic.phrases import class_name
 
 _MOST_AXES: Final = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # NumPy's own limit
 
@@ -32,16 +34,18 @@ def counts_of(verb: str, counts: Any) -> tuple[int, ...]:
     """How many there are of each, as a caller wrote it: a list, or an array or tensor anywhere.
 
     Raises:
-        UsageMistake: these are no whole numbers.
+        UsageMistake: these are no whole numbers, or they are in no order, as those of a dict.
     """
+    given = counts.tolist() if hasattr(counts, "tolist") else counts
+    if isinstance(given, list | tuple | range):
+        numbers = tuple(number for number in map(whole_number, given) if number is not None)
+        if len(numbers) == len(given) and all(abs(number) <= sys.maxsize for number in numbers):
+            return numbers
     try:
-        given = list(counts.tolist() if hasattr(counts, "tolist") else counts)
-    except TypeError:
-        given = [counts]
-    numbers = tuple(number for number in map(whole_number, given) if number is not None)
-    if len(numbers) != len(given):
-        raise UsageMistake(f"{verb}: counts={counts!r} - expected whole numbers, one per member")
-    return numbers
+        shown = reprlib.repr(given)
+    except ValueError:  # Python writes no numbers of thousands of digits
+        shown = f"a {class_name(counts)}"
+    raise UsageMistake(f"{verb}: counts={shown} - expected a list of whole numbers, one per member")
 
 
 def check_shape(where: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

@@ -5,6 +5,7 @@ Refusing here leaves the peers untouched: the caller has not joined, may correct
 
 from __future__ import annotations
 
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.numbers import whole_number
@@ -135,12 +136,12 @@ def check_counts(
     """Refuse `counts` that do not say, for each of `size` members, how much of `array` it gets."""
     length = 0 if array is None else array.shape[axis or 0]
     if len(counts) != size or min(counts) < 0:
-        wrong = f"counts={list(counts)} - expected {size} numbers >= 0, one per member"
+        wrong = f"expected {size} of them, none below 0: how much along the axis goes to each rank"
     elif sum(counts) != length:
-        wrong = f"counts={list(counts)} are {sum(counts)} in all, axis {axis} has length {length}"
+        wrong = f"they are {sum(counts)} in all, axis {axis} has length {length}"
     else:
         return
-    raise UsageMistake(f"{kind}: {wrong}: how much along the axis goes to each rank")
+    raise UsageMistake(f"{kind}: counts={reprlib.repr(list(counts))} - {wrong}")
 
 
 def as_index(kind: str, name: str, value: object) -> int:

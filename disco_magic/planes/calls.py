@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ class Call:
         axis: where the verb has one; counted from the front if the caller gave an array.
         counts: of an alltoall in uneven parts, how long along the axis the part for each rank is.
         out: where the caller wants the result.
-        ready: `array` as NCCL takes it, where that carries the call.
+        ready: `array` as NCCL takes it, where that carries the call; with `counts` its parts.
         gate: a lock that is held; the caller parks by acquiring it, whoever releases it wakes the caller.
             A gate per call and not per worker: a thread that was given up and its replacement, which have
             the same worker id, can never wake each other. It costs 0.1 us.
@@ -137,7 +138,8 @@ class Call:
         """``allreduce(float32 (3,), op=sum)``: what decides whether two calls fit."""
         brings = None if self.array is None else f"{describe_array(self.array)}{self.where}"
         over = self.seat.over or None
-        facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": self.counts, "over": over}
+        counts = None if self.counts is None else reprlib.repr(self.counts)
+        facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": counts, "over": over}
         return described(self.kind, brings, **facts)
 
 

@@ -66,7 +66,7 @@ def _alike(calls: Sequence[Call]) -> bool:
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
             return False
-        if call.counts is not first.counts and None in (call.counts, first.counts):
+        if (call.counts is None) != (first.counts is None):
             return False
         other = call.array
         if other is None and kind in FROM_ROOT:

@@ -72,17 +72,16 @@ def arriving(calls: Sequence[Call], rank: int = 0) -> list[int]:
 
     Of a verb that joins: allgather, gather, alltoall.
     """
-    found = []
-    for call in calls:
-        length = 1
-        if call.array is not None and call.array.ndim:
-            length = call.array.shape[call.axis or 0]
-        if call.counts is not None:
-            length = call.counts[rank]
-        elif call.kind == "alltoall":
-            length //= len(calls)
-        found.append(length)
-    return found
+    return [_length(call, rank) for call in calls]
+
+
+def _length(call: Call, rank: int) -> int:
+    if call.counts is not None:
+        return call.counts[rank]
+    if call.array is None or not call.array.ndim:
+        return 1
+    length: int = call.array.shape[call.axis or 0]
+    return length // len(call.seat.members) if call.kind == "alltoall" else length
 
 
 def part(array: NDArray[Any], axis: int, start: int, stop: int) -> NDArray[Any]:

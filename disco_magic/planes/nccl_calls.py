@@ -32,7 +32,7 @@ _JOINING: Final = GATHERING | {"alltoall"}
 
 
 def ready(call: Call) -> Any:
-    """What NCCL is given of the caller's array: in runs, converted. Queued on the caller's current stream.
+    """What NCCL is given of the caller's array: in runs, or parts, converted. Queued on the current stream.
 
     An array that the members' calls do not fit with is left as it is: they will be refused.
     """

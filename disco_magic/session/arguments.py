@@ -10,9 +10,8 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import SessionClosed, UsageMistake, about
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
-from disco_magic.functions.copies import copy_of
-from disco_magic.functions.returned import as_array_of, library_in
-from disco_magic.phrases import ranges
+from disco_magic.functions.returned import stacked
+from disco_magic.phrases import ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
 if TYPE_CHECKING:
@@ -208,10 +207,8 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
         raise UsageMistake(
             f"{verb}: a reference is on the workers; session.{verb}_from_worker0(ref) takes it from there"
         )
-    return host_array(verb, src)
-
-
-def as_sent(src: Any, host: NDArray[Any]) -> Any:
-    """What workers get for `src`, which was read as `host`: a copy, a tensor for tensors, JAX's for JAX's."""
-    library = library_in(src)
-    return as_array_of(library, copy_of(host), src) if library else copy_of(host)
+    try:
+        whole = stacked(src)
+    except (RuntimeError, TypeError) as reason:
+        raise UsageMistake(f"{verb}: PyTorch stacks no such tensors: {words(reason)}") from None
+    return host_array(verb, whole)

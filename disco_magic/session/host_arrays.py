@@ -1,7 +1,5 @@
 """Arrays that come from the host, or go there: Disco's verbs; on references they are `verbs`.
 
-Workers get arrays, on their own device; for a tensor of PyTorch or an array of JAX the same, on the CPU.
-
 The controller calls them. Impossible arguments raise UsageMistake at once, and nothing is sent.
 """
 
@@ -13,10 +11,12 @@ from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions import builtins
 from disco_magic.functions.arrays import host_array, host_target
 from disco_magic.functions.calling import who
+from disco_magic.functions.copies import copy_of
 from disco_magic.functions.places import check_there
+from disco_magic.functions.returned import library_in
 from disco_magic.functions.shapes import check_shape, lengths_of
 from disco_magic.loader.dtypes import dtype_of
-from disco_magic.session.arguments import as_sent, own_array
+from disco_magic.session.arguments import own_array
 from disco_magic.session.verbs import ArrayVerbs
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class HostArrays(ArrayVerbs):
         """Copy a host array to worker 0; the caller may change `host` as soon as this returns.
 
         Args:
-            host: shape `s`, anything NumPy takes. Of a tensor comes a tensor.
+            host: shape `s`, anything NumPy takes.
             remote: register whose array on worker 0, of shape `s` and the same dtype, takes the values.
                 None makes a new register, which holds None on the other workers.
             timeout: seconds to wait at most; None: `self.timeout`.
@@ -92,7 +92,7 @@ class HostArrays(ArrayVerbs):
         """
         array = host_array("copy_to_worker_0", host)
         if remote is None:
-            return self.store(as_sent(host, array), (0,))
+            return self.store(copy_of(array), (0,))
         self.on_worker_0(builtins.copy_array, remote, array, timeout, into_register=True)
         return remote
 
@@ -124,13 +124,14 @@ class HostArrays(ArrayVerbs):
         """Copy a host array to every worker; the caller may change `src` as soon as this returns.
 
         Args:
-            src: shape `s`, anything NumPy takes that holds no Python objects. Of a tensor come tensors.
+            src: shape `s`, anything NumPy takes that holds no Python objects.
             dst: register with an array of shape `s` and the same dtype on every worker that takes the values.
             in_group: through the first worker of each group, or through worker 0.
             over: through the first worker along these axes.
 
         Returns:
-            Register of shape `s`, exact copies, one per worker.
+            Register of shape `s`, exact copies on each worker's own device: arrays, or tensors if `src` is a
+            tensor or a list of them, or arrays of JAX if it is one; without `dst`.
 
         Raises:
             UsageMistake: `src` is no array of plain data; nothing was sent.
@@ -140,8 +141,8 @@ class HostArrays(ArrayVerbs):
         host = own_array("broadcast", src)
         members = self.taking_part("broadcast", over, in_group=in_group)
         self.check_destination(dst)
-        whole = self.store(as_sent(src, host), self.topology.roots(**who(members)))
-        return self.broadcast_from_worker0(whole, dst, in_group, over=over)
+        whole = self.store(copy_of(host), self.topology.roots(**who(members)))
+        return self._as_brought(src, self.broadcast_from_worker0(whole, dst, in_group, over=over), dst)
 
     def scatter(
         self,
@@ -154,14 +155,15 @@ class HostArrays(ArrayVerbs):
         """Split a host array over the workers; the caller may change `src` as soon as this returns.
 
         Args:
-            src: shape `(n, *s)`, anything NumPy takes that holds no Python objects. Of tensors come tensors.
+            src: shape `(n, *s)`, anything NumPy takes that holds no Python objects.
             dst: register whose arrays, of `src`'s dtype and any shape with ``n * dst.size == src.size``,
                 take the parts in C order.
             in_group: the whole array to each group, or once over all workers.
             over: the whole array to those that differ along these axes only.
 
         Returns:
-            Register of shape `s` without `dst`: the first axis is used up. Exact copies.
+            Register of shape `s` without `dst`: the first axis is used up. Exact copies, of the library of
+            `src` as in `broadcast`.
 
         Raises:
             UsageMistake: no array of plain data; or no `dst`, and the first axis is not `n` long.
@@ -177,5 +179,10 @@ class HostArrays(ArrayVerbs):
                 "one part per worker; reshape it or pass a destination"
             )
         self.check_destination(dst)
-        whole = self.store(as_sent(src, host), self.topology.roots(**who(members)))
-        return self.scatter_from_worker0(whole, dst, in_group, over=over)
+        whole = self.store(copy_of(host), self.topology.roots(**who(members)))
+        return self._as_brought(src, self.scatter_from_worker0(whole, dst, in_group, over=over), dst)
+
+    def _as_brought(self, src: Any, made: DRef, dst: DRef | None) -> DRef:
+        """What came of `src`, as tensors if that is one; `dst` stays what it is."""
+        library = library_in(src) if dst is None else ""
+        return self.call_packed(builtins.as_library, made, library) if library else made

@@ -170,6 +170,7 @@ def torch() -> Any:
     names = ("bool", "bfloat16", "float8_e4m3fn", "int8", "int16", "int64")
     return SimpleNamespace(
         from_numpy=lambda array: tensor(array, device="cpu"),
+        stack=lambda tensors: tensor(np.stack([each.numpy() for each in tensors]), device="cpu"),
         is_grad_enabled=lambda: True,
         autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=_written)),
         **{name: f"torch.{name}" for name in names},

@@ -116,11 +116,17 @@ def test_a_tensor_is_split_into_tensors_and_joined_as_one(crew, axis, monkeypatc
     crew.ip.user_ns["t"] = arrays.tensor(whole, device="cpu")
     crew.run(f"%disco scatter t --axis {axis}")
     parts = [part.numpy() for part in held("t")]
-    assert all(part.flags.c_contiguous for part in parts)  # nothing else of the whole is copied for it
     assert [part.tolist() for part in parts] == [part.tolist() for part in np.split(whole, crew.n, axis)]
     crew.run(f"del t\n%disco gather t --axis {axis}")
     assert type(crew.ip.user_ns["t"]) is type(arrays.tensor(whole))
     assert np.array_equal(crew.ip.user_ns["t"].numpy(), whole)
+
+
+def test_with_a_part_of_a_tensor_nothing_else_of_it_is_copied(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", arrays.torch())
+    for axis in (0, 1):
+        parts = split("t", arrays.tensor(np.arange(36).reshape(6, 6), device="cpu"), axis, 3)
+        assert all(part.numpy().flags.c_contiguous for part in parts)
 
 
 def test_tensors_beside_arrays_are_joined_as_an_array(four, monkeypatch):
@@ -230,6 +236,11 @@ def test_gather_of_parts_that_do_not_fit_names_their_shapes(four):
         four.fail("%disco gather x", UsageMistake)
     )
     assert "'d' is a dict on workers [0-3]" in str(four.fail("%disco gather d", UsageMistake))
+
+
+def test_gather_of_parts_whose_dtypes_have_none_in_common_says_so(four):
+    four.run("%%disco\nx = np.zeros(1, 'M8[s]' if worker_id else 'f4')")
+    assert "'x' cannot be joined along axis 0: The DType" in str(four.fail("%disco gather x", UsageMistake))
 
 
 def test_gather_says_who_holds_something_else_and_how_to_have_a_list_of_all(four):

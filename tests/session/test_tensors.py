@@ -226,9 +226,8 @@ def test_an_array_of_jax_in_a_register_is_read_and_not_filled(tensors):
         (lambda s, t: s.broadcast(t), [[[0, 1], [2, 3], [4, 5]]] * 3),
         (lambda s, t: s.scatter(t), [[0, 1], [2, 3], [4, 5]]),
         (lambda s, t: s.scatter([t, t, t]), [[[0, 1], [2, 3], [4, 5]]] * 3),
-        (lambda s, t: s.copy_to_worker_0(t), [[[0, 1], [2, 3], [4, 5]]]),
     ],
-    ids=["broadcast", "scatter", "scatter a list", "copy_to_worker_0"],
+    ids=["broadcast", "scatter", "scatter a list"],
 )
 def test_workers_get_tensors_of_what_a_session_sends_them_of_tensors(tensors, torch, move, expected):
     s, given = tensors(3), np.arange(6).reshape(3, 2)

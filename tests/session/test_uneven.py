@@ -36,7 +36,7 @@ def test_counts_are_by_rank_among_the_members(session, over):
 
 
 @pytest.mark.parametrize(
-    "counts", ["[0, 2]", "(0, 2)", "np.array([0, 2])", "np.uint8([0, 2])", "iter([0, 2])"]
+    "counts", ["[0, 2]", "(0, 2)", "np.array([0, 2])", "np.uint8([0, 2])", "range(0, 3, 2)"]
 )
 def test_counts_may_be_anything_that_holds_whole_numbers(session, counts):
     s = session(2)
@@ -44,20 +44,37 @@ def test_counts_may_be_anything_that_holds_whole_numbers(session, counts):
     assert [each.tolist() for each in s["y"].get_all()] == [[], [0, 0, 1, 1]]
 
 
-@pytest.mark.parametrize("counts", ["2.5", "[1.0, 1]", "'ab'", "[True, True]", "[[1, 1]]", "np.ones(2)"])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        "2.5",
+        "[1.0, 1]",
+        "'ab'",
+        "b'ab'",
+        "[True, True]",
+        "[[1, 1]]",
+        "np.ones(2)",
+        "np.ones((400, 400))",
+        "{0: 1, 1: 1}",
+        "{0, 2}",
+        "iter([1, 1])",
+        "[10**5000, 0]",
+    ],
+)
 def test_counts_that_are_no_whole_numbers_are_refused_before_anybody_is_waited_for(session, counts):
     s = session(2)
-    with pytest.raises(CellError, match="expected whole numbers, one per member"):
+    with pytest.raises(CellError, match=r"counts=.* - expected a list of whole numbers, one per member"):
         s.run(f"if worker_id == 0: alltoall(np.ones(2), counts={counts})")
 
 
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        ("[2]", "expected 2 numbers >= 0, one per member"),
-        ("[3, -1]", "expected 2 numbers >= 0, one per member"),
-        ("[]", "expected 2 numbers >= 0, one per member"),
-        ("[1, 2]", "are 3 in all, axis 0 has length 2"),
+        ("[2]", r"counts=\[2\] - expected 2 of them, none below 0"),
+        ("[3, -1]", r"counts=\[3, -1\] - expected 2 of them, none below 0"),
+        ("[]", r"counts=\[\] - expected 2 of them, none below 0"),
+        ("[1, 2]", r"counts=\[1, 2\] - they are 3 in all, axis 0 has length 2"),
+        ("[1] * 1000", r"counts=\[1, 1, 1, 1, 1, 1, \.\.\.\] - expected 2 of them"),
     ],
 )
 def test_counts_that_do_not_fit_the_array_are_refused(session, counts, told):

@@ -262,11 +262,12 @@ def turns(monkeypatch):
 def test_threads_that_are_struck_one_after_the_other_are_struck_in_one_turn(turns, monkeypatch):
     struck = []
     monkeypatch.setattr(fragile.injection, "inject", lambda thread, _: struck.append(thread) or True)
-    for after_s in (0, 100e-6, 800e-6, 300e-6, 2e-3):
-        turns.clock[0] += after_s
+    interval = sys.getswitchinterval()
+    for after in (0, 0.1, 0.3, 0.2, 1):
+        turns.clock[0] += after * interval
         assert fragile.strike(threading.get_ident())
     assert len(struck) == 5
-    assert turns.taken == pytest.approx([0, 1.2e-3, 3.2e-3])
+    assert turns.taken == pytest.approx([0, 0.6 * interval, 1.6 * interval])
 
 
 def test_a_pursuit_begins_a_turn_with_every_attempt(turns, monkeypatch):

@@ -144,14 +144,13 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
         )
     try:
         joined = np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)
-    except ValueError as reason:
+    except (ValueError, TypeError) as reason:  # shapes; dtypes that have none in common
         shapes = ", ".join(f"{ranges((worker,))} {np.shape(array)}" for worker, array in arrays.items())
         raise UsageMistake(
             f"gather: {name!r} cannot be joined along axis {axis}: {reason}; shapes are {shapes}"
         ) from None
-    values = list(held.values())
-    library = library_in(values)
-    return as_array_of(library, joined, values[0]) if library else joined
+    library = library_in(list(held.values()))
+    return as_array_of(library, joined) if library else joined
 
 
 def _as_array(what: str, value: Any) -> Any:

@@ -6,9 +6,11 @@ import ctypes
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.testing import arrays
 from tests.gpus import host
 
 
@@ -93,6 +95,25 @@ def test_who_brings_an_array_of_cupy_gets_one(shared, taken):
     shared.run("import torch\ny = allreduce(torch.Tensor(xp.ones(2)) if worker_id else xp.ones(2))")
     assert shared.run("type(y) is xp.ndarray").values == [True, False, False, False]
     assert [*sorted(taken)] == [1, 2, 3]
+
+
+def test_what_a_session_sends_of_tensors_becomes_tensors_on_the_worker_s_gpu(shared, taken):
+    given = arrays.tensor(np.arange(8.0).reshape(4, 2), device="cpu")
+    shared["whole"], shared["part"] = shared.broadcast(given), shared.scatter(given)
+    shared.run("kinds = [(type(t).__name__, type(t.array) is xp.ndarray) for t in (whole, part)]")
+    assert shared["kinds"].get_all() == [[("Tensor", True)] * 2] * 4
+    shared.run("w, p = whole.array, part.array")
+    assert (host(shared["w"]), host(shared["p"])) == ([given.numpy().tolist()] * 4, given.numpy().tolist())
+    assert [taken[worker] for worker in range(4)] == given.numpy().tolist()
+
+
+def test_a_tensor_that_a_session_sends_fills_what_is_on_the_gpus(shared, taken):
+    given = arrays.tensor(np.arange(4.0), device="cpu")
+    d, e = shared.empty(4, "f8"), shared.empty(1, "f8")
+    assert host(shared.broadcast(given, d)) == [[0, 1, 2, 3]] * 4
+    assert host(shared.scatter(given, e)) == [[0], [1], [2], [3]]
+    assert host(shared.broadcast_from_worker0(shared.copy_to_worker_0(given), d)) == [[0, 1, 2, 3]] * 4
+    assert not taken
 
 
 def test_a_tensor_is_filled_from_the_first_worker_and_copied_out_of_registers(shared, taken):

@@ -65,6 +65,13 @@ def test_cells_along_other_axes_into_arrays_with_gaps(crew):
     assert (crew["f"].get(3) == np.concatenate(xs, axis=2)).all()
 
 
+def test_nothing_is_sent_where_a_part_is_empty(gpus, crew):
+    before = gpus.double.calls("Send"), gpus.double.calls("Recv")
+    crew.run("y = alltoall(xp.full(2, worker_id), counts=[2, 0, 0, 0])")
+    assert host(crew["y"]) == [[0, 0, 1, 1, 2, 2, 3, 3], [], [], []]
+    assert (gpus.double.calls("Send") - before[0], gpus.double.calls("Recv") - before[1]) == (4, 4)
+
+
 def test_groups_have_communicators_of_their_own(gpus, session):
     s = session(4, 2, ccl="nccl")
     assert list(s.run("float(allreduce(xp.full(1, worker_id))[0])").values) == [1, 1, 5, 5]

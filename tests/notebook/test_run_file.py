@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.functions.scripts import as_main
@@ -132,6 +133,28 @@ def test_the_magic_runs_it_with_its_output_in_the_notebook(four, program):
     program.write_text("1 / worker_id\n")
     error = four.fail(f"%disco run {program}", CellError)
     assert list(error.failures) == [0]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{} -- x -w 1", ["--", "x", "-w", "1"]),
+        ("-w 0 {} --lr 1 -- y --", ["--lr", "1", "--", "y", "--"]),
+        ("-w 0 -- {} -w 1", ["-w", "1"]),
+        ("-- '{}'", []),
+    ],
+)
+def test_what_stands_behind_the_file_is_the_program_s(four, tmp_path, line, told):
+    (tmp_path / "told.py").write_text("import sys\nif worker_id == 0: print(sys.argv[1:])")
+    four.run(f"%disco run {line.format(tmp_path / 'told.py')}")
+    assert four.lines == [f"[0] {told}"]
+
+
+def test_a_file_has_to_be_named(four):
+    for line in ("", "-w 0", "--"):
+        assert "the following arguments are required: FILE" in str(
+            four.fail(f"%disco run {line}", UsageError)
+        )
 
 
 @pytest.mark.parametrize(

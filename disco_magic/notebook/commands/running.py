@@ -26,15 +26,19 @@ def _run(front: Front, options: Namespace) -> None:
 
     chosen = [("-w", options.workers), ("--timeout", options.timeout)]
     line = " ".join(f"{name} {value}" for name, value in chosen if value is not None)
-    execute_file(front, os.path.expanduser(options.file), shlex.split(" ".join(options.arguments)), line)
+    program = options.program[options.program[0] == "--" :]  # it may stand before the file, as elsewhere
+    path = os.path.expanduser(of.unquoted(program[0]))
+    execute_file(front, path, shlex.split(" ".join(program[1:])), line)
 
 
 def _parser() -> OptionParser:
     parser = parser_of("run", "Run a file of Python on the workers, as mpiexec or torchrun would.")
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="these workers only; as for cells")
     parser.add_argument("--timeout", metavar="SECONDS", help="stop it after so long; as for cells")
-    parser.add_argument("file", type=of.unquoted, metavar="FILE", help="what to run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="of the program")
+    # As one: between two argparse takes a -- for its own, which may be the program's.
+    parser.add_argument(
+        "program", nargs=argparse.PARSER, metavar="FILE", help="what to run, and its arguments"
+    )
     parser.epilog = _EPILOG
     return parser
 

@@ -39,10 +39,11 @@ def ready(call: Call) -> Any:
     array = call.array
     if array is None or (call.kind == "scatter" and call.seat.rank != call.root):  # the root's alone is sent
         return array
+    axis, xp = call.axis or 0, call.memory.cupy  # type: ignore[attr-defined]  # only arrays of cupy come here
     if call.counts is not None:
-        return [call.memory.cupy.ascontiguousarray(each) for each in sent(call, call.axis or 0)]  # type: ignore[attr-defined]  # as below
+        return [xp.ascontiguousarray(each) for each in sent(call, axis)]
     if call.kind in SPLITTING:
-        array = _in_runs(array, call.axis or 0, len(call.seat.members), call.memory.cupy)  # type: ignore[attr-defined]  # only arrays of cupy come here
+        array = _in_runs(array, axis, len(call.seat.members), xp)
     if call.kind in REDUCING:
         how = wire(call.kind, call.op or "", array.dtype)
         array = array if how.dtype is None else array.astype(how.dtype)

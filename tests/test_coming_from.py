@@ -68,6 +68,7 @@ def f(value):
 WORKERS = """%%disco
 x = np.arange(8.0).reshape(4, 2) + worker_id
 t, g = x.copy(), x.copy()
+ts = [t, g]
 y, obj = worker_id, {"worker": worker_id}
 """
 
@@ -110,6 +111,7 @@ GIVES = {
     "alltoall(x)": lambda xs: [np.concatenate([x[w : w + 1] for x in xs]) for w in range(4)],
     "broadcast_object(obj)": lambda xs: [{"worker": 0}] * 4,
     "allgather_objects(obj)": lambda xs: [[{"worker": worker} for worker in range(4)]] * 4,
+    "allreduce_tree(ts)": lambda xs: [[sum(xs)] * 2] * 4,
     "recv((worker_id - 1) % num_workers)": lambda xs: [xs[-1], *xs[:-1]],
 }
 

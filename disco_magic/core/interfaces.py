@@ -35,6 +35,7 @@ class Seat(NamedTuple):
         spot: the user's code that makes the call, and where in it; None: the plane looks for it.
         library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
         over: what names the members in words, where the call named them: ``tp``.
+        within: the verb that the user called, where this call is a part of it: ``allreduce_tree``.
     """
 
     worker: int
@@ -44,6 +45,7 @@ class Seat(NamedTuple):
     spot: Spot | None = None
     library: str = ""
     over: str = ""
+    within: str = ""
 
     @property
     def rank(self) -> int:

@@ -48,6 +48,10 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     Raises:
         UsageMistake: it cannot be read.
     """
+    if isinstance(x, np.ma.MaskedArray):
+        raise UsageMistake(
+            f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+        )
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")
     try:
@@ -75,11 +79,16 @@ def _is_of_numpy(error: Exception) -> bool:
 
 def advice(kind: str, x: Any) -> str:
     """What to pass to a collective instead of `x`, which is no array of numbers."""
+    tree = "in cells allreduce_tree(x) reduces every array in it"
     if isinstance(x, Mapping):
+        if kind == "allreduce":
+            return tree
         return f"make one call per value, in one order on all: {{key: {kind}(x[key]) for key in sorted(x)}}"
     if type(x) in (list, tuple):
         kinds = kinds_of(x)
         if any(is_of_framework(each) or issubclass(each, np.ndarray) for each in kinds):
+            if kind == "allreduce":
+                return f"{tree}; or stack those of one shape first"
             return f"make one call per array, [{kind}(each) for each in x], or stack those of one shape first"
         if any(map(is_gpu_array, kinds)):
             return "xp.stack([...]) makes one array of several on a GPU"

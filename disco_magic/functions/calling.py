@@ -141,7 +141,7 @@ class Calling:
             target = read_out(verb, out, self.place)
             lent = lent or (target is not out and not isinstance(target, np.ndarray))
             arguments = (*arguments[:-1], target)
-        facts = facts_of(verb, arguments, self._beside, along)
+        facts, within = facts_of(verb, arguments, self._beside, along)
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:
@@ -149,7 +149,7 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(self.id, members, scope, present, spot, library, along), *arguments
+                Seat(self.id, members, scope, present, spot, library, along, within), *arguments
             )
             if verb in _FROM_ANOTHER:
                 library = self._plane.library_of(self.id)

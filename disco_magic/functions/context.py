@@ -17,9 +17,9 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.marks import Marks
-from disco_magic.functions.objects import Objects
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
+from disco_magic.functions.trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-class WorkerContext(Objects, PointToPoint):
+class WorkerContext(Trees, PointToPoint):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
@@ -58,7 +58,10 @@ class WorkerContext(Objects, PointToPoint):
         recorder: what it did and when.
     """
 
-    _beside = (Objects.broadcast_object.__code__.co_filename, PointToPoint.at.__code__.co_filename)
+    _beside = tuple(
+        verb.__code__.co_filename
+        for verb in (Trees.allreduce_tree, Trees.broadcast_object, PointToPoint.send_to_next_group)
+    )
 
     def __init__(
         self,
@@ -186,6 +189,7 @@ VERBS = (
     "barrier",
     "broadcast_object",
     "allgather_objects",
+    "allreduce_tree",
 )
 
 # Weakly in threads that a worker's code has started: they may outlive the session.

@@ -14,25 +14,31 @@ if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts
 
 
-def facts_of(verb: str, arguments: tuple[Any, ...], here: tuple[str, ...], along: str = "") -> Facts:
+def facts_of(
+    verb: str, arguments: tuple[Any, ...], here: tuple[str, ...], along: str = ""
+) -> tuple[Facts, str]:
     """Facts about the array of a call, its other arguments, and who called it; no array itself.
+
+    And the verb that was called, where this call is a part of it.
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take. It is
     called by what a verb calls; verbs that call verbs are in the files `here`. `along` says who took part, if
     neither the group nor all did.
     """
     frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
-    code = frame.f_code
-    if code.co_filename in here:  # send_to_next_group and its like
+    code, within = frame.f_code, ""
+    while code.co_filename in here:  # send_to_next_group and its like
+        within = code.co_name
         frame = frame.f_back
         code = frame.f_code
+    at = code, frame.f_lasti
     if not arguments or verb == "recv":
-        return verb, "", "", (along,) if along else arguments[:1], code, frame.f_lasti
+        return (verb, "", "", (along,) if along else arguments[:1], *at), within
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
     if along:
         rest = *rest, along
     kind = type(x)
     if kind is np.ndarray or is_gpu_array(kind):
-        return verb, x.dtype, x.shape, rest, code, frame.f_lasti
-    return verb, "no array" if x is None else class_name(x), "", rest, code, frame.f_lasti
+        return (verb, x.dtype, x.shape, rest, *at), within
+    return (verb, "no array" if x is None else class_name(x), "", rest, *at), within

@@ -50,10 +50,10 @@ class Call:
             A gate per call and not per worker: a thread that was given up and its replacement, which have
             the same worker id, can never wake each other. It costs 0.1 us.
         rule: how `array` is reduced, where the verb has an `op`.
-        form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, op,
-            root, shape, dtype, memory. Plain is the usual case, that nothing else can be wrong: a verb that
-            keeps its array's shape, and no `out`, or one like the result: on the host writeable and with
-            memory of its own, on a GPU contiguous.
+        form: of a *plain* call, what has to be the same in all of them for them to fit together: verb, what
+            it is a part of, op, root, shape, dtype, memory. Plain is the usual case, that nothing else can be
+            wrong: a verb that keeps its array's shape, and no `out`, or one like the result: on the host
+            writeable and with memory of its own, on a GPU contiguous.
             None: not plain. It tells what the arrays were when the call was made; nobody may reshape or
             freeze them until it returns.
     """
@@ -122,7 +122,12 @@ class Call:
                     return
             elif not flags.owndata or not flags.writeable:
                 return
-        self.form = kind, op, root, shape, dtype, memory
+        self.form = kind, seat.within, op, root, shape, dtype, memory
+
+    @property
+    def called(self) -> str:
+        """The verb that the user called."""
+        return self.seat.within or self.kind
 
     @property
     def site(self) -> Site:
@@ -140,14 +145,15 @@ class Call:
         over = self.seat.over or None
         counts = None if self.counts is None else reprlib.repr(self.counts)
         facts = {"op": self.op, "root": self.root, "axis": self.axis, "counts": counts, "over": over}
-        return described(self.kind, brings, **facts)
+        return described(self.kind, self.seat.within, brings, **facts)
 
 
-def described(kind: str, brings: str | None, **facts: object) -> str:
+def described(kind: str, within: str, brings: str | None, **facts: object) -> str:
     """A call in words, see `Call.describe`; `brings` its array, those of `facts` that are not None."""
     given = [brings] if brings is not None else ["no array"] if kind in FROM_ROOT else []
     given += [f"{name}={value}" for name, value in facts.items() if value is not None]
-    return f"{kind}({', '.join(given)})"
+    whose = f"{within}'s " if within else ""
+    return f"{whose}{kind}({', '.join(given)})"
 
 
 def describe_array(array: NDArray[Any]) -> str:

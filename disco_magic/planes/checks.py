@@ -60,13 +60,13 @@ def _are_plain(calls: Sequence[Call]) -> bool:
 def _alike(calls: Sequence[Call]) -> bool:
     """Whether all members called exactly the same, or brought nothing where they need not."""
     first = calls[0]
-    kind, op, root, axis = first.kind, first.op, first.root, first.axis
+    kind, within, op, root, axis = first.kind, first.seat.within, first.op, first.root, first.axis
     giving = first if root is None else calls[root]
     array, memory = giving.array, giving.memory
     for call in calls:
         if call.kind != kind or call.op != op or call.root != root or call.axis != axis:
             return False
-        if (call.counts is None) != (first.counts is None):
+        if call.seat.within != within or (call.counts is None) != (first.counts is None):
             return False
         other = call.array
         if other is None and kind in FROM_ROOT:
@@ -94,11 +94,10 @@ def _workers(calls: Sequence[Call]) -> str:
 
 
 def _kinds(calls: Sequence[Call]) -> str | None:
-    kind = calls[0].kind
-    if all(call.kind == kind for call in calls):
+    groups = sorted(_groups(calls, lambda call: (call.called, call.kind)).values(), key=len)
+    if len(groups) == 1:
         return None
-    groups = sorted(_groups(calls, lambda call: call.kind).values(), key=len)
-    said = [f"{_workers(group)} called {group[0].kind} at {group[0].site}" for group in groups]
+    said = [f"{_workers(group)} called {group[0].called} at {group[0].site}" for group in groups]
     return f"{said[0]} while {' and '.join(said[1:])} - {ORDER}"
 
 

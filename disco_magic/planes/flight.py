@@ -64,7 +64,7 @@ class Flight(WaitForNobody):
     def __init__(self, call: Call, fate: Fate, done: Any) -> None:
         array = call.array
         shown = None if array is None else (array.dtype, array.shape)
-        self._facts = call.kind, shown, call.where, call.op, call.root, call.axis
+        self._facts = call.kind, call.seat.within, shown, call.where, call.op, call.root, call.axis
         self._spot = call.spot
         self.scope = call.seat.scope
         self.fate = fate
@@ -77,9 +77,9 @@ class Flight(WaitForNobody):
 
     def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; it is one worker's
         """``allreduce(float32 (3,) on cuda, op=sum)``, ``Cell In[3], line 4``."""
-        kind, shown, where, op, root, axis = self._facts
+        kind, within, shown, where, op, root, axis = self._facts
         brings = None if shown is None else f"{shown[0]} {shown[1]}{where}"
-        return described(kind, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
+        return described(kind, within, brings, op=op, root=root, axis=axis), str(site_of(self._spot))
 
     def describe(self) -> str:
         """As `seen_by`."""

@@ -41,7 +41,7 @@ class Mailbox:
         """
         board, scope = self._board, call.seat.scope
         with board.lock:
-            board.admit(call.kind, call.seat)
+            board.admit(call.called, call.seat)
             if board.left[to] >= scope:
                 raise PlaneAborted(
                     f"worker {to} has finished without receiving the {message.array.dtype}"
@@ -66,7 +66,7 @@ class Mailbox:
         key = (source, call.seat.scope)
         wait = Receive(call, source)
         with board.lock:
-            board.admit(call.kind, call.seat)
+            board.admit(call.called, call.seat)
             boxes = self.boxes[call.worker]
             if key in boxes:
                 message = boxes[key].popleft()

@@ -95,7 +95,7 @@ class HostMemory:
 
     def read(self, kind: str, worker: int, x: Any) -> tuple[Any, bool]:  # noqa: ARG002 - all workers have the same memory
         """See `Memory.read`."""
-        array = x if type(x) is np.ndarray else self._as_array(kind, x)
+        array = x if type(x) is np.ndarray else read_array(kind, x)
         dtype = array.dtype
         if dtype.hasobject:
             what = "None" if x is None else f"{type(x).__name__} (dtype {dtype})"
@@ -108,14 +108,6 @@ class HostMemory:
         if not array.flags.c_contiguous:
             array = array.copy(order="C")
         return array, array is not x and isinstance(x, (bool, int, float, complex, np.generic))
-
-    @staticmethod
-    def _as_array(kind: str, x: Any) -> Any:
-        if isinstance(x, np.ma.MaskedArray):
-            raise UsageMistake(
-                f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
-            )
-        return read_array(kind, x)
 
     def check_out(self, kind: str, worker: int, out: Any) -> Any:  # noqa: ARG002 - as above
         """See `Memory.check_out`."""

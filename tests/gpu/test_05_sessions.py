@@ -70,6 +70,18 @@ def test_python_objects_between_workers_beside_work_on_the_gpu(shared):
     assert shared.run("broadcast_object(('a', worker_id), root=2)").values == [("a", 2)] * 4
 
 
+def test_trees_of_arrays(shared):
+    shared.run(
+        "g = {'w': xp.full((3, 5), worker_id, 'f4'), 'b': [xp.ones(7, 'f2'), None], 'n': worker_id,\n"
+        "     'large': xp.full(1 << 20, worker_id, 'f4')}\n"
+        "y = allreduce_tree(g)\n"
+        "told = [y['w'].sum().item(), y['b'][0].sum().item(), y['n'], y['large'][-1].item()]"
+    )
+    assert shared["told"].get_all() == [[90.0, 28.0, 6, 6.0]] * 4
+    shared.run("x = {k: g[k] for k in ('w', 'large')}\nsame = allreduce_tree(x, 'avg', out=x)['w'] is g['w']")
+    assert shared.run("same, g['w'].sum().item(), g['large'][0].item()").values == [(True, 22.5, 1.5)] * 4
+
+
 def test_matrix_products_between_collectives(shared):
     """Tensor parallel in small: columns of one matrix, rows of the other, one allreduce."""
     rng = np.random.default_rng(0)

@@ -50,13 +50,25 @@ def test_a_zero_dimensional_array_stays_one():
         (2**80, r"int \(dtype object\)"),
         ([[1, 2], [3]], "list cannot be read as a NumPy array"),
         (np.ma.array([1, 2], mask=[0, 1]), "masked arrays are not carried"),
-        ({"w": np.zeros(2)}, r"one call per value, in one order on all: {key: allreduce\(x\[key\]\) for"),
-        ([np.zeros(2), np.zeros(3)], r"one call per array, \[allreduce\(each\) for each in x\]"),
+        ({"w": np.zeros(2)}, r"in cells allreduce_tree\(x\) reduces every array in it"),
+        ([np.zeros(2), np.zeros(3)], r"allreduce_tree\(x\) reduces every array in it; or stack those of one"),
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
     with pytest.raises(UsageMistake, match=text):
         HOST.read("allreduce", 0, x)
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        ({"w": np.zeros(2)}, r"one call per value, in one order on all: {key: gather\(x\[key\]\) for"),
+        ([np.zeros(2), np.zeros(3)], r"one call per array, \[gather\(each\) for each in x\]"),
+    ],
+)
+def test_of_what_is_not_reduced_each_array_needs_a_call(x, text):
+    with pytest.raises(UsageMistake, match=text):
+        HOST.read("gather", 0, x)
 
 
 @pytest.mark.parametrize("kind", ["reduce", "gather", "broadcast", "scatter"])

@@ -14,7 +14,9 @@ from disco_magic.functions.cells import compile_cell
 from disco_magic.session import pump, stopping
 from disco_magic.stacks import frames
 from disco_magic.testing.doubles import JumpingClock, scripted_session
+from disco_magic.testing.gpu import SimulatedGpus
 from tests import conftest
+from tests.gpus import found, with_nccl
 
 MAIN = threading.main_thread().ident
 
@@ -104,3 +106,17 @@ def stage():
 def fast(monkeypatch):
     """No pause between the steps of stopping takes any time."""
     monkeypatch.setattr(stopping, "time", JumpingClock(1000.0))
+
+
+@pytest.fixture(params=["threads", "device", "NCCL"])
+def four(request, session, monkeypatch):
+    """Four workers in a mesh: on the host, on one simulated GPU, or each on its own."""
+    if request.param == "threads":
+        yield session(4, mesh={"dp": 2, "tp": 2})
+        return
+    count = 1 if request.param == "device" else 4
+    with SimulatedGpus(count=count) as machine:
+        if request.param == "NCCL":
+            with_nccl(machine).reset()
+        found(monkeypatch, machine, count)
+        yield session(4, mesh={"dp": 2, "tp": 2}, devices=list(range(count)) * (4 // count))

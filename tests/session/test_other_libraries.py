@@ -77,6 +77,41 @@ mean = allreduce(loss.detach(), "avg").item()
     assert len(set(s["mean"].get_all())) == 1
 
 
+def test_gradients_are_averaged_by_one_call(with_torch):
+    s = with_torch
+    s.run(
+        """
+model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Linear(2, 200), torch.nn.Linear(200, 400))
+model(torch.full((1, 4), 1.0 + worker_id)).square().sum().backward()
+grads = {name: p.grad for name, p in model.named_parameters()}
+expected = {name: allreduce(g, "avg") for name, g in grads.items()}
+fresh = allreduce_tree(grads, "avg")
+filled = allreduce_tree(grads, "avg", out=grads)
+right = [bool((grads[n] == e).all() and (fresh[n] == e).all()) for n, e in expected.items()]
+right.append(grads["0.weight"] is model[0].weight.grad)
+own = fresh["0.bias"].untyped_storage().nbytes() == 8 and type(fresh["2.bias"]) is torch.Tensor
+"""
+    )
+    assert s["right"].get_all() == [[True] * 7] * 3
+    assert s["own"].get_all() == [True] * 3
+    with pytest.raises(
+        CellError, match=r"allreduce_tree: x\['0\.weight'\].*requires grad - use \.detach\(\)"
+    ):
+        s.run("allreduce_tree(dict(model.named_parameters()))")
+
+
+def test_trees_of_jax_stay_trees_of_jax(with_jax):
+    s = with_jax
+    s.run("y = allreduce_tree({'w': jnp.ones((2, 3)), 'b': (jnp.arange(3), None, 1.5)})")
+    s.run("kinds = [type(v).__module__.partition('.')[0] for v in (y['w'], y['b'][0], y['b'][2])]")
+    assert (
+        s.run("kinds, y['w'].sum().item(), y['b'][0].tolist(), float(y['b'][2])").values
+        == [(["jaxlib", "jaxlib", "numpy"], 18.0, [0, 3, 6], 4.5)] * 3
+    )
+    with pytest.raises(CellError, match=r"out\['a'\]: nothing can be written to out, an array of JAX"):
+        s.run("x = {'a': jnp.ones(2)}\nallreduce_tree(x, out=x)")
+
+
 def test_what_requires_grad_is_refused_with_what_to_do(with_torch):
     with pytest.raises(Exception, match=r"requires grad - use \.detach\(\)"):
         with_torch.run("allreduce(torch.ones(2, requires_grad=True))")
@@ -104,7 +139,9 @@ def test_of_a_tensor_that_was_computed_the_elements_come(with_torch):
 
 
 def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
-    with pytest.raises(CellError, match=r"make one call per array, \[allreduce\(each\) for each in x\]"):
+    with pytest.raises(CellError, match=r"make one call per array, \[allgather\(each\) for each in x\]"):
+        with_torch.run("allgather([torch.ones(2), torch.ones(2)])")
+    with pytest.raises(CellError, match=r"allreduce_tree\(x\) reduces every array in it; or stack those"):
         with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")
 
 

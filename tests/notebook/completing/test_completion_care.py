@@ -203,7 +203,7 @@ def test_without_jedi_everything_but_what_it_knows_completes(four, offered, monk
     monkeypatch.setitem(sys.modules, "jedi", None)
     jedi_file.is_there.cache_clear()
     try:
-        assert offered("%%disco\nallr") == {"allreduce": "function"}
+        assert offered("%%disco\nallr") == {"allreduce": "function", "allreduce_tree": "function"}
         assert offered("%%disco\nmade = 'text'\nmade.upp") == {}
     finally:
         monkeypatch.undo()
@@ -242,7 +242,10 @@ def test_a_jedi_that_fails_does_no_harm(four, offered, monkeypatch):
     assert offered(cell) == {}
     monkeypatch.setattr(jedi, "Interpreter", lambda *_: 1 / 0)
     assert offered(cell) == {}
-    assert offered("%%disco\nallr") == {"allreduce": "function"}  # IPython's are still there
+    assert offered("%%disco\nallr") == {
+        "allreduce": "function",
+        "allreduce_tree": "function",
+    }  # IPython's are still there
     assert jedi.settings.allow_unsafe_interpreter_executions
 
 

@@ -31,7 +31,7 @@ def test_workers_that_differ_among_those_that_have_a_name_are_marked(four, offer
 
 def test_what_lies_behind_the_names_is_offered(crew, either):
     assert either("%%disco\nworker") == {"worker": "instance", "worker_id": "instance"}
-    assert either("%%disco\nallr") == {"allreduce": "function"}
+    assert either("%%disco\nallr") == {"allreduce": "function", "allreduce_tree": "function"}
     assert either("%%disco\nnum_w") == {"num_workers": "instance"}
     assert either("%%disco\nn")["np"] == either("%%disco\nx")["xp"] == "module"
     assert either("%%disco\nnp.linalg.nor") == {"np.linalg.norm": "function"}
@@ -164,7 +164,7 @@ def test_hundreds_of_names_are_all_offered(four, either):
 
 
 def test_verbs_complete_before_there_is_a_session_and_start_none(shell, either):
-    assert either("%%disco\nallr") == {"allreduce": "function"}
+    assert either("%%disco\nallr") == {"allreduce": "function", "allreduce_tree": "function"}
     assert "worker.allreduce" in either("%%disco\nworker.allr")
     assert either("%%disco\nnp.one").keys() == {"np.ones", "np.ones_like"}
     shell.run("%disco status")

@@ -11,6 +11,8 @@ import tokenize
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from disco_magic.functions import sites
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
-_FUTURES = {getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+_FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = [
     ast.dump(ast.parse(test, mode="eval").body)
     for test in ("__name__ == '__main__'", "'__main__' == __name__")
@@ -64,8 +66,7 @@ class Cell:
 
         What cells before it have left is among it. A program's are its own.
         """
-        found = {flag for flag in _FUTURES for code in self.codes if code.co_flags & flag}
-        return 0 if self.is_program else sum(found)
+        return 0 if self.is_program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
 
 
 def compile_cell(

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import mark_in_words
+from disco_magic.core.registers import register_of
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.circles import Circles, Workers
     from disco_magic.core.held import Found, Held
@@ -188,32 +189,43 @@ def compare(
     present = [name for name in names if any(name in each.registers for each in found.values())]
     rows = []
     for name in present:
-        columns = {worker: dict(each.registers.get(name, ())) for worker, each in found.items()}
+        columns = {worker: each.column(name) for worker, each in found.items()}
         if marks and any(_is_torn(name, found, circle) for circle in circles.workers):
             for worker, column in columns.items():
                 if name in column:
                     column[name] = replace(column[name], marked=mark_in_words(found[worker], name))
-        rows += _rows(name, columns, apart.get(name, circles), by_value=name in valued)
+        # Parts that are compared by themselves have rows of their own.
+        alone = [part for part in present if part != name and register_of(part) == name]
+        rows += _rows(name, columns, apart.get(name, circles), alone, by_value=name in valued)
     return tuple(rows)
 
 
 def _is_torn(name: str, found: Mapping[int, Found], circle: Workers) -> bool:
     """Whether some workers of a circle have marked a register that others have not."""
-    marks = [found[worker].marked.get(name) for worker in circle if name in found[worker].registers]
+    marks = [found[worker].marked.get(name) for worker in circle if found[worker].column(name)]
     return len(set(marks)) > 1
 
 
 def _rows(
-    name: str, columns: Mapping[int, dict[str, Held]], circles: Circles, *, by_value: bool
+    name: str,
+    columns: Mapping[int, dict[str, Held]],
+    circles: Circles,
+    alone: Sequence[str],
+    *,
+    by_value: bool,
 ) -> list[CheckRow]:
-    """The register's row, or instead of it, if it agrees, those of its parts that have something to tell."""
+    """The register's row, or instead of it, if it agrees, those of its parts that have something to tell.
+
+    Not of those that are `alone`.
+    """
     rows = []
-    closed: tuple[str, ...] = ()  # below these a worker has nothing that could be compared
+    # Below these a worker has nothing that could be compared.
+    closed = tuple(f"{part}{sign}" for part in alone for sign in "[.")
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
     for part in dict.fromkeys(part for column in columns.values() for part in column):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
         row = CheckRow(part, cells, circles, by_value)
-        if part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
+        if part in alone or part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
             continue  # so has its data frame, which tells it for all of them

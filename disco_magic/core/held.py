@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from disco_magic.core.registers import register_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -64,12 +66,23 @@ class Found:
     Attributes:
         bound: names that its last checked cell bound.
         marked: names that are marked as equal, with the axes of the mesh along which; none: on all workers.
-        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``.
+            Parts have marks of their own: ``w['a']``.
+        registers: name -> the register, then its parts: ``("w", Held)``, ``("w['a']", Held)``; likewise of
+            parts that were looked at by themselves.
     """
 
     bound: frozenset[str]
     marked: Mapping[str, tuple[str, ...]]
     registers: Mapping[str, Sequence[tuple[str, Held]]]
+
+    def column(self, name: str) -> dict[str, Held]:
+        """A register with its parts, or a part with those in it; empty if the worker has none."""
+        rows = self.registers.get(name)
+        if rows is None:  # a part that others have looked at by itself
+            inside = f"{name}[", f"{name}."
+            around = self.registers.get(register_of(name), ())
+            rows = [(path, held) for path, held in around if path == name or path.startswith(inside)]
+        return dict(rows)
 
 
 def marked_anywhere(found: Mapping[int, Found]) -> frozenset[str]:
@@ -81,7 +94,7 @@ def marked_everywhere(found: Mapping[int, Found]) -> dict[str, tuple[str, ...]]:
     """Names that every worker that has them has marked as equal along the same axes, with these axes."""
     agreed = {}
     for name in marked_anywhere(found):
-        marks = {each.marked.get(name) for each in found.values() if name in each.registers}
+        marks = {each.marked.get(name) for each in found.values() if each.column(name)}
         (axes, *others) = marks or {None}
         if axes is not None and not others:
             agreed[name] = axes

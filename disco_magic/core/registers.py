@@ -46,7 +46,8 @@ class RegisterFile:
     Attributes:
         values, poisons: register -> value, or why it has none.
         names: the worker's namespace.
-        marked: names that are meant to be equal, and on which workers; a name that is dropped loses its mark.
+        marked: names, and parts of what they hold, that are meant to be equal, and on which workers; a name
+            that is dropped loses its marks.
     """
 
     __slots__ = ("marked", "names", "poisons", "values")
@@ -77,7 +78,8 @@ class RegisterFile:
     def drop(self, name: str) -> None:
         """Unbind a name; nothing if it is not bound."""
         self.names.pop(name, None)
-        self.marked.pop(name, None)
+        for label in [label for label in self.marked if register_of(label) == name]:
+            del self.marked[label]
 
     def moved(self) -> RegisterFile:
         """A file with the same content, while this one becomes empty.
@@ -111,6 +113,11 @@ class RegisterFile:
         numbered: dict[int, Any] = {**self.values, **self.poisons}
         rows = [(name, value) for name, value in named.items() if _public(name)]
         return rows + [(f"#{register}", numbered[register]) for register in sorted(numbered)]
+
+
+def register_of(label: str) -> str:
+    """The register that a part is in: ``w`` of ``w['a'].b``."""
+    return label.partition("[")[0].partition(".")[0]
 
 
 def _public(name: object) -> bool:

@@ -41,6 +41,25 @@ def deleted_names(code: types.CodeType) -> set[str]:
     return _named(code, _DELETES) if _DELETE_CODES.intersection(code.co_code[::2]) else set()
 
 
+def loop_names(code: types.CodeType) -> frozenset[str]:
+    """Names that `code`, that of a cell, has as variables of loops: ``name, p`` of ``for name, p in x``."""
+    found, expected = set[str](), 0
+    for step in dis.get_instructions(code):
+        if step.opname == "FOR_ITER":
+            expected = 1
+        elif not expected or step.opname == "EXTENDED_ARG":
+            continue
+        elif step.opname == "UNPACK_SEQUENCE":
+            expected += (step.arg or 0) - 1
+        elif step.opname.startswith("STORE_"):
+            expected -= 1
+            if step.opname in _STORES:
+                found.add(step.argval)
+        else:  # for x[0] in y, for a, *b in y
+            expected = 0
+    return frozenset(found)
+
+
 def _named(code: types.CodeType, operations: tuple[str, ...]) -> set[str]:
     return {step.argval for step in dis.get_instructions(code) if step.opname in operations}
 

@@ -111,9 +111,12 @@ class WorkerContext(Trees, PointToPoint):
         what marked registers hold. All workers that have the register have to mark it. Parameters that a
         plan replicates are marked when they get a name.
 
+        What is a part of a register is marked where it is, by ``worker.replicated(model.norm.weight)`` for
+        one, or in a loop over a model's parameters; a later cell may put another value there.
+
         Args:
-            *values: arrays, containers of them, or anything else that a register holds now or is about to;
-                numbers and text only where the result is assigned to a name, as above.
+            *values: arrays, containers of them, or anything else that a register, or what is in one, holds
+                now or is about to; numbers and text only where the result is assigned to a name, as above.
             over: axes of the mesh along which it is meant to be equal; those that share all other coordinates
                 are compared. ``over="dp"`` is for shards that every replica has. None: on all workers.
 

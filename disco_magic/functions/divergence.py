@@ -11,7 +11,7 @@ run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.device import Device
-from disco_magic.core.held import Found, Held
-from disco_magic.core.registers import ABSENT, RegisterFile
+from disco_magic.core.held import Held
 from disco_magic.functions.columns import alone, facts_of, facts_of_labels
 from disco_magic.functions.content import Above, is_plain, kinds_of
-from disco_magic.functions.context import worker
 from disco_magic.functions.describe import describe
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
@@ -48,39 +46,6 @@ _SHORT: Final = 6
 _CPU: Final = Device("cpu")
 # Keys of one such type have an order that does not depend on who has them.
 _SORTED: Final[list[list[type]]] = [[int], [str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """Says what the calling worker's registers hold; a worker function.
-
-    Attributes:
-        names: look at these only; None: at all.
-        values: digest values of `names`; without names, those of registers marked as replicated.
-    """
-
-    names: tuple[str, ...] | None = None
-    values: bool = False
-
-    @property
-    def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
-        return "check registers"
-
-    def __call__(self) -> Found:
-        """Look at the calling worker's registers."""
-        me = worker()
-        me.marks.settle()
-        if self.values:
-            me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
-        namespace, marked = me.marks.namespace, dict(me.marks.names)
-        registers = {}
-        for name in RegisterFile(namespace).public_names():
-            value = namespace.get(name, ABSENT)  # a thread of the user's may have unbound it
-            if value is not ABSENT and (self.names is None or name in self.names):
-                values = self.values and (self.names is not None or name in marked)
-                registers[name] = survey(name, value, values=values, own=me.place.device)
-        return Found(me.bound, marked, registers)
 
 
 def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[tuple[str, Held], ...]:
@@ -110,11 +75,6 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
 def parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``."""
     return ((path, part) for path, part, _ in _walk(name, value, Seen()))
-
-
-def register_of(part: str) -> str:
-    """The register that a part is in: ``w`` of ``w['a'].b``."""
-    return part.partition("[")[0].partition(".")[0]
 
 
 def _walk(name: str, value: Any, seen: Seen) -> Iterator[tuple[str, Any, int]]:

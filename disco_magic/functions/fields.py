@@ -1,6 +1,7 @@
 """What is in an object: named tuples, dataclasses, PyTorch's modules, the states of random generators.
 
-And in objects of the user's own classes, that is of a cell or of a file that is no library's.
+And in objects of the user's own classes, that is of a cell or of a file that is no library's, and of Python's
+classes that have nothing but attributes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
     ("random", "Random"): ("getstate()", lambda made: made.getstate()),
     ("torch._C", "Generator"): ("get_state()", lambda made: made.get_state()),
 }
+_NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 
 
 def content_of_object(value: Any) -> Content | None:
@@ -43,6 +45,8 @@ def content_of_object(value: Any) -> Content | None:
         return None
     if (module_of(kind), name_of(kind)) in _STATES:
         return _of_generator(value)
+    if (module_of(kind), name_of(kind)) in _NAMESPACES:
+        return _of_attributes(object.__getattribute__(value, "__dict__")) if _is_what_it_says(kind) else None
     if issubclass(kind, tuple):
         return _of_named_tuple(value)
     if is_module(kind):
@@ -50,11 +54,15 @@ def content_of_object(value: Any) -> Content | None:
     return _of_dataclass(value) or (_of_fields(value) if _is_the_users(kind) else None)
 
 
+def _is_what_it_says(kind: type) -> bool:
+    """Whether a class is the one of its name in its module; anybody can write so."""
+    return vars(sys.modules.get(module_of(kind), types)).get(name_of(kind)) is kind
+
+
 def _of_generator(value: Any) -> Content | None:
     kind = type(value)
-    home, name = module_of(kind), name_of(kind)
-    written, state_of = _STATES[home, name]
-    if vars(sys.modules.get(home, types)).get(name) is not kind:  # another one that says so
+    written, state_of = _STATES[module_of(kind), name_of(kind)]
+    if not _is_what_it_says(kind):
         return None
     source = getattr(value, "bit_generator", None)
     if source is not None and home_of(type(source)) != "numpy":  # of the user's own making
@@ -111,11 +119,17 @@ def _of_fields(value: Any) -> Content | None:
     asked = _static(kind, "__getattribute__") is not object.__getattribute__
     if asked or _has_slots(kind) or held is None:
         return None
+    found = _of_attributes(held)
+    names = [] if found is None else list(found.places or ())
+    if all(name in names or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
+        return None  # an array in its own way
+    return found
+
+
+def _of_attributes(held: dict[str, Any]) -> Content | None:
     own = {**held}  # one step: a thread of the user's may fill it
     if not all(type(name) is str for name in own):
         return None
-    if all(name in own or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
-        return None  # an array in its own way
     return Content(list(own.values()), list(own), attribute, None, in_order=False)
 
 

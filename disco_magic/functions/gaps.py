@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from disco_magic.core.registers import register_of
 from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.distances import distance, equal
-from disco_magic.functions.divergence import parts_of, register_of
+from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework

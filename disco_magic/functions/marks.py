@@ -7,9 +7,11 @@ A mark belongs to a name, so that it survives the training step that binds the n
   * else when one has come to hold it, looked up before and after every cell and by every check: what a
     function has returned, what a plan has loaded and ``session["w"] = ...`` has named.
 
-By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones. What no
-register holds when the cell ends in which it was marked, though it is still there, is a part of something: a
-warning says so, for nothing will compare it.
+What no register holds when the cell ends in which it was marked may be a part of what one holds. Then the
+mark belongs to where it is, ``model.norm.weight``, and likewise survives. The variable of a loop over parts
+is no name of theirs: it passes on. A warning tells of what is no part either, for nothing will compare it.
+
+By what they are, numbers and text cannot be told: Python keeps one object for all small equal ones.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.core.registers import RegisterFile
+from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.bindings import MODULE, deleted_names, names_of_result
+from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
 from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     # Along which axes of the mesh values are equal; none: on all workers.
     Axes = tuple[str, ...]
@@ -39,18 +41,24 @@ _HIDDEN: Final = (
     "worker.replicated: {!r} begins with an underscore, so it is no register and never compared; "
     "give what is meant to be equal on all workers a name that does not"
 )
+_LOST: Final = (
+    "worker.replicated has marked no register: no name holds this {}, nor has any register a part that is "
+    "it and that would be compared; give it a name, `w = worker.replicated(w)`"
+)
 
 
 class _Pending(NamedTuple):
-    """A marked value of which it is seen at the end of the cell whether a register holds it.
+    """A marked value of which it is seen at the end of the cell where it is.
 
     Attributes:
         reference: gives the value, or None if it is gone.
+        axes: along which it is equal.
         where: file and line of the mark.
         names: the registers that held it then.
     """
 
     reference: Callable[[], Any]
+    axes: Axes
     where: tuple[str, int]
     names: tuple[str, ...]
 
@@ -66,7 +74,7 @@ class Marks:
     """The marks of one worker; only its own thread uses them. False if there are none.
 
     Attributes:
-        names: marked registers, each with the axes along which it is equal.
+        names: marked registers, and parts of what they hold, each with the axes along which it is equal.
         namespace: the worker's.
     """
 
@@ -77,6 +85,7 @@ class Marks:
         self._alive: dict[int, tuple[weakref.ref[Any], Axes]] = {}
         self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
+        self._assigned: set[str] = set()  # those of them that the call itself has named
         self._pending: dict[int, _Pending] = {}  # by identity, values marked since then
 
     def __bool__(self) -> bool:
@@ -100,6 +109,7 @@ class Marks:
         own = frame.f_globals is self.namespace
         said = names_of_result(frame) if own else []
         names = [name for name in said if _is_public(name)]
+        self._assigned.update(names)
         if not names:
             if own and frame.f_code.co_name == MODULE:
                 self._refuse(values, said)
@@ -128,8 +138,12 @@ class Marks:
                     "write `step = worker.replicated(step)`"
                 )
             held = self._names_of(value)
-            if (said or held) and not any(map(_is_public, held)):
+            if (said or held) and not any(map(_is_public, held)) and not self._is_part(value):
                 raise UsageMistake(_HIDDEN.format((said or held)[0]))
+
+    def _is_part(self, value: Any) -> bool:
+        held = dict(self.namespace)
+        return bool(_paths({id(value)}, RegisterFile(held).public_names(), held))
 
     def _names_of(self, value: Any) -> list[str]:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
@@ -139,9 +153,8 @@ class Marks:
         names: list[str] = []
         for value in values:
             if not _is_anonymous(value):
-                held_by = self._names_of(value)
-                self._pending[id(value)] = _Pending(_reference(value), where, tuple(held_by))
-                mine = [name for name in held_by if _is_public(name)]
+                mine = [name for name in self._names_of(value) if _is_public(name)]
+                self._pending[id(value)] = _Pending(_reference(value), axes, where, tuple(mine))
                 names += mine
                 if not mine:
                     self.add(value, axes)
@@ -149,19 +162,22 @@ class Marks:
 
     def cell_begins(self) -> None:
         """Before a cell: it may bind names anew whose values tell that they are marked."""
-        self._fresh.clear()
-        self._pending.clear()
         self.settle()
+        self._fresh.clear()
+        self._assigned.clear()
+        self._pending.clear()
 
     def settle(self) -> None:
         """Mark names that have come to hold a marked value, forget those that are not bound any more."""
         held = dict(self.namespace)  # a thread of the user's may unbind a name meanwhile
         present = RegisterFile(held).public_names()
+        if self._pending:
+            self._settle_parts(held, frozenset())
         if self._alive or self._kept:
             found = {name: self._mark_of(held[name]) for name in present}
             self.names.update({name: axes for name, axes in found.items() if axes is not None})
             self._kept.clear()
-        self._drop(self.names.keys() - present)
+        self._drop([label for label in self.names if register_of(label) not in present])
 
     def _mark_of(self, value: Any) -> Axes | None:
         key = id(value)
@@ -177,15 +193,36 @@ class Marks:
     def cell_ended(self, codes: Iterable[types.CodeType]) -> None:
         """After a cell of these `codes`: what it has unbound lost its mark, also if it was bound again."""
         for code in codes:
-            self._drop(deleted_names(code) - self._fresh)
+            gone = deleted_names(code) - self._fresh
+            self._drop([label for label in self.names if register_of(label) in gone])
         if self._pending:
-            self._warn_of_parts()
+            self._settle_parts(dict(self.namespace), frozenset().union(*map(loop_names, codes)))
+            self._warn_of_lost()
         self.settle()
 
-    def _warn_of_parts(self) -> None:
-        """Tell of values that were marked and that no register holds, but perhaps something in one."""
-        held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
+    def _settle_parts(self, held: dict[str, Any], loops: frozenset[str]) -> None:
+        """Mark where the values are that were marked and no name holds, but the passing one of a loop."""
         # A name that is bound anew keeps the mark, unless several values had it one after the other.
+        often = Counter(name for each in self._pending.values() for name in each.names)
+        passing = loops.union(name for name, times in often.items() if times > 1)
+        names = [name for name in RegisterFile(held).public_names() if name not in passing]
+        at_home = {id(held[name]) for name in names}
+        wanted = {
+            key: each
+            for key, each in self._pending.items()
+            if key not in at_home and passing.issuperset(each.names) and each.reference() is not None
+        }
+        found = _paths(wanted, names, held) if wanted else {}
+        for key, path in found.items():
+            self.names[path] = self._pending.pop(key).axes
+            self._alive.pop(key, None)  # else the next name that passes by would get the mark
+            self._kept.pop(key, None)
+        if found or not wanted:
+            self._drop(passing.intersection(often) - self._assigned)
+
+    def _warn_of_lost(self) -> None:
+        """Tell of values that were marked and that nothing holds that would be compared."""
+        held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
         often = Counter(name for each in self._pending.values() for name in each.names)
         lost: dict[tuple[str, int], list[Any]] = {}
         for key, each in self._pending.items():
@@ -195,24 +232,21 @@ class Marks:
         self._pending.clear()
         for where, values in lost.items():
             more = f" ({len(values) - 1:,} more in this line)" if len(values) > 1 else ""
-            warnings.warn_explicit(f"{self._advice(values[0])}{more}", UserWarning, *where)
+            said = _LOST.format(type_name(type(values[0])))
+            warnings.warn_explicit(f"{said}{more}", UserWarning, *where)
 
-    def _advice(self, value: Any) -> str:
-        # Not above: it knows the worker's context, and that this.
-        from disco_magic.functions.divergence import parts_of
 
-        registers = dict(self.namespace)
-        for name in RegisterFile(registers).public_names():
-            for path, part in parts_of(name, registers[name]):
-                if part is value:
-                    return (
-                        f"worker.replicated has marked no register: {path} is a part of one, and parts are "
-                        f"not compared by themselves; give it a name, `part = worker.replicated({path})`"
-                    )
-        return (
-            f"worker.replicated has marked no register: no name holds this {type_name(type(value))}; "
-            "give it one, `w = worker.replicated(w)`"
-        )
+def _paths(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]) -> dict[int, str]:
+    """By identity, where what is `wanted` is in the registers `names`, in the first that has it."""
+    # Not above: it knows the worker's context, and that this.
+    from disco_magic.functions.divergence import parts_of
+
+    found: dict[int, str] = {}
+    for name in names:
+        for path, part in parts_of(name, held[name]):
+            if id(part) in wanted:
+                found.setdefault(id(part), path)
+    return found
 
 
 def _is_anonymous(value: Any) -> bool:

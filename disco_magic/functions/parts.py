@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from disco_magic.core.registers import register_of
 from disco_magic.functions.describe import describe
-from disco_magic.functions.divergence import parts_of, register_of
+from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
@@ -48,9 +49,14 @@ def split(label: str) -> tuple[str, str]:
     return name, label[len(name) :]
 
 
+def as_listed(written: str) -> str:
+    """What is written behind a name, or with it, with quotes as tables have them: ``['w']`` of ``["w"]``."""
+    return _QUOTED.sub(lambda found: f"[{ast.literal_eval(found[1])!r}]", written)
+
+
 def part_at(value: Any, written: str) -> Any:
     """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too."""
-    return _part_at(value, _QUOTED.sub(lambda found: f"[{ast.literal_eval(found[1])!r}]", written))
+    return _part_at(value, as_listed(written))
 
 
 def _part_at(value: Any, written: str) -> Any:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.numbers import whole_number
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import SessionClosed, UsageMistake, about
+from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, about
 from disco_magic.functions.arrays import host_array
 from disco_magic.functions.calling import both_said, truth
+from disco_magic.functions.parts import arrays_in, has_part, together
 from disco_magic.functions.returned import stacked
-from disco_magic.phrases import ranges, words
+from disco_magic.phrases import nearest, ranges, words
 from disco_magic.session.dref import GIVEN_UP, DPackedFunc, DRef
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from disco_magic.core.interfaces import Launcher
     from disco_magic.core.topology import Axes, Topology
     from disco_magic.functions.calling import Who
     from disco_magic.session.dref import Drop
@@ -212,3 +214,22 @@ def own_array(verb: str, src: Any) -> NDArray[Any]:
     except (RuntimeError, TypeError) as reason:
         raise UsageMistake(f"{verb}: PyTorch stacks no such tensors: {words(reason)}") from None
     return host_array(verb, whole)
+
+
+def check_there(launcher: Launcher, label: str, written: str) -> None:
+    """See that some worker has a register `label`, with a part `written` behind it.
+
+    Raises:
+        UnknownName: none has; near misses are in the message.
+    """
+    held = launcher.look(numbered=label.startswith("#"), sample=0)
+    known = list(dict.fromkeys(name for each in held for name, _ in each))
+    if label not in known:
+        raise UnknownName(f"register {label!r} is not defined on any worker; {nearest(label, known)}")
+    everybody = [(worker,) for worker in range(len(held))]
+    if not written or any(launcher.examine(label, has_part, (written,), everybody)):
+        return
+    parts = together(launcher.examine(label, arrays_in, (), everybody))
+    names = [f"{label}{part.written}" for part in parts]
+    hint = nearest(f"{label}{written}", names) if names else "it has no parts"
+    raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")

@@ -20,12 +20,13 @@ from disco_magic.core.held import marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
-from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, is_told
+from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample, gap
-from disco_magic.phrases import nearest
+from disco_magic.functions.parts import as_listed, split
+from disco_magic.functions.surveys import Survey
+from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
 
 if TYPE_CHECKING:
@@ -65,11 +66,12 @@ class Checks(Calls):
         or after 1,000 parts is not looked at: the report names it.
 
         Args:
-            *names: registers; none: all.
+            *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
-                `names`, without names those of registers marked by `worker.replicated` or replicated by a
-                plan. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns and labels of
-                data frames, and containers of these; PyTorch's modules by what is in their ``state_dict()``.
+                `names`, without names those of registers and parts marked by `worker.replicated` or
+                replicated by a plan. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns
+                and labels of data frames, and containers of these; PyTorch's modules by what is in their
+                ``state_dict()``.
                 The report says which could not be compared, and is not true then. Without names, a register
                 that only some of the workers that have it have marked is a difference too.
             workers: compare these only; None: all.
@@ -108,14 +110,22 @@ class Checks(Calls):
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
         chosen = self._everybody if workers is None else self.check_workers(workers)
 
+        names = tuple(dict.fromkeys(map(as_listed, names)))
+
         def select(found: Mapping[int, Found]) -> Iterable[str]:
-            _refuse_unknown(names, found, tuple(self.ledger.known_names()))
-            return dict.fromkeys(names) or _all_names(found)
+            self._refuse_unknown(names, found)
+            return names or _all_names(found)
 
         survey = Survey(names or None, values)
         asked = self._asked_circles(chosen, over, in_group=in_group)
         title = f"Disco session {self.id}"
         return self._compared(title, survey, chosen, select, circles=asked, timeout=timeout)
+
+    def _refuse_unknown(self, names: Iterable[str], found: Mapping[int, Found]) -> None:
+        for name in names:
+            if not any(name in each.registers for each in found.values()):
+                with about("check"):
+                    check_there(self._launcher, *split(name))
 
     def _asked_circles(self, workers: Workers, over: Axes | None, *, in_group: bool) -> Circles | None:
         """The workers that have to agree with each other, if the caller says that not all of them do."""
@@ -244,13 +254,6 @@ def check_cell(
 
 def _all_names(found: Mapping[int, Found]) -> list[str]:
     return list(dict.fromkeys(name for each in found.values() for name in each.registers))
-
-
-def _refuse_unknown(names: Iterable[str], found: Mapping[int, Found], known: Sequence[str]) -> None:
-    for name in names:
-        if not any(name in each.registers for each in found.values()):
-            hint = nearest(name, known)
-            raise UnknownName(f"check: register {name!r} is not defined on any worker; {hint}")
 
 
 def _can_be_sampled(row: CheckRow) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.core.registers import register_of
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UnknownName, UsageMistake, is_told
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.describe import describe
-from disco_magic.functions.parts import arrays_in, has_part, on_part, on_parts, split, together
+from disco_magic.functions.parts import on_part, on_parts, split
 from disco_magic.functions.samples import SAMPLE
-from disco_magic.phrases import nearest
+from disco_magic.session.arguments import check_there
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:
@@ -191,23 +192,8 @@ class Looks(Dispatch):
             function = partial(of_part, written, function)
         found = self._launcher.examine(label, function, arguments, circles, since)
         if isinstance(register, str) and all(each is None for each in found):
-            self._check_there(label, written)
+            check_there(self._launcher, label, written)
         return found
-
-    def _check_there(self, label: str, written: str) -> None:
-        """Raise UnknownName if no worker has such a register, or has it with such a part."""
-        launcher = self._launcher
-        held = launcher.look(numbered=label.startswith("#"), sample=0)
-        known = list(dict.fromkeys(name for each in held for name, _ in each))
-        if label not in known:
-            raise UnknownName(f"register {label!r} is not defined on any worker; {nearest(label, known)}")
-        everybody = [(worker,) for worker in self._everybody]
-        if not written or any(launcher.examine(label, has_part, (written,), everybody)):
-            return
-        parts = together(launcher.examine(label, arrays_in, (), everybody))
-        names = [f"{label}{part.written}" for part in parts]
-        hint = nearest(f"{label}{written}", names) if names else "it has no parts"
-        raise UnknownName(f"register {label!r} has no part {written!r} on any worker; {hint}")
 
     def look_at(self, register: str) -> Row:
         """What one register, or a part of it, holds on every worker; as `registers`, waits for no worker.
@@ -225,7 +211,12 @@ class Looks(Dispatch):
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
         cells = tuple(self.examine(register, describe))
-        return Row(register, cells, circles=self.circles_of_marks().get(split(register)[0], ()))
+        return Row(register, cells, circles=self._circles_of(register))
+
+    def _circles_of(self, register: str) -> tuple[Workers, ...]:
+        """The workers that are meant to agree on a register or a part, by its own mark or the register's."""
+        circles = self.circles_of_marks()
+        return circles.get(register) or circles.get(register_of(register), ())
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""

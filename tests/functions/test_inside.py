@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from disco_magic.core.registers import register_of
 from disco_magic.functions import inside
-from disco_magic.functions.divergence import look, register_of, survey
+from disco_magic.functions.divergence import look, survey
 from disco_magic.functions.kinds import type_name
 
 

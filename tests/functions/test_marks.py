@@ -12,12 +12,12 @@ import pytest
 
 from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.bindings import Watch, deleted_names, stored_names
+from disco_magic.functions.bindings import Watch, deleted_names, loop_names, stored_names
 from disco_magic.functions.cells import compile_cell
 from disco_magic.functions.context import WorkerContext, enter_worker
-from disco_magic.functions.divergence import Survey
 from disco_magic.functions.gaps import Sample
 from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.surveys import Survey
 
 # --- what a cell binds -----------------------------------------------------------------------------
 
@@ -86,6 +86,25 @@ def test_arrays_that_a_cell_replaces_are_not_kept_alive():
     assert watch.bound(()) == {"a"}
 
 
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("for a in x: pass", {"a"}),
+        ("for a, (b, c) in x: d = 1", {"a", "b", "c"}),
+        ("for a in x:\n    for b in a: c = 1", {"a", "b"}),
+        ("for x[0] in y: z = 1", set()),
+        ("for a.b in y: z = 1", set()),
+        ("[a for a in x]; b = 1", set()),
+        ("while x: a = 1", set()),
+        ("def f():\n    for a in x: pass", set()),
+        ("def f():\n    global a\n    for a in x: pass\nf()", set()),
+        ("\n".join(f"n{i} = {i}.5" for i in range(300)) + "\nfor late in x: pass", {"late"}),
+    ],
+)
+def test_the_code_says_which_names_are_variables_of_its_loops(source, names):
+    assert set().union(*map(loop_names, codes(source))) - {".0"} == names
+
+
 # --- marks -----------------------------------------------------------------------------------------
 
 
@@ -148,8 +167,6 @@ MARKS_NOTHING = "has marked no register: "
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("held = [np.zeros(2)]\nworker.replicated(held[0])", "held[0] is a part of one"),
-        ("held = {'a': [1]}\nworker.replicated(held['a'])", "held['a'] is a part of one"),
         ("class A:\n    w = worker.replicated(np.zeros(2))", "no name holds this ndarray"),
         (
             "_w = 1\ndef f():\n    global _w\n    _w = worker.replicated(np.zeros(2))\nf()",
@@ -166,13 +183,63 @@ def test_what_no_register_holds_is_not_marked_and_that_is_said(stage, source, sa
     stage.run("other = 1")  # once
 
 
-def test_of_a_loop_over_parts_one_warning_tells_that_they_are_not_marked(stage):
+def test_of_a_loop_over_what_nothing_holds_one_warning_tells_that_it_is_not_marked(stage):
+    stage.run("_held = [np.zeros(2) for _ in range(5)]")
     with pytest.warns(UserWarning, match=MARKS_NOTHING) as caught:
-        stage.run("held = [np.zeros(2) for _ in range(5)]\nfor part in held: worker.replicated(part)")
+        stage.run("for part in _held: worker.replicated(part)")
     (warning,) = caught
-    assert "held[0] is a part" in str(warning.message)
     assert str(warning.message).endswith("(3 more in this line)")
     assert stage.marked == {"part"}
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("worker.replicated(held[1])", {"held[1]"}),
+        ("worker.replicated(net.w['a'])", {"net.w['a']"}),
+        ("worker.replicated(held[0], net)", {"held[0]", "net"}),
+        ("for part in held: worker.replicated(part)", {"held[0]", "held[1]", "held[2]"}),
+        ("for i, part in enumerate(held):\n    if i == 1: worker.replicated(part)", {"held[1]"}),
+        ("for key in net.w: worker.replicated(net.w[key])", {"net.w['a']", "net.w['b']"}),
+        ("[worker.replicated(part) for part in held]", {"held[0]", "held[1]", "held[2]"}),
+        (
+            "def mark(parts):\n    for part in parts: worker.replicated(part)\nmark(held[1:])",
+            {"held[1]", "held[2]"},
+        ),
+        ("_part = held[0]\nworker.replicated(_part)", {"held[0]"}),
+        ("_part = worker.replicated(held[0])", {"held[0]"}),
+        ("part = held[0]\nworker.replicated(part)", {"part"}),
+        ("part = worker.replicated(held[0])", {"part"}),
+        ("for part in (alone, held[2]): worker.replicated(part)", {"alone", "held[2]"}),
+        ("for part in (alone, held[2]): part = worker.replicated(part)", {"part"}),
+        ("worker.replicated(held[0])\ndel held[0]", set()),
+        ("worker.replicated(held[0])\ndel held", set()),
+        ("worker.replicated(held[0])\nheld[0] = np.ones(2)", set()),
+    ],
+)
+def test_a_part_of_a_register_is_marked_where_it_is(stage, source, names):
+    stage.run(
+        "held = [np.zeros(2) for _ in range(3)]\nalone = np.zeros(2)\nclass Net: pass\n"
+        "net = Net(); net.w = {'a': np.zeros(2), 'b': np.zeros(3)}"
+    )
+    stage.run(source)
+    assert stage.marked == names
+
+
+def test_the_mark_of_a_part_stays_with_its_place_and_goes_with_its_register(stage):
+    stage.run("held = {'w': np.zeros(2)}\nworker.replicated(held['w'])")
+    stage.run("w = held['w']\nheld['w'] = held['w'] + 1")
+    assert stage.marked == {"held['w']"}
+    stage.run("held = {'w': np.ones(2), 'v': w}")
+    assert stage.marked == {"held['w']"}
+    stage.run("del held; held = {'w': np.ones(2)}")
+    assert stage.marked == set()
+
+
+def test_what_a_function_marks_is_a_part_at_once(stage):
+    stage.run("held = [np.zeros(2)]")
+    stage.call(lambda: stage.context.replicated(stage.names["held"][0]))
+    assert stage.marked == {"held[0]"}
 
 
 def test_a_marked_name_that_is_bound_anew_while_something_keeps_the_value_is_no_loss(stage):

@@ -14,7 +14,7 @@ from disco_magic.core.divergence import CheckRow
 from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
-from disco_magic.functions import divergence
+from disco_magic.functions import surveys
 from disco_magic.notebook.tables.checks import report_bundle
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
@@ -133,6 +133,16 @@ def test_marked_registers_that_a_cell_changed_in_place_are_compared_too(four):
     four.run("%%disco --check\nw[0] = worker_id")
 
 
+def test_marked_parts_are_compared_too(four):
+    four.run(
+        "%%disco\nnet = {'norm': np.ones(3), 'w': np.full(3, worker_id)}\nworker.replicated(net['norm']);"
+    )
+    four.run("%%disco --check values\nx = 1")
+    assert four.lines == ["check [0-3] equal: net['norm']; same type and shape: x"]
+    error = four.fail("%%disco --check values\nnet['norm'][1] += worker_id == 2", Divergence)
+    assert differing(error) == {"net['norm']": ("value",)}
+
+
 def test_a_mark_that_only_some_workers_made_fails_a_check_of_values(four):
     four.run("%%disco\nw = np.zeros(3)\nif worker_id != 3: w = worker.replicated(w)")
     error = four.fail("%%disco --check values\nother = 1", Divergence)
@@ -199,13 +209,13 @@ def test_the_help_knows_the_option(shell):
 @pytest.fixture
 def held(four, monkeypatch):
     """A gate at which every worker stops that has begun to look at its registers."""
-    gate, survey = Gate(), divergence.survey
+    gate, survey = Gate(), surveys.survey
 
     def slow(*arguments, **options):
         gate()
         return survey(*arguments, **options)
 
-    monkeypatch.setattr(divergence, "survey", slow)
+    monkeypatch.setattr(surveys, "survey", slow)
     yield gate
     gate.open()
     session().sync_all()

@@ -358,6 +358,15 @@ def test_unknown_names_are_refused_with_near_misses(session):
     s.run("weight = 1")
     with pytest.raises(UnknownName, match="did you mean 'weight'"):
         s.check("weight", "weights")
+    s.run("net = {'w': np.ones(2), 'layers': [np.ones(3)]}")
+    with pytest.raises(UnknownName, match=r"check: register 'net' has no part \"\['v'\]\".*did you mean"):
+        s.check("net['v']")
+    with pytest.raises(
+        UnknownName, match="check: register 'nett' is not defined on any worker; did you mean 'net'"
+    ):
+        s.check("nett['w']")
+    with pytest.raises(UnknownName, match=r"has no part '\[0\]'.*it has no parts"):
+        s.check("weight[0]")
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,27 @@ def test_what_decides_itself_what_it_has_is_not_looked_into(s, body):
     assert [row.name for row in report.uncompared] == ["own"]
 
 
+@pytest.mark.parametrize("made", ["types.SimpleNamespace", "argparse.Namespace"])
+def test_what_has_nothing_but_attributes_is_looked_into(s, made):
+    s.run(
+        f"import argparse, types\nargs = worker.replicated({made}(lr=0.1, w=np.zeros(2), inner={made}(n=1)))"
+    )
+    assert s.check(values=True)
+    s.run("args.w[0] += worker_id == 2; args.inner.n += worker_id == 1")
+    assert differing(s.check(values=True)) == {"args.w": ("value",), "args.inner": ("value",)}
+    assert s.look_at("args.w").cells[0].shape == (2,)
+
+
+@pytest.mark.parametrize("base", ["types.SimpleNamespace", "argparse.Namespace", "object"])
+def test_a_class_that_only_says_it_is_python_s_is_not_looked_into(s, base):
+    s.run(
+        f"import argparse, types\nclass Own({base}): pass\n"
+        "Own.__module__, Own.__name__, Own.__qualname__ = 'argparse', 'Namespace', 'Namespace'\n"
+        "own = worker.replicated(Own())"
+    )
+    assert [row.name for row in s.check(values=True).uncompared] == ["own"]
+
+
 def test_a_class_derived_from_a_library_s_is_not_looked_into(s):
     s.run("import collections\nclass Own(collections.UserDict): pass\nown = worker.replicated(Own())")
     assert [row.name for row in s.check(values=True).uncompared] == ["own"]

@@ -46,6 +46,51 @@ def test_a_part_of_what_is_marked_is_compared_as_that_is(grid):
     assert grid.look_at("params['w']").differs
 
 
+BLOCK = """
+class Block: pass
+block = Block()
+block.norm, block.bias = np.ones(3), {'b': np.zeros(2)}
+block.w = np.full(4, worker.coordinates['tp'])
+for part in (block.norm, block.bias['b']): worker.replicated(part)
+worker.replicated(block.w, over='dp')
+"""
+
+
+def test_parts_have_marks_of_their_own_along_other_axes(grid):
+    grid.run(BLOCK)
+    report = grid.check(values=True)
+    assert report
+    assert {row.name for row in report.rows if row.by_value} == {"block.norm", "block.bias['b']", "block.w"}
+    assert not grid.look_at("block.w").differs
+    grid.run("block.w[1:] += worker_id == 4\nblock.bias['b'] = np.full(2, worker_id // 5)")
+    report = grid.check(values=True)
+    assert [row.name for row in report.differing] == ["block.bias['b']", "block.w"]
+    assert report["block.w"].gap == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1"
+    assert [who for who, _ in report["block.bias['b']"].splits()[0][1]] == [(0, 1, 2, 3, 4), (5,)]
+    assert grid.look_at("block.w").odd() == (False, True, False, False, True, False)
+
+
+def test_parts_that_are_named_are_compared_along_the_axes_of_their_marks(grid):
+    grid.run(BLOCK + "whole = worker.replicated({'w': block.w}, over='dp')")
+    for name in ("block.w", "whole['w']", 'whole["w"]'):
+        assert grid.check(name, values=True)
+        assert not grid.check(name, values=True, over="tp")
+    assert grid.check("block", "block.norm").ok
+    assert [row.name for row in grid.check('whole["w"]').rows] == ["whole['w']"]
+
+
+def test_a_part_that_only_some_have_marked_is_a_difference(grid):
+    grid.run(BLOCK)
+    grid.run("if worker_id == 2: worker.replicated(block.w)\nif worker_id == 3: del block.norm")
+    report = grid.check(values=True)
+    assert report["block.w"].aspects == ("mark",)
+    assert [who for who, _ in report["block.w"].splits()[0][1]] == [(0, 1, 3, 4, 5), (2,)]
+    assert report["block.norm"].aspects == ("missing",)
+    assert [row.name for row in report.differing] == ["block.norm", "block.w"]
+    grid.run("if worker_id == 2: worker.replicated(block.w, over='dp')\nblock.norm = np.ones(3)")
+    assert grid.check(values=True)
+
+
 def test_an_axis_that_a_check_names_outweighs_the_marks(grid):
     grid.run(SHARDS)
     assert not grid.check("w", values=True, over="tp").ok

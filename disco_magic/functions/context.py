@@ -127,7 +127,8 @@ class WorkerContext(Trees, PointToPoint):
             UsageMistake: no value, or a number whose register cannot be told, or a name that begins with an
                 underscore, which is no register; `over` names no axes of the mesh.
 
-        Cost: tens of microseconds; 10 us per later cell of the worker.
+        Cost: tens of microseconds; 10 us per later cell of the worker. What no name holds is looked for in
+        all registers, 1,000 parts of each at most, when the cell ends: about 10 us for each.
         """
         if not values:
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")

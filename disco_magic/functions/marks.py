@@ -28,6 +28,7 @@ from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
+from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
@@ -115,9 +116,8 @@ class Marks:
                 self._refuse(values, said)
             names = self._find(values, axes, (frame.f_code.co_filename, frame.f_lineno))
         for value in values:
-            if (
-                self._mark_of(value) is not None
-            ):  # its own, which would outweigh that of a name at the next look
+            # A mark of its own would outweigh that of a name at the next look.
+            if self._mark_of(value) is not None:
                 self.add(value, axes)
         self.names.update(dict.fromkeys(names, axes))
         self._fresh.update(names)
@@ -238,9 +238,6 @@ class Marks:
 
 def _paths(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]) -> dict[int, str]:
     """By identity, where what is `wanted` is in the registers `names`, in the first that has it."""
-    # Not above: it knows the worker's context, and that this.
-    from disco_magic.functions.divergence import parts_of
-
     found: dict[int, str] = {}
     for name in names:
         for path, part in parts_of(name, held[name]):

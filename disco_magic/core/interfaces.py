@@ -97,6 +97,15 @@ class Plane(Protocol):
     def library_of(self, worker: int) -> str:
         """`Seat.library` of who gave the array of the last broadcast, scatter or recv of `worker`."""
 
+    def reducible(self, worker: int, x: Any, op: str, out: Any | None) -> Any:
+        """`x` of `worker` as allreduce carries it: contiguous, in native byte order; itself if it is so.
+
+        Asks nobody, joins nothing.
+
+        Raises:
+            UsageMistake: whatever others give, allreduce would refuse it, or not write to `out`.
+        """
+
     def waiting_s(self, worker: int) -> float | None:
         """Seconds that `worker` has been asleep in the call it is in; None if it is in none."""
 

@@ -57,16 +57,21 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     try:
         return _as_array(x)
     except Exception as error:  # noqa: BLE001 - raised again, with advice
-        if home_of(type(x)) == "jax" and name_of(type(x)).endswith("Tracer"):
-            raise UsageMistake(
-                f"{kind} was called in code that JAX traces, where there are no arrays yet - "
-                "call it outside of what is jitted, differentiated or mapped"
-            ) from None
+        refuse_traced(kind, x)
         mistake = UsageMistake(
             f"{kind}: {type(x).__name__} cannot be read as a NumPy array ({words(error)}) - {advice(kind, x)}"
         )
         # Where code of the user's was called its traceback says more.
         raise mistake from None if _is_of_numpy(error) else error
+
+
+def refuse_traced(kind: str, x: Any) -> None:
+    """UsageMistake if `x` stands for an array in code that JAX traces."""
+    if home_of(type(x)) == "jax" and name_of(type(x)).endswith("Tracer"):
+        raise UsageMistake(
+            f"{kind} was called in code that JAX traces, where there are no arrays yet - "
+            "call it outside of what is jitted, differentiated or mapped"
+        ) from None
 
 
 def _is_of_numpy(error: Exception) -> bool:

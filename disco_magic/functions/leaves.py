@@ -7,134 +7,149 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.arrays import read_array, read_early
+from disco_magic.functions.arrays import read_array, read_early, refuse_traced
 from disco_magic.functions.returned import as_array_of, library_of
+from disco_magic.functions.spans import elements_of, entangled, span_of
 from disco_magic.functions.tensors import filled, read_out
 from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from disco_magic.core.place import Place
+
+    # An array, and one to be filled or None, as a plane carries the first; refuses what cannot be.
+    Taker = Callable[[Any, Any], Any]
 
 # Of a larger one two more copies take longer than a call of its own.
 _ALONE_NBYTES: Final = 64 << 10
 _TOGETHER_NBYTES: Final = 4 << 20
+_DEEPEST: Final = 200
+_NUMBERS: Final = (bool, int, float, complex, np.generic)
+
+
+class _Tuple(NamedTuple):
+    make: Callable[[Iterable[Any]], Any]
+    forms: list[Any]
+
+
+class Tree:
+    """A tree taken apart, which nobody looks at again.
+
+    Attributes:
+        parts: path -> what is there, in the tree's order; a path is how it is written behind the tree's name.
+    """
+
+    def __init__(self, name: str, tree: Any) -> None:
+        """Take `tree` apart.
+
+        Raises:
+            UsageMistake: it contains itself, or two keys of a dict cannot be told apart in writing.
+        """
+        self.parts: dict[str, Any] = {}
+        self._name = name
+        self._form = self._taken_apart("", tree, 0)
+
+    def _taken_apart(self, path: str, tree: Any, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise UsageMistake(f"{self._name} contains itself, or is nested more than {_DEEPEST} deep")
+        if isinstance(tree, Mapping):
+            return {key: self._taken_apart(f"{path}[{key!r}]", tree[key], depth + 1) for key in tree}
+        if isinstance(tree, list | tuple):
+            pairs = zip(_labels(tree), tree, strict=True)
+            forms = [self._taken_apart(path + label, item, depth + 1) for label, item in pairs]
+            return forms if isinstance(tree, list) else _Tuple(getattr(type(tree), "_make", tuple), forms)
+        if path in self.parts:
+            raise UsageMistake(f"two keys are both written {self._name}{path}")
+        self.parts[path] = tree
+        return path
+
+    def rebuilt(self, results: Mapping[str, Any]) -> Any:
+        """Dicts, lists and tuples as these, with results by path; None where there is none."""
+        return _rebuilt(self._form, results)
+
+
+def _labels(items: Sequence[Any]) -> Iterable[str]:
+    if _is_named(type(items)):
+        return (f".{name}" for name in items._fields)  # type: ignore[attr-defined]
+    return (f"[{index}]" for index in range(len(items)))
+
+
+def _is_named(kind: type) -> bool:
+    return hasattr(kind, "_fields") and hasattr(kind, "_make")
+
+
+def _rebuilt(form: Any, results: Mapping[str, Any]) -> Any:
+    if isinstance(form, str):
+        return results.get(form)
+    if isinstance(form, dict):
+        return {key: _rebuilt(item, results) for key, item in form.items()}
+    if isinstance(form, list):
+        return [_rebuilt(item, results) for item in form]
+    return form.make([_rebuilt(item, results) for item in form.forms])
 
 
 class Leaf:
-    """What is no dict, list or tuple in a tree.
+    """An array or number of a tree.
 
     Attributes:
-        path: how it is written behind the tree's name, ``['w'][0]``.
+        path: see `Tree`.
         given: as the caller has it.
-        array: as planes carry it, of NumPy or of the library that computes at the worker's place; None if
-            there is none.
+        array: as the plane carries it.
         where: `` on cuda``; empty for the host.
         out: what is to be filled, as the caller has it.
-        target: that, as planes write it.
-        tied: the path of another one that is the same memory, from which the same is filled.
+        target: that, as the plane writes it.
+        is_direct: results may be written there at once; else only when nothing of the tree is read any more.
+        is_lent: some of it is memory of another library on the GPU.
     """
 
-    __slots__ = ("array", "given", "out", "path", "target", "tied", "where")
+    __slots__ = ("array", "given", "is_direct", "is_lent", "out", "path", "target", "where")
 
-    def __init__(self, path: str, given: Any, array: Any = None, where: str = "") -> None:
-        self.path = path
-        self.given = given
-        self.array = array
-        self.where = where
-        self.out: Any = None
-        self.target: Any = None
-        self.tied: str | None = None
+    def __init__(self, path: str, given: Any, place: Place, out: Any, take: Taker) -> None:
+        """Read it at once: later nothing may be refused.
+
+        Raises:
+            UsageMistake: it cannot be reduced, or not into `out`.
+        """
+        refuse_traced("allreduce_tree", given)
+        near, where = given, ""
+        if type(given) is not np.ndarray:
+            near = read_early(f"x{path}", given, place)
+            where = _where(near, place)
+            if not where:
+                near = read_array(f"x{path}", near)
+        if near.dtype.hasobject or near.dtype.kind in "SUT":
+            raise UsageMistake(f"x{path}: a {class_name(given)} is no number, and no array of numbers")
+        target = out if out is None or type(out) is np.ndarray else read_out(f"out{path}", out, place)
+        self.path, self.given, self.where = path, given, where
+        self.out, self.target = out, target
+        self.is_direct = target is not None
+        self.is_lent = bool(where) and (near is not given or target is not out)
+        self.array = take(near, target)
 
     @property
     def looks(self) -> str:
         """What all members have to have in common: ``float32 (3,)``."""
-        text = _looks(self.array, self.where)
-        return text if self.tied is None else f"{text}, the memory of x{self.tied}"
+        return f"{_name_of(self.array.dtype)} {self.array.shape}{self.where}"
 
-
-def _looks(array: Any, where: str) -> str:
-    return "None" if array is None else f"{_native(array.dtype)} {array.shape}{where}"
+    def result(self, part: Any) -> Any:
+        """What the caller gets: `out`, or `part`, memory of its own, as what was given is."""
+        if self.out is not None:
+            return filled(self.out)
+        library = library_of(type(self.given))
+        if library:
+            return as_array_of(library, part, self.given)
+        return part[()] if isinstance(self.given, _NUMBERS) else part
 
 
 @cache
-def _native(dtype: np.dtype[Any]) -> str:
-    """What it is called in native byte order."""
-    return str(dtype.newbyteorder("="))
-
-
-def leaves_of(tree: Any, place: Place) -> list[Leaf]:
-    """What is in `tree`, in its order, read as `place` reads it.
-
-    Raises:
-        UsageMistake: not all of it is arrays and numbers, it contains itself, or two keys of a dict cannot be
-            told apart in writing.
-    """
-    return [_read(path, given, place) for path, given in _parts("x", tree).items()]
-
-
-def _parts(name: str, tree: Any) -> dict[str, Any]:
-    """Path -> what is there."""
-    parts: dict[str, Any] = {}
-    try:
-        for path, part in _walk("", tree):
-            if path in parts:
-                raise UsageMistake(f"two keys are both written {name}{path}")
-            parts[path] = part
-    except RecursionError:
-        raise UsageMistake(f"{name}, a {class_name(tree)}, contains itself, or is nested too deep") from None
-    return parts
-
-
-def _walk(path: str, tree: Any) -> Iterator[tuple[str, Any]]:
-    if type(tree) is np.ndarray:  # the usual case, at once
-        yield path, tree
-    elif isinstance(tree, Mapping):
-        for key, item in tree.items():
-            yield from _walk(f"{path}[{key!r}]", item)
-    elif isinstance(tree, list | tuple):
-        for label, item in zip(_labels(tree), tree, strict=True):
-            yield from _walk(path + label, item)
-    else:
-        yield path, tree
-
-
-def _labels(items: Sequence[Any]) -> Iterable[str]:
-    if hasattr(items, "_fields"):
-        return (f".{name}" for name in items._fields)
-    return (f"[{index}]" for index in range(len(items)))
-
-
-def rebuilt(tree: Any, leaves: Iterator[Leaf], results: dict[str, Any]) -> Any:
-    """A tree as `tree` with the results, path -> result, of its `leaves`, which come in its order."""
-    if isinstance(tree, Mapping):
-        return {key: rebuilt(item, leaves, results) for key, item in tree.items()}
-    if not isinstance(tree, list | tuple):
-        return results.get(next(leaves).path)
-    items = [rebuilt(item, leaves, results) for item in tree]
-    if hasattr(tree, "_fields"):
-        return type(tree)(*items)
-    return items if isinstance(tree, list) else tuple(items)
-
-
-def _read(path: str, given: Any, place: Place) -> Leaf:
-    if given is None:
-        return Leaf(path, given)
-    array, where = given, ""
-    if type(given) is not np.ndarray:
-        array = read_early(f"x{path}", given, place)
-        where = _where(array, place)
-        if not where:
-            array = read_array(f"x{path}", array)
-    if array.dtype.kind in "OSU":
-        raise UsageMistake(f"x{path}: a {class_name(given)} is no number, and no array of numbers")
-    return Leaf(path, given, array, where)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return str(dtype)
 
 
 def _where(array: Any, place: Place) -> str:
@@ -142,59 +157,54 @@ def _where(array: Any, place: Place) -> str:
     return f" on {place.device.kind}" if is_there else ""
 
 
-def give_targets(leaves: list[Leaf], out: Any, op: str, place: Place) -> None:
-    """Tell `leaves` what `out` has for each.
+def targets_in(tree: Tree, out: Any) -> dict[str, Any]:
+    """Path -> what `out` has to be filled for it; nothing of None.
 
     Raises:
-        UsageMistake: there are others in it, or what they have to take does not fit.
+        UsageMistake: it has other parts than `tree`.
     """
-    targets = _parts("out", out)
-    paths = {leaf.path for leaf in leaves}
-    for path in sorted(paths ^ targets.keys()):
-        lacks, has = ("out", "x") if path in paths else ("x", "out")
+    targets = Tree("out", out).parts
+    for path in sorted(tree.parts.keys() ^ targets.keys()):
+        has, lacks = ("x", "out") if path in tree.parts else ("out", "x")
         raise UsageMistake(f"{has}{path} has no counterpart in {lacks}")
-    first: dict[Any, str] = {}
-    for leaf in leaves:
-        _give_target(leaf, targets[leaf.path], op, place)
-        # Weights that layers share are not to be added twice.
-        if leaf.array is not None and leaf.array.size:
-            same = first.setdefault((_memory(leaf.array), _memory(leaf.target)), leaf.path)
-            leaf.tied = same if same != leaf.path else None
+    for path, target in targets.items():
+        if (target is None) != (tree.parts[path] is None):
+            has, lacks = ("x", "out") if target is None else ("out", "x")
+            raise UsageMistake(f"{has}{path} is there, {lacks}{path} is None")
+    return targets
 
 
-def _give_target(leaf: Leaf, out: Any, op: str, place: Place) -> None:
-    if leaf.array is None and out is None:
-        return
-    leaf.out = out
-    leaf.target = target = out if type(out) is np.ndarray else read_out(f"out{leaf.path}", out, place)
-    have = f"a {class_name(out)}"
-    if target is None or hasattr(target, "dtype"):
-        have = _looks(target, _where(target, place))
-    need = _looks(leaf.array, leaf.where)
-    if op == "avg" and leaf.array is not None and leaf.array.dtype.kind in "biu":
-        need = need.replace(_native(leaf.array.dtype), "float64", 1)
-    if have != need:
-        raise UsageMistake(f"out{leaf.path} is {have}, the result is {need}")
-    if isinstance(target, np.ndarray) and not target.flags.writeable:
-        raise UsageMistake(f"out{leaf.path} is read-only")
+def see_who_waits(leaves: Sequence[Leaf]) -> None:
+    """Find those of which nothing may be written before all others were read.
 
+    Weights that layers share, for one, which are in the tree twice.
 
-def _memory(array: Any) -> tuple[Any, ...]:
-    begin = array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else int(array.data.ptr)
-    return begin, array.shape, array.strides, array.dtype
+    Raises:
+        UsageMistake: one array is to take two results.
+    """
+    takers: dict[Any, Leaf] = {}
+    written, read = [], []
+    for number, leaf in enumerate(leaves):
+        written.append((number, span_of(leaf.target)))
+        if leaf.array is not leaf.target:
+            read.append((number, span_of(leaf.array)))
+        if leaf.array.size:
+            first = takers.setdefault(elements_of(leaf.target), leaf)
+            if elements_of(first.array) != elements_of(leaf.array):
+                raise UsageMistake(f"out{first.path} and out{leaf.path} are the same memory")
+    for number in entangled(written, read):
+        leaves[number].is_direct = False
 
 
 def buckets(leaves: Iterable[Leaf]) -> Iterator[list[Leaf]]:
     """Leaves of which one array is made, and those that travel alone; in the same order everywhere."""
     begun: dict[tuple[str, str], list[Leaf]] = {}
     nbytes: dict[tuple[str, str], int] = {}
-    for leaf in sorted((leaf for leaf in leaves if leaf.array is not None), key=lambda leaf: leaf.path):
-        if leaf.tied is not None:
-            continue
+    for leaf in sorted(leaves, key=lambda leaf: leaf.path):
         if leaf.array.nbytes > _ALONE_NBYTES:
             yield [leaf]
             continue
-        kind = _native(leaf.array.dtype), leaf.where
+        kind = _name_of(leaf.array.dtype), leaf.where
         begun.setdefault(kind, []).append(leaf)
         nbytes[kind] = nbytes.get(kind, 0) + leaf.array.nbytes
         if nbytes[kind] >= _TOGETHER_NBYTES:
@@ -210,13 +220,3 @@ def split(whole: Any, bucket: list[Leaf]) -> Iterator[tuple[Leaf, Any]]:
         end = begin + leaf.array.size
         yield leaf, whole[begin:end].reshape(leaf.array.shape)
         begin = end
-
-
-def result(leaf: Leaf, part: Any) -> Any:
-    """`part`, memory of its own or that of `leaf.target`, as the caller gets it."""
-    if leaf.out is not None:
-        return filled(leaf.out)
-    library = library_of(type(leaf.given))
-    if library:
-        return as_array_of(library, part, leaf.given)
-    return part if leaf.array is leaf.given or part.ndim else part[()]

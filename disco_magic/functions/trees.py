@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.errors import PlaneMismatch, about
-from disco_magic.functions.leaves import buckets, give_targets, leaves_of, rebuilt, result, split
+from disco_magic.errors import PlaneMismatch, UsageMistake, about
+from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.objects import Objects
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Members, Over
-    from disco_magic.functions.leaves import Leaf
+    from disco_magic.functions.leaves import Taker
 
 _VERB: Final = "allreduce_tree"
 # What is said of a part that others lack: as of those that are there, how it looks.
@@ -38,10 +38,12 @@ class Trees(Objects):
         All members call it. Gradients of a model: ``allreduce_tree(grads, "avg", out=grads)``.
 
         Args:
-            x: dicts, lists and tuples of arrays, tensors and numbers; the same keys and lengths, shapes and
-                dtypes everywhere, keys in any order. None stays None. A list of numbers is so many numbers.
+            x: dicts, lists and tuples of arrays, tensors and numbers; the same keys, as they are written, the
+                same lengths, shapes and dtypes everywhere, keys in any order. None stays None. A list of
+                numbers is so many numbers.
             op: as `allreduce`.
-            out: a tree with the same parts that takes the results; may be `x` itself.
+            out: a tree with the same parts that takes the results; may be `x` itself. What shares memory with
+                other parts, weights that are in it twice for one, is written when all were reduced.
             in_group: the worker's group only, or all workers.
             over: axes of the mesh, or ids of the members, instead.
 
@@ -50,30 +52,56 @@ class Trees(Objects):
 
         Raises:
             UsageMistake: as `allreduce`; or `out` has other parts than `x`, of other shapes or dtypes.
-            PlaneMismatch: as `allreduce`; or the members' trees differ. Nothing was written.
+            PlaneMismatch: as `allreduce`; or the members' trees differ. Nothing was written. If a member
+                fails later, or on an interrupt, `out` may have been filled in part.
 
-        Cost: two small collectives, and 15 us for each array up to 64 KiB; that of `allreduce` for each
-        that is larger.
+        Cost: a small collective, one for each dtype and 4 MiB of arrays up to 64 KiB, 20 us and two copies
+        for each of these, twice as much with `out`; that of `allreduce` for each that is larger.
 
         Example:
             >>> session.run("allreduce_tree({'w': np.full(2, worker_id), 'b': [1.0, None]})")
             [0-3] {'w': array([6, 6]), 'b': [np.float64(4.0), None]}
         """
+        if over is not None and not isinstance(over, str | list | tuple):
+            over = [*over]  # it names members in several calls
         members, _ = self._over(_VERB, over, in_group=in_group)
         with about(_VERB):
-            leaves = leaves_of(x, self.place)
+            tree = Tree("x", x)
+            leaves = self._read(tree, op, {} if out is None else targets_in(tree, out))
             if out is not None:
-                give_targets(leaves, out, op, self.place)
-        self._agree(members, {leaf.path: leaf.looks for leaf in leaves}, in_group=in_group, over=over)
-        results: dict[str, Any] = {}
-        for bucket in buckets(leaves):
-            if len(bucket) == 1:
-                leaf = bucket[0]
-                part = self.allreduce(leaf.given, op, out=leaf.out, in_group=in_group, over=over)
-                results[leaf.path] = part
-            else:
-                results |= self._together(bucket, op, in_group=in_group, over=over)
-        return rebuilt(x, iter(leaves), results) if out is None else out
+                see_who_waits(leaves)
+        looks = dict.fromkeys(tree.parts, "None") | {leaf.path: leaf.looks for leaf in leaves}
+        self._agree(members, looks, in_group=in_group, over=over)
+        parts: dict[str, Any] = {}
+        try:
+            for bucket in buckets(leaves):
+                parts |= self._reduced(bucket, op, in_group=in_group, over=over)
+            for leaf in leaves:
+                if leaf.target is not None and not leaf.is_direct:
+                    self._fill(leaf, parts[leaf.path])
+        finally:
+            if any(leaf.is_lent for leaf in leaves):  # as `_call`: from now on its library may change it
+                self.place.finish()
+        results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
+        return tree.rebuilt(results) if out is None else out
+
+    def _read(self, tree: Tree, op: str, targets: dict[str, Any]) -> list[Leaf]:
+        """The arrays and numbers of a tree, each with what it is to fill."""
+
+        def taker(path: str) -> Taker:
+            def take(array: Any, target: Any) -> Any:
+                try:
+                    return self._plane.reducible(self.id, array, op, target)
+                except UsageMistake as mistake:
+                    raise UsageMistake(f"x{path}: {str(mistake).removeprefix('allreduce: ')}") from None
+
+            return take
+
+        return [
+            Leaf(path, given, self.place, targets.get(path), taker(path))
+            for path, given in tree.parts.items()
+            if given is not None
+        ]
 
     def _agree(self, members: Members, mine: dict[str, str], *, in_group: bool, over: Over | None) -> None:
         """See that all members have the same parts; a few bytes each where they do.
@@ -95,24 +123,22 @@ class Trees(Objects):
             f"{_VERB}: the members disagree on x{path}: {said} - give the same parts everywhere"
         )
 
-    def _together(self, bucket: list[Leaf], op: str, *, in_group: bool, over: Over | None) -> dict[str, Any]:
-        """Path -> result of arrays that can be one."""
+    def _reduced(self, bucket: list[Leaf], op: str, *, in_group: bool, over: Over | None) -> dict[str, Any]:
+        """Path -> result of each, in memory of its own or in that which it is meant for."""
+        if len(bucket) == 1:
+            leaf = bucket[0]
+            target = leaf.target if leaf.is_direct else None
+            return {leaf.path: self.allreduce(leaf.array, op, out=target, in_group=in_group, over=over)}
         join = self.place.xp.concatenate if bucket[0].where else np.concatenate
-        lent = any(
-            leaf.where and (leaf.array is not leaf.given or leaf.target is not leaf.out) for leaf in bucket
-        )
-        try:
-            whole = join([leaf.array.reshape(-1) for leaf in bucket])
-            whole = self.allreduce(whole, op, in_group=in_group, over=over)
-            parts = [self._part(leaf, each) for leaf, each in split(whole, bucket)]
-        finally:
-            if lent:  # as `_call`: from now on its library may change it
-                self.place.finish()
-        return {leaf.path: result(leaf, part) for leaf, part in zip(bucket, parts, strict=True)}
+        whole = join([leaf.array.reshape(-1) for leaf in bucket])
+        whole = self.allreduce(whole, op, in_group=in_group, over=over)
+        parts = {}
+        for leaf, part in split(whole, bucket):
+            if leaf.is_direct:
+                self._fill(leaf, part)
+            parts[leaf.path] = part.copy() if leaf.target is None else part
+        return parts
 
-    def _part(self, leaf: Leaf, part: Any) -> Any:
-        """`part` in memory of its own, or in that which it is meant for."""
-        if leaf.target is None:
-            return part.copy()
-        self.place.copy(leaf.target, part)
-        return leaf.target
+    def _fill(self, leaf: Leaf, part: Any) -> None:
+        # On the stream that is current, which need not be the worker's own.
+        (self.place.xp if leaf.where else np).copyto(leaf.target, part)

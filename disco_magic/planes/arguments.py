@@ -95,7 +95,7 @@ def check_seat(kind: str, seat: Seat) -> None:
     if present is not None and present != seat.members and not set(seat.members).issubset(present):
         absent = sorted(set(seat.members).difference(present))
         raise UsageMistake(
-            f"{kind} at {site_of(spot_of(seat))}: it needs workers {ranges(seat.members)}, but"
+            f"{seat.within or kind} at {site_of(spot_of(seat))}: it needs workers {ranges(seat.members)}, but"
             f" this command was sent to {people(present)} only, so {people(absent)} can never join - send it"
             f" to all workers (drop -w), or call it on a group whose members all have it"
         )

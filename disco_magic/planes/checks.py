@@ -97,8 +97,16 @@ def _kinds(calls: Sequence[Call]) -> str | None:
     groups = sorted(_groups(calls, lambda call: (call.called, call.kind)).values(), key=len)
     if len(groups) == 1:
         return None
-    said = [f"{_workers(group)} called {group[0].called} at {group[0].site}" for group in groups]
+    verbs = {group[0].called for group in groups}
+    said = [_said(group, by_name=len(verbs) == len(groups)) for group in groups]
     return f"{said[0]} while {' and '.join(said[1:])} - {ORDER}"
+
+
+def _said(group: Sequence[Call], *, by_name: bool) -> str:
+    """``workers [1-3] called allreduce at Cell 1, line 4``."""
+    sites = {str(call.site) for call in group}
+    where = f"{group[0].site}{' and elsewhere' if len(sites) > 1 else ''}"
+    return f"{_workers(group)} called {group[0].called if by_name else group[0].describe()} at {where}"
 
 
 def _arguments(calls: Sequence[Call]) -> str | None:
@@ -130,7 +138,7 @@ def _disagreement(calls: Sequence[Call], what: str, value: Callable[[Call], Any]
     said = [f"{_workers(group)} gave {_shown(what, group[0], value)}" for group in groups]
     if _are_elsewhere(groups):
         remedy += f"; or, if these lines are not meant to meet, somebody made one call more or less: {ORDER}"
-    return f"{calls[0].kind}: the members disagree on {what}: {', '.join(said)} - {remedy}"
+    return f"{calls[0].called}: the members disagree on {what}: {', '.join(said)} - {remedy}"
 
 
 def _are_elsewhere(groups: Sequence[Sequence[Call]]) -> bool:
@@ -226,7 +234,7 @@ def _outs(calls: Sequence[Call]) -> str | None:
                 f"{call.kind}: out of worker {call.worker} is on {call.memory.name}, the result on"
                 f" {memory.name} - pass an array that is there, or no out"
             )
-        sentence = check_out_fits(call.kind, call.worker, call.out, expected, memory)
+        sentence = check_out_fits(call.kind, f"out of worker {call.worker}", call.out, expected, memory)
         if sentence is not None:
             return sentence
         for other, out in () if apart else kept:
@@ -240,21 +248,24 @@ def _outs(calls: Sequence[Call]) -> str | None:
 
 
 def check_out_fits(
-    kind: str, worker: int, out: NDArray[Any], expected: Expected, memory: Memory
+    kind: str, named: str, out: NDArray[Any], expected: Expected, memory: Memory
 ) -> str | None:
-    """A sentence if the `expected` result cannot be written to `out`, of any byte order, else None."""
+    """A sentence if the `expected` result cannot be written to `out`, of any byte order, else None.
+
+    `named`: what it calls `out`.
+    """
     shape, dtype = expected
     own = out.dtype if out.dtype.isnative else out.dtype.newbyteorder("=")
     if out.shape != shape or own != dtype:
         return (
-            f"{kind}: out of worker {worker} is {describe_array(out)}, the result is {dtype} {shape}"
+            f"{kind}: {named} is {describe_array(out)}, the result is {dtype} {shape}"
             f" - pass {memory.library}.empty({shape}, {str(dtype)!r}), or no out"
         )
     if not memory.is_writeable(out):
-        return f"{kind}: out of worker {worker} is read-only - pass a writeable array, or no out"
+        return f"{kind}: {named} is read-only - pass a writeable array, or no out"
     if _overlaps_itself(out):
         return (
-            f"{kind}: elements of out of worker {worker} share memory with each other (strides {out.strides})"
+            f"{kind}: elements of {named} share memory with each other (strides {out.strides})"
             f" - pass an array of its own, or no out"
         )
     return None

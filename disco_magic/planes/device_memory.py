@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.spans import span_of
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.rendezvous import Broken
@@ -137,7 +138,7 @@ class DeviceMemory:
         """They are if each one's bytes end before the next one's begin."""
         if len(arrays) < 2:
             return True
-        spans = sorted([_span(array) for array in arrays])
+        spans = sorted([span_of(array) for array in arrays])
         return all(end <= start for (_, end), (start, _) in pairwise(spans))
 
     def address(self, array: Any) -> int:
@@ -242,16 +243,6 @@ def _check_alignment(kind: str, worker: int, array: Any) -> None:
             f"{kind}: an array of worker {worker} has elements of {array.dtype} and lies at no multiple of"
             f" {array.dtype.alignment} bytes - a GPU reads and writes them there only; copy the bytes first"
         )
-
-
-def _span(array: Any) -> tuple[int, int]:
-    """Where its bytes begin and end."""
-    start: int = array.data.ptr
-    if array.flags.c_contiguous:
-        return start, start + array.nbytes
-    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
-    backward = sum([step for step in steps if step < 0])
-    return start + backward, start + sum(steps) - backward + array.itemsize
 
 
 class _Shadow:

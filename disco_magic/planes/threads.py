@@ -25,6 +25,7 @@ from disco_magic.planes.layout import Expected
 from disco_magic.planes.mailbox import Mailbox
 from disco_magic.planes.meeting import Meeting, Message
 from disco_magic.planes.memory import HOST
+from disco_magic.planes.reductions import check_op, reduction
 from disco_magic.planes.rendezvous import Rendezvous
 from disco_magic.planes.small import plan_of
 
@@ -81,6 +82,19 @@ class ThreadPlane:
     def library_of(self, worker: int) -> str:
         """See `Plane.library_of`."""
         return self._libraries[worker]
+
+    def reducible(self, worker: int, x: Any, op: str, out: Any | None) -> Any:
+        """See `Plane.reducible`."""
+        memory = self.memory_of(worker, x)
+        array, _ = memory.read("allreduce", worker, x)
+        rule = reduction("allreduce", check_op("allreduce", op), array.dtype)
+        memory.check_reduction("allreduce", op, array.dtype)
+        if out is not None:
+            target, expected = memory.check_out("allreduce", worker, out), Expected(array.shape, rule.result)
+            sentence = check_out_fits("allreduce", "out", target, expected, memory)
+            if sentence is not None:
+                raise UsageMistake(sentence)
+        return array
 
     def observe(self, look: Callable[[int], str]) -> None:
         """See `Plane.observe`."""
@@ -229,7 +243,9 @@ class ThreadPlane:
         self._libraries[seat.worker] = message.call.seat.library
         if target is None:
             return array
-        wrong = check_out_fits("recv", seat.worker, target, Expected(array.shape, array.dtype), memory)
+        wrong = check_out_fits(
+            "recv", f"out of worker {seat.worker}", target, Expected(array.shape, array.dtype), memory
+        )
         if message.call.memory is not memory:
             wrong = (
                 f"recv: out of worker {seat.worker} is on {memory.name}, what worker {sender} sent on"

@@ -65,7 +65,7 @@ def test_different_verbs_name_workers_and_places_of_both():
     allreduce = ("allreduce", {"array": X, "op": "sum"})
     assert sentence(allreduce, allreduce, ("allgather", {"array": X, "axis": 0}), allreduce) == (
         "worker 2 called allgather at Cell In[7], line 6 while workers [0-1,3] called allreduce at"
-        " Cell In[7], line 4 - members have to make the same collective calls in the same order"
+        " Cell In[7], line 4 and elsewhere - members have to make the same collective calls in the same order"
     )
 
 
@@ -230,7 +230,7 @@ def test_an_out_whose_elements_share_memory_is_refused(shape, strides, overlaps)
     memory = np.zeros(64)
     out = np.lib.stride_tricks.as_strided(memory[20:], shape, strides)
     expected = Expected(shape, memory.dtype)
-    sentence = check_out_fits("allreduce", 1, out, expected, HOST)
+    sentence = check_out_fits("allreduce", "out of worker 1", out, expected, HOST)
     assert (sentence is not None and "share memory with each other" in sentence) is overlaps
 
 

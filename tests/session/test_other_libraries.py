@@ -100,6 +100,26 @@ own = fresh["0.bias"].untyped_storage().nbytes() == 8 and type(fresh["2.bias"]) 
         s.run("allreduce_tree(dict(model.named_parameters()))")
 
 
+def test_trees_tell_autograd_what_was_filled(with_torch):
+    s = with_torch
+    s.run(
+        """
+memory = np.ones(3, "f4")
+a, b = torch.from_numpy(memory), torch.from_numpy(memory)
+p = torch.ones(3, requires_grad=True)
+r = (p * b).sum()
+allreduce_tree([a, b], out=[a, b])
+"""
+    )
+    assert s.run("a.tolist()").values == [[3.0] * 3] * 3
+    with pytest.raises(CellError, match="modified by an inplace operation"):
+        s.run("r.backward()")
+    s.run("w = torch.ones(200, 200)\nallreduce_tree({'a': w, 'b': w.t()}, out={'a': w, 'b': w.t()})")
+    assert s.run("w.min().item(), w.max().item()").values == [(3.0, 3.0)] * 3
+    with pytest.raises(CellError, match=r"x\[0\]: out must be an array of NumPy, got Tensor"):
+        s.run("allreduce_tree([np.ones(2, 'f4')], out=[torch.empty(2, device='meta')])")
+
+
 def test_trees_of_jax_stay_trees_of_jax(with_jax):
     s = with_jax
     s.run("y = allreduce_tree({'w': jnp.ones((2, 3)), 'b': (jnp.arange(3), None, 1.5)})")
@@ -110,6 +130,8 @@ def test_trees_of_jax_stay_trees_of_jax(with_jax):
     )
     with pytest.raises(CellError, match=r"out\['a'\]: nothing can be written to out, an array of JAX"):
         s.run("x = {'a': jnp.ones(2)}\nallreduce_tree(x, out=x)")
+    with pytest.raises(CellError, match="allreduce_tree was called in code that JAX traces"):
+        s.run("jax.jit(lambda x: allreduce_tree({'a': x}))(jnp.ones(2))")
 
 
 def test_what_requires_grad_is_refused_with_what_to_do(with_torch):

@@ -1,0 +1,60 @@
+"""Where arrays lie in memory, of NumPy and of cupy: which of them may share some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    Span = tuple[int, int]
+
+
+def span_of(array: Any) -> Span:
+    """The addresses at which its bytes begin and end."""
+    start = _address(array)
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
+    steps = [(length - 1) * stride for length, stride in zip(array.shape, array.strides, strict=True)]
+    backward = sum([step for step in steps if step < 0])
+    return start + backward, start + sum(steps) - backward + array.itemsize
+
+
+def elements_of(array: Any) -> Hashable:
+    """Equal for arrays that have the very same elements, each in the same place of both."""
+    return _address(array), array.shape, array.strides, array.dtype
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0] if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+def entangled(written: Iterable[tuple[int, Span]], read: Iterable[tuple[int, Span]]) -> set[int]:
+    """Whose memory is written may be another one's, too.
+
+    Args:
+        written: who, and what of it is written.
+        read: who, and what of it is only read.
+    """
+    spans = sorted(
+        [(*span, who, True) for who, span in written] + [(*span, who, False) for who, span in read]
+    )
+    found = set[int]()
+    together: list[tuple[int, bool]] = []  # what begins before all of these have ended
+    end = 0
+    for start, stop, who, is_written in spans:
+        if start >= end:
+            found |= _tied(together)
+            together, end = [], stop
+        if stop > start:
+            together.append((who, is_written))
+            end = max(end, stop)
+    return found | _tied(together)
+
+
+def _tied(together: list[tuple[int, bool]]) -> set[int]:
+    everybody = {who for who, _ in together}
+    is_any_written = any(is_written for _, is_written in together)
+    return everybody if len(everybody) > 1 and is_any_written else set()

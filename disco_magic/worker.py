@@ -17,7 +17,6 @@ from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.allocations import nbytes_kept
-from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
 from disco_magic.lane import Lane
@@ -136,10 +135,7 @@ class Worker(Serving):
             # Of the register that had this id before: the thread did not get as far as its kill.
             self.registers.poisons.pop(dest, None)
         # The stuck thread keeps its own runner, so that it cannot end what its successor executes.
-        started = self.cells.started
-        self.cells = CellRunner(self.context, self.cells.namespace, self)
-        if started is not None:
-            self.cells.failed_after_s = time.perf_counter() - started
+        self.cells = self.cells.succeed()
         at = innermost_site(frame_of(lane.thread_id))
         error = WorkerInterrupt(f"its thread did not end and was given up, at {at}")
         scope, _ = self.scopes.get(command.seq, (None, None))

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from disco_magic.core.place import Place
 
 _ARRAYS: Final = "an array, a number or a regular list of numbers"
+# What takes more than one array; in cells and functions.
+_ALL_AT_ONCE: Final = {
+    "allreduce": "in cells allreduce_tree(x) reduces every array in it; or ",
+    "broadcast": "in cells broadcast_object(x) takes any object; or ",
+    "allgather": "in cells allgather_objects(x) takes any object; or ",
+}
 _FROM_ROOT: Final = ("broadcast", "scatter")
 # NumPy reads these by itself.
 _PLAIN: Final = (np.ndarray, np.generic, bool, int, float, complex, type(None))
@@ -84,20 +90,20 @@ def _is_of_numpy(error: Exception) -> bool:
 
 def advice(kind: str, x: Any) -> str:
     """What to pass to a collective instead of `x`, which is no array of numbers."""
-    tree = "in cells allreduce_tree(x) reduces every array in it"
+    whole = _ALL_AT_ONCE.get(kind, "")
     if isinstance(x, Mapping):
-        if kind == "allreduce":
-            return tree
-        return f"make one call per value, in one order on all: {{key: {kind}(x[key]) for key in sorted(x)}}"
+        if kind == "send":
+            return "send one value after the other, in an order that the receiver knows"
+        one = f"{{key: {kind}(x[key]) for key in sorted(x)}}"
+        return f"{whole}make one call per value, in one order on all: {one}"
     if type(x) in (list, tuple):
         kinds = kinds_of(x)
         if any(is_of_framework(each) or issubclass(each, np.ndarray) for each in kinds):
-            if kind == "allreduce":
-                return f"{tree}; or stack those of one shape first"
-            return f"make one call per array, [{kind}(each) for each in x], or stack those of one shape first"
+            one = f"[{kind}(each) for each in x]"
+            return f"{whole}make one call per array, {one}, or stack those of one shape first"
         if any(map(is_gpu_array, kinds)):
             return "xp.stack([...]) makes one array of several on a GPU"
-    return f"pass {_ARRAYS}"
+    return f"{'' if kind == 'allreduce' else whole}pass {_ARRAYS}"
 
 
 def taken(

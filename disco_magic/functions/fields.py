@@ -41,10 +41,10 @@ _NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 def content_of_object(value: Any) -> Content | None:
     """What is in `value`, which is no container; None as `content_of`."""
     kind = type(value)
+    if (module_of(kind), name_of(kind)) in _STATES:  # that of PyTorch has a metaclass of its own
+        return _of_generator(value)
     if id(type(kind)) not in _METACLASSES:
         return None
-    if (module_of(kind), name_of(kind)) in _STATES:
-        return _of_generator(value)
     if (module_of(kind), name_of(kind)) in _NAMESPACES:
         return _of_attributes(object.__getattribute__(value, "__dict__")) if _is_what_it_says(kind) else None
     if issubclass(kind, tuple):

@@ -23,6 +23,27 @@ class LastingVariables:
         # What the notebook had when a cell set it, and what the cell set.
         self._lasting: dict[ContextVar[Any], tuple[Any, Any]] = {}
         self._before: Mapping[ContextVar[Any], Any] | None = None
+        # Of cells in the thread's own context: what the last one left, what another thread's did.
+        self._left: Mapping[ContextVar[Any], Any] | None = None
+        self._inherited: Mapping[ContextVar[Any], Any] | None = None
+
+    def succeed(self) -> LastingVariables:
+        """For a thread that takes another one's place: what cells have set there that have ended."""
+        heir = LastingVariables()
+        heir._lasting.update(self._lasting)
+        heir._left = heir._inherited = self._left
+        return heir
+
+    def take_over(self) -> None:
+        """A cell begins in the thread's own context, where everything lasts but what another thread had."""
+        inherited, self._inherited = self._inherited, None
+        for variable, value in (inherited or {}).items():
+            if variable not in copy_context():
+                variable.set(value)
+
+    def leave(self) -> None:
+        """It has ended: this is what a successor takes over."""
+        self._left = copy_context()
 
     def begin(self) -> None:
         """A cell begins: what former cells have set holds, unless the notebook has set it anew since."""

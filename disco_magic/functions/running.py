@@ -19,10 +19,10 @@ import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import adopted, namespaces, redirecting
+from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
-from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.printing import whole_print
 
@@ -125,14 +125,24 @@ class CellRunner:
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
         }
 
+    def succeed(self) -> CellRunner:
+        """For a thread that takes the place of the one whose runner this is."""
+        heir = CellRunner(self.context, self.namespace, self._holder)
+        heir._variables = self._variables.succeed()
+        if self.started is not None:
+            heir.failed_after_s = time.perf_counter() - self.started
+        return heir
+
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
         enter_worker(self.context)
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
-            if scope is not None:  # else it runs in the thread's own context, where everything lasts
+            if scope is not None:
                 self._variables.begin()
+            else:
+                self._variables.take_over()
             value = self._followed(cell)
             self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
             if cell.last is None:
@@ -141,7 +151,7 @@ class CellRunner:
             shown = None
             if value is not None:
                 shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
-            return CellValue(value, shown, fingerprint(value), time.perf_counter() - start)
+            return CellValue(value, shown, digest_of_result(value, shown), time.perf_counter() - start)
         except BaseException:
             self.failed_after_s = time.perf_counter() - start
             raise
@@ -150,6 +160,8 @@ class CellRunner:
                 if scope is not None:
                     self._variables.end()
                     scope.ended(self.context.id)
+                else:
+                    self._variables.leave()
             finally:
                 self.started = None  # last: what a front end still draws is part of the cell, for who looks
 

@@ -123,7 +123,7 @@ def advice_in_notebook(
     if 0 in holders:
         return [f"{name} is a register of the workers; %disco get {name} copies worker 0's into the notebook"]
     if holders:
-        way = f"%%disco -w {holders[0]} --pull {name}"
+        way = f"%disco get {name} -w {holders[0]}"
         return [f"{name} is a register of {people(holders)}; {way} copies it into the notebook"]
     from disco_magic.functions.context import BEHIND, VERBS  # brings NumPy
 

@@ -99,8 +99,8 @@ class CellResult:
     ) -> list[tuple[tuple[int, ...], Mapping[str, Any]]]:
         """Workers with equal values together: ``(workers, MIME bundle)``, by first worker.
 
-        Equal means every element, not the text shown. Workers that failed have no part in it; if no worker
-        has anything to show, the list is empty.
+        Equal means every element, and that they look alike, too. Workers that failed have no part in it; if
+        no worker has anything to show, the list is empty.
 
         Args:
             workers: look at these only.

@@ -358,6 +358,24 @@ def test_where_one_has_none_and_the_others_what_cannot_be_copied_that_is_told(fo
     assert "cannot be copied" in message
 
 
+def test_registers_of_other_workers_can_be_fetched_one_or_a_list(four):
+    four.run("%%disco\nx, y = worker_id, [worker_id]\nif worker_id == 3: mine = 'third'")
+    for options, x in (
+        ("-w 2", 2),
+        ("-w 2,0", [2, 0]),
+        ("-w all", [0, 1, 2, 3]),
+        ("-w 1:3", [1, 2]),
+        ("", 0),
+    ):
+        four.run(f"%disco get x y {options}")
+        assert four.ip.user_ns["x"] == x
+        assert four.ip.user_ns["y"] == ([x] if isinstance(x, int) else [[each] for each in x])
+    four.run("%disco get mine -w 3")
+    assert four.ip.user_ns["mine"] == "third"
+    assert "only worker 3 has it" in str(four.fail("%disco get mine", UsageMistake))
+    assert "there is no worker 7" in str(four.fail("%disco get x -w 7", UsageMistake))
+
+
 def test_what_failed_before_is_raised_as_it_is_when_something_is_fetched(four):
     four.run("%%disco\ngood = 1")
     session().call_packed(lambda: 1 / 0, workers=(0,))

@@ -80,7 +80,7 @@ def test_a_handle_is_the_notebook_s(four, made):
         ("world_size", "the number of workers is num_workers here"),
         ("comm", "collectives are functions here: allreduce(x), barrier(), ..."),
         ("losess", "did you mean 'losses'?"),
-        ("allredcue", "did you mean 'allreduce' or 'reduce'?"),
+        ("allredcue", "did you mean 'allreduce' or 'allreduce_tree' or 'reduce'?"),
         ("prnt", "did you mean 'print'?"),
         ("zzzzzz", "[0-3] NameError: name 'zzzzzz' is not defined"),
         ("get_ipython().user_ns['lr']", "[0-3] KeyError: 'lr'"),
@@ -157,7 +157,7 @@ def test_a_register_of_some_workers_is_told_with_them(four):
     four.fail("%%disco\npart", CellError)
     assert last_lines(four)[-1] == "only workers [1-2] have part"
     four.fail("part", NameError)
-    way = "%%disco -w 1 --pull part"
+    way = "%disco get part -w 1"
     assert last_lines(four)[-1] == f"part is a register of workers [1-2]; {way} copies it into the notebook"
     four.run(f"{way}\npass")
     assert four.run("part") == 1

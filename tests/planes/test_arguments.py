@@ -51,7 +51,10 @@ def test_a_zero_dimensional_array_stays_one():
         ([[1, 2], [3]], "list cannot be read as a NumPy array"),
         (np.ma.array([1, 2], mask=[0, 1]), "masked arrays are not carried"),
         ({"w": np.zeros(2)}, r"in cells allreduce_tree\(x\) reduces every array in it"),
-        ([np.zeros(2), np.zeros(3)], r"allreduce_tree\(x\) reduces every array in it; or stack those of one"),
+        (
+            [np.zeros(2), np.zeros(3)],
+            r"allreduce_tree\(x\) reduces every array in it; or make one call per array, .*, or stack those of one",
+        ),
     ],
 )
 def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
@@ -66,9 +69,32 @@ def test_what_is_no_array_of_numbers_is_refused_with_advice(x, text):
         ([np.zeros(2), np.zeros(3)], r"one call per array, \[gather\(each\) for each in x\]"),
     ],
 )
-def test_of_what_is_not_reduced_each_array_needs_a_call(x, text):
+def test_of_what_is_gathered_each_array_needs_a_call(x, text):
     with pytest.raises(UsageMistake, match=text):
         HOST.read("gather", 0, x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "text"),
+    [
+        (
+            "broadcast",
+            {"w": 1},
+            r"in cells broadcast_object\(x\) takes any object; or make one call per value",
+        ),
+        (
+            "allgather",
+            {"w": 1},
+            r"in cells allgather_objects\(x\) takes any object; or make one call per value",
+        ),
+        ("broadcast", object(), r"broadcast_object\(x\) takes any object; or pass an array"),
+        ("send", {"w": 1}, "send one value after the other, in an order that the receiver knows"),
+        ("reduce", object(), "Python objects, which the data plane does not carry - pass an array"),
+    ],
+)
+def test_verbs_that_take_any_object_are_named(kind, x, text):
+    with pytest.raises(UsageMistake, match=text):
+        HOST.read(kind, 0, x)
 
 
 @pytest.mark.parametrize("kind", ["reduce", "gather", "broadcast", "scatter"])

@@ -100,6 +100,14 @@ own = fresh["0.bias"].untyped_storage().nbytes() == 8 and type(fresh["2.bias"]) 
         s.run("allreduce_tree(dict(model.named_parameters()))")
 
 
+def test_generators_of_random_numbers_are_compared(with_torch):
+    s = with_torch
+    s.run("g = worker.replicated(torch.Generator().manual_seed(worker_id // 2))")
+    assert [row.name for row in s.check(values=True).differing] == ["g.get_state()"]
+    s.run("g.manual_seed(3)")
+    assert s.check(values=True)
+
+
 def test_trees_tell_autograd_what_was_filled(with_torch):
     s = with_torch
     s.run(
@@ -163,7 +171,7 @@ def test_of_a_tensor_that_was_computed_the_elements_come(with_torch):
 def test_a_list_of_tensors_is_not_stacked_by_chance(with_torch):
     with pytest.raises(CellError, match=r"make one call per array, \[allgather\(each\) for each in x\]"):
         with_torch.run("allgather([torch.ones(2), torch.ones(2)])")
-    with pytest.raises(CellError, match=r"allreduce_tree\(x\) reduces every array in it; or stack those"):
+    with pytest.raises(CellError, match=r"allreduce_tree\(x\) reduces every array in it; or make one call"):
         with_torch.run("allreduce([torch.ones(2), torch.ones(2)])")
 
 

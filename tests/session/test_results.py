@@ -44,6 +44,46 @@ def say(text):
 # --- results ---------------------------------------------------------------------------------------
 
 
+def test_values_that_look_different_are_shown_apart_also_if_pickle_writes_the_same(session):
+    s = session(3)
+    s.run(
+        """
+import dataclasses
+class Tag:
+    def __repr__(self): return f'Tag{worker_id}'
+class Kind:
+    of = worker_id // 2
+    def __repr__(self): return f'Kind of {self.of}'
+@dataclasses.dataclass
+class Data:
+    x: int = 1
+    label = 'a' if worker_id else 'b'
+    def __repr__(self): return self.label
+class Plain: pass
+"""
+    )
+    assert repr(s.run("Tag()")) == "[0] Tag0\n[1] Tag1\n[2] Tag2"
+    assert repr(s.run("[Tag(), 1]")) == "[0] [Tag0, 1]\n[1] [Tag1, 1]\n[2] [Tag2, 1]"
+    assert repr(s.run("Kind()")) == "[0-1] Kind of 0\n[2] Kind of 1"
+    assert repr(s.run("Data()")) == "[0] b\n[1-2] a"
+    assert repr(s.run("Plain()")).startswith("[0-2] <__disco__.Plain object at 0x")
+    assert repr(s.run("{Plain: [Plain()]}")).startswith("[0-2] {")
+
+
+def test_html_that_reads_each_worker_s_registers_is_shown_apart(session):
+    class Shown(Scope):
+        def render(self, value):
+            return {"text/plain": "<Report>", "text/html": value._repr_html_()}
+
+    s = session(2)
+    s.run("class Report:\n    def _repr_html_(self): return f'<b>{loss}</b>'\nloss = 1.5 * worker_id")
+    groups = s.run("Report()", scope=Shown()).groups()
+    assert [(who, shown["text/html"]) for who, shown in groups] == [
+        ((0,), "<b>0.0</b>"),
+        ((1,), "<b>1.5</b>"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [

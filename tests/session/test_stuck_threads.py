@@ -249,6 +249,21 @@ def test_a_thread_in_a_c_call_is_replaced_and_the_registers_stay(busy, gate):
     assert all("late" not in worker.registers.names for worker in s._launcher.workers)
 
 
+def test_what_cells_have_set_in_their_context_holds_on_the_new_thread_too(busy, gate):
+    s = busy(2)
+    s.run(
+        "import contextvars, decimal\nV = contextvars.ContextVar('V'); V.set(worker_id)\n"
+        "np.seterr(divide='raise'); decimal.getcontext().prec = 5"
+    )
+    cancelled(s.run_nowait("V.set('of a cell that was given up'); gate()"), gate, 2)
+    told = "V.get(None), np.geterr()['divide'], decimal.getcontext().prec"
+    assert s.run(told).values == [(0, "raise", 5), (1, "raise", 5)]
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join()
+    assert s.run(told).values == [(0, "raise", 5), (1, "raise", 5)]
+
+
 def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, gate):
     s = busy(1)
     s.run("def slow():\n    try:\n        gate()\n    except BaseException:\n        pass\n    return 'late'")

@@ -8,10 +8,11 @@ from disco_magic.errors import UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.commands.looking import unknown
+from disco_magic.notebook.targets import list_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -64,8 +65,13 @@ def _bind(session: Session, registers: Mapping[str, DRef]) -> None:
 def _get(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.variables import fetched
 
-    values = fetched(front.sessions.require(), options.names, (0,))
-    front.bind({name: value for name, (value,) in values.items()})
+    session = front.sessions.require()
+    workers: Sequence[int] = (0,)
+    if options.workers is not None:
+        chosen = list_workers(options.workers, session.num_workers, session.mesh)
+        workers = range(session.num_workers) if chosen is None else chosen
+    values = fetched(session, options.names, workers)
+    front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
 
 def _gather(front: Front, options: Namespace) -> None:
@@ -126,6 +132,17 @@ def _moving_parser(name: str, description: str, rule: str = "", over: str = "") 
     return parser
 
 
+def _get_parser() -> OptionParser:
+    parser = _moving_parser("get", "Copy registers of worker 0, or of others, into notebook variables.")
+    parser.add_argument(
+        "-w",
+        "--workers",
+        metavar="WORKERS",
+        help="of this worker; of several, or all, a list of their values in this order; as for cells",
+    )
+    return parser
+
+
 def _rm_parser() -> OptionParser:
     parser = parser_of(
         "rm", "Unbind registers on every worker, or free the values that a result keeps there."
@@ -145,9 +162,7 @@ PUT: Final = Command(
     _put,
     completes="notebook",
 )
-GET: Final = Command(
-    _moving_parser("get", "Copy registers of worker 0 into notebook variables."), _get, completes="registers"
-)
+GET: Final = Command(_get_parser(), _get, completes="registers")
 BROADCAST: Final = Command(
     _moving_parser("broadcast", "Copy notebook variables to every worker."), _broadcast, completes="notebook"
 )

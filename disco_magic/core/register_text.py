@@ -115,5 +115,5 @@ def content(info: RegisterInfo) -> str:
     told = info.text
     if info.minimum is not None and info.mean is not None and info.maximum is not None:
         about = " (sample)" if info.sampled else ""
-        told = f"min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
+        told = f"{info.measure}min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"
     return " \u00b7 ".join(part for part in (told, *odd) if part)

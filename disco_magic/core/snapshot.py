@@ -55,6 +55,11 @@ class RegisterInfo:
     items: int | None = None
 
     @property
+    def measure(self) -> str:
+        """What the statistics are of, where that is not the elements themselves: ``|x| `` of complex ones."""
+        return "|x| " if self.dtype is not None and "complex" in self.dtype else ""
+
+    @property
     def kind(self) -> str:
         """``float32 2x3`` with a multiplication sign, ``DataFrame 9x2``, ``int``."""
         if self.shape is None:

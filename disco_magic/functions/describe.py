@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.functions.compared import array_in
 from disco_magic.functions.described import describe_other, short
 from disco_magic.functions.fingerprint import of_sample
 from disco_magic.functions.kinds import (
     is_gpu_array,
-    is_jax_array,
-    is_tensor,
     name_of,
 )
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
-from disco_magic.functions.tensors import bits_of, is_there, memory_of
 from disco_magic.functions.wanted import sampled, whole
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ def _looked(number: int, value: Any, sample: int, sight: Sight | None) -> _Looke
         return looked
     if not sample and not issubclass(kind, np.ndarray | np.generic):
         return None  # its header is all that is asked for; PyTorch lets go of the lock in every call
-    found = _array_in(value)
+    found = array_in(value)
     if found is None:
         return None
     array = np.asarray(found)
@@ -160,20 +158,6 @@ def _fetch(arrays: Sequence[_Looked], sample: int) -> None:
                 each.seen = elements
                 if elements is not None and each.size <= _SHORT:
                     each.all, each.seen = elements.reshape(each.array.shape), sample_of(elements, sample)[0]
-
-
-def _array_in(value: Any) -> Any:
-    """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
-    # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
-    kind = type(value)
-    if issubclass(kind, np.ndarray | np.generic):
-        return value
-    if is_tensor(kind):
-        try:
-            return memory_of(value.detach())
-        except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
-            return None
-    return bits_of(value) if is_jax_array(kind) and is_there(value) else None
 
 
 def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:

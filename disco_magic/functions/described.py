@@ -8,6 +8,7 @@ from typing import Any, Final
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
+from disco_magic.functions.compared import fingerprint_of_parts
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
 from disco_magic.functions.frames import columns_text, is_frame
@@ -28,28 +29,38 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
     if kind in PLAIN:
         return _describe_plain(value, sample)
     if is_module(kind):
-        return _describe_module(value)
+        return _describe_module(value, sample)
     if home_of(kind) in ARRAY_LIBRARIES:
         return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
     if kind in _CONTAINERS:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
-    return RegisterInfo(name_of(kind), nbytes=nbytes_of(value), text=short(what_it_is(value)))
+    told, is_part = fingerprint_of_parts(value, sample) if sample else (b"", False)
+    return RegisterInfo(
+        name_of(kind),
+        nbytes=nbytes_of(value),
+        text=short(what_it_is(value)),
+        fingerprint=told,
+        sampled=is_part,
+    )
 
 
-def _describe_module(module: Any) -> RegisterInfo:
+def _describe_module(module: Any, sample: int) -> RegisterInfo:
     """A module of PyTorch by its parameters and buffers."""
     content = content_of(module)
     items = [] if content is None else content.items
     arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
     # Those of a class of the user's would be asked by code of theirs.
     places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
+    told, is_part = fingerprint_of_parts(module, sample) if sample else (b"", False)
     return RegisterInfo(
         name_of(type(module)),
         device=places[0] if len(places) == 1 else None,
         nbytes=sum(map(nbytes_of, arrays)),
         text=plural(len(arrays), "array") if arrays else "",
+        fingerprint=told,
+        sampled=is_part,
     )
 
 
@@ -58,14 +69,18 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
     kind = type(value)
     count, text = len(value), ""
     held = plain_copy(value, min(sample, _ITEMS))
+    told, is_part = b"", False
     if held is not None:
-        count, text = len(held), repr(held)
+        count, text, told = len(held), repr(held), fingerprint(held)
+    elif sample:
+        told, is_part = fingerprint_of_parts(value, sample)
     return RegisterInfo(
         kind.__name__,
         device=common_device(parts_of(value)),
         nbytes=nbytes_of(value),
         text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
-        fingerprint=b"" if held is None else fingerprint(held),
+        fingerprint=told,
+        sampled=is_part,
         items=count,
     )
 

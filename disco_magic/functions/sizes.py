@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.functions.fields import is_module
 from disco_magic.functions.frames import is_frame, nbytes_of_frame
+from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of
 
 if TYPE_CHECKING:
@@ -17,30 +19,48 @@ _NBYTES: Final = np.ndarray.nbytes
 _NUMBERS_NBYTES: Final = np.generic.nbytes
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 _TEXTS: Final = frozenset(map(id, (str, bytes, bytearray)))
-_CONTAINERS: Final = frozenset(map(id, (list, tuple, dict)))
-_WITHOUT: Final = frozenset(map(id, (type(None), bool, int, float, complex))) | _CONTAINERS
+_WITHOUT: Final = frozenset(map(id, (type(None), bool, int, float, complex)))
 _ITEMS: Final = 1000
 
 
 def nbytes_of(value: Any) -> int:
     """Bytes of the elements, 0 where that is not known without running the value's code.
 
-    Under 1 us, for a data frame 50 us.
-
-    A list, tuple or dict has those of its items, of the first 1,000 and not of what is inside of these, at
-    0.1 us for each.
+    Under 1 us, for a data frame 50 us. Of what has parts those of its parts, see `parts_of`.
     """
     return sum(map(_nbytes, parts_of(value)))
 
 
 def parts_of(value: Any) -> Sequence[Any]:
-    """What counts of a value: itself, or of a list, tuple or dict those of its items that may have bytes."""
+    """What counts of a value: itself, or what may have bytes among its parts, in any depth, each once.
+
+    Of containers, dataclasses, modules of PyTorch and objects of the user's classes, see `content_of`; about
+    1,000 parts are looked at, at 0.1 us for each number, 1 us for each array, 5 us for each container.
+    """
     kind = type(value)
-    if id(kind) not in _CONTAINERS:
+    if _counts_itself(kind):
         return (value,)
-    # In one call of C code: the worker may change it meanwhile.
-    items = list(value.values()) if kind is dict else value[:_ITEMS]
-    return [item for item in items[:_ITEMS] if id(type(item)) not in _WITHOUT]
+    found: dict[int, Any] = {}
+    seen, rest, looked = {id(value)}, [value], 0
+    while rest and looked < _ITEMS:
+        content = content_of(rest.pop())
+        items = [] if content is None else content.items[: _ITEMS - looked]
+        looked += len(items)
+        for item in items:
+            if id(type(item)) in _WITHOUT:
+                continue
+            if _counts_itself(type(item)):
+                found[id(item)] = item
+            elif id(item) not in seen:
+                seen.add(id(item))
+                rest.append(item)
+    return list(found.values())
+
+
+def _counts_itself(kind: type) -> bool:
+    if issubclass(kind, np.ndarray | np.generic) or id(kind) in _TEXTS or id(kind) in _WITHOUT:
+        return True
+    return home_of(kind) in ARRAY_LIBRARIES and not is_module(kind)
 
 
 def _nbytes(value: Any) -> int:

@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 
+from disco_magic.core.register_text import content
 from disco_magic.core.registers import Poison
 from disco_magic.errors import Failure
 from disco_magic.functions.describe import describe, describe_all
@@ -157,6 +158,8 @@ def test_nothing_finite_means_no_statistics():
 def test_complex_numbers_count_by_their_magnitude():
     info = describe(np.array([3 + 4j, 0, 0, 1j]))
     assert (info.minimum, info.mean, info.maximum) == (0.0, 1.5, 5.0)
+    assert content(info).endswith("|x| min 0 mean 1.5 max 5")
+    assert not content(describe(np.arange(9.0))).startswith("|x|")
 
 
 def test_a_histogram_has_sixteen_bins_from_the_least_to_the_greatest():
@@ -373,17 +376,37 @@ def test_objects_in_an_array_are_not_compared():
     assert describe(np.array([object()])).fingerprint == b""
 
 
+class Holding:
+    def __init__(self, held):
+        self.held, self.me = held, self
+
+
 @pytest.mark.parametrize(
     ("value", "nbytes"),
     [
         ([np.ones(1000), np.ones(10, "f4"), 3], 8040),
-        ((np.ones(3), [np.ones(1000)]), 24),
+        ((np.ones(3), [np.ones(1000)]), 8024),
+        ({"a": {"b": (np.ones(1000),)}, "c": 1}, 8000),
+        (Holding(np.ones(10)), 80),
+        ([Holding(np.ones(10))] * 2, 80),
         ({"w": np.ones(1000), "name": "abc"}, 8003),
-        ([np.ones(1)] * 20_000, 8_000),
+        ([np.ones(1) for _ in range(1200)], 8_000),
+        ([np.ones(1)] * 20, 8),
         (bytearray(7), 7),
         ([], 0),
     ],
-    ids=["list", "of a list in it nothing", "dict", "the first thousand", "bytearray", "empty"],
+    ids=[
+        "list",
+        "a list in it",
+        "in any depth",
+        "an object",
+        "several times",
+        "dict",
+        "the first thousand",
+        "each once",
+        "bytearray",
+        "empty",
+    ],
 )
 def test_containers_have_the_bytes_of_their_items(value, nbytes):
     assert nbytes_of(value) == nbytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -53,7 +55,8 @@ def test_no_code_of_the_users_runs():
     structured["a"][0] = Number(1)
     for value in (Number(1), structured[0], [Number(1)]):
         info = describe([value])
-        assert (info.text, info.fingerprint) == ("1 item", b"")
+        assert info.text == "1 item"
+    assert describe([structured[0]]).fingerprint == b""
 
 
 @pytest.mark.parametrize(
@@ -89,12 +92,56 @@ def test_large_ones_are_not_compared():
 
 
 def test_items_in_items_and_long_texts_count():
-    assert describe([[1] * 32] * 2).fingerprint == b""
-    assert describe([[1] * 32]).fingerprint
-    assert describe(["a" * 10_000]).fingerprint == b""
-    assert describe(["a" * 1000]).fingerprint
-    assert describe([""] * 63).fingerprint
-    assert describe([""] * 64).fingerprint == b""
+    assert describe([[1] * 32] * 2).fingerprint
+    assert describe([[1] * 128] * 2).fingerprint == b""
+    for length, is_part in ((1000, False), (10_000, True)):
+        info = describe(["a" * length])
+        assert (bool(info.fingerprint), info.sampled) == (True, is_part)
+    assert describe([""] * 255).fingerprint
+    assert describe([""] * 257).fingerprint == b""
+
+
+class Net:
+    def __init__(self, n, act=len):
+        self.layers = [{"w": np.zeros(n)} for _ in range(3)]
+        self.act, self.name, self.none = act, "net", None
+
+
+def changed(made, change):
+    change(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("change", "equal"),
+    [
+        (lambda _: None, True),
+        (lambda net: net.layers[1]["w"].__setitem__(2, 1.0), False),
+        (lambda net: net.layers[1].update(more=1), False),
+        (lambda net: setattr(net, "name", "other"), False),
+        (lambda net: setattr(net, "act", abs), False),
+        (lambda net: net.layers.append({"w": np.zeros(5)}), False),
+        (lambda net: net.layers.__setitem__(0, {"w": np.zeros(5, "f4")}), False),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: {"net": net, "n": 1}, lambda net: (net,)])
+def test_what_is_in_objects_and_containers_is_compared(wrap, change, equal):
+    row = described(wrap(Net(5)), wrap(changed(Net(5), change)), wrap(Net(5)))
+    assert row.compared
+    assert row.differs is not equal
+    assert row.odd() == (False, not equal, False)
+
+
+@pytest.mark.parametrize("other", [threading.Lock(), np.array([None]), {1, threading}, {threading: 1}])
+def test_of_what_is_not_all_seen_nothing_is_said(other):
+    assert describe({"w": np.zeros(2), "other": other}).fingerprint == b""
+
+
+def test_large_arrays_in_one_are_sampled():
+    info = describe({"w": np.zeros(1 << 20)})
+    assert info.fingerprint
+    assert info.sampled
+    assert not describe({"w": np.zeros(3)}).sampled
 
 
 def test_one_that_contains_itself_comes_to_an_end():

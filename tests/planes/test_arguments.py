@@ -53,7 +53,7 @@ def test_a_zero_dimensional_array_stays_one():
         ({"w": np.zeros(2)}, r"in cells allreduce_tree\(x\) reduces every array in it"),
         (
             [np.zeros(2), np.zeros(3)],
-            r"allreduce_tree\(x\) reduces every array in it; or make one call per array, .*, or stack those of one",
+            r"allreduce_tree\(x\) reduces every array in it; or make one call per array, .*, or stack",
         ),
     ],
 )

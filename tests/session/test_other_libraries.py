@@ -100,6 +100,19 @@ own = fresh["0.bias"].untyped_storage().nbytes() == 8 and type(fresh["2.bias"]) 
         s.run("allreduce_tree(dict(model.named_parameters()))")
 
 
+def test_tables_mark_a_module_that_has_drifted(with_torch):
+    s = with_torch
+    s.run("net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))")
+    s.run("with torch.no_grad():\n    for p in net.parameters(): p.fill_(1)\nheld = {'net': net, 'step': 3}")
+    assert {row.name: row.differs for row in s.registers().rows if row.name in ("net", "held")} == {
+        "net": False,
+        "held": False,
+    }
+    assert s.registers().row("held").cells[0].nbytes == 4 * (4 * 8 + 8 + 8 * 2 + 2)
+    s.run("with torch.no_grad(): net[2].bias[1] += worker_id == 1")
+    assert s.registers().row("net").odd() == s.registers().row("held").odd() == (False, True, False)
+
+
 def test_generators_of_random_numbers_are_compared(with_torch):
     s = with_torch
     s.run("g = worker.replicated(torch.Generator().manual_seed(worker_id // 2))")

@@ -145,8 +145,9 @@ def _cell(info: RegisterInfo | None) -> str:
     about = "\u2248" if info.sampled else ""
     if info.minimum == info.maximum:
         bad = _bad(info)
-        return f"{about}{_short(info.mean)} except{bad}" if bad else f"all {about}{_short(info.mean)}"
-    first = f"{spark(_coarse(info.histogram))} {about}{_short(info.mean)}{_bad(info)}"
+        value = f"{info.measure}{about}{_short(info.mean)}"
+        return f"{value} except{bad}" if bad else f"all {value}"
+    first = f"{spark(_coarse(info.histogram))} {info.measure}{about}{_short(info.mean)}{_bad(info)}"
     return f"{first}<br><i>{_short(info.minimum)} \u2026 {_short(info.maximum)}</i>"
 
 

@@ -73,7 +73,9 @@ def test_attributes_are_told_of_every_worker(four):
     assert lines[0].startswith("Value:")
     assert [line[2:5] for line in lines[1:5]] == ["[0]", "[1]", "[2]", "[3]"]
     assert "Docstring: what it has learnt." in lines
-    assert "[0-3] Model \u00b7 Model" in text(four, "model")
+    assert [line for line in text(four, "model").splitlines() if "Model \u00b7" in line] == [
+        f"  [{worker}] Model \u00b7 32 B \u00b7 Model" for worker in range(4)
+    ]
     assert [line.split(":")[0] for line in text(four, "model.costly").splitlines()] == ["File", "Type"]
 
 

@@ -14,9 +14,8 @@ COUNTS = (1, 0, 2, 3, 9, 14, 20, 30, 28, 22, 11, 6, 3, 1, 0, 1)
 
 def array(mark=b"a", **changes):
     given = {"minimum": -2.5, "mean": 0.125, "maximum": 3.25, "nans": 0, "infs": 0, "histogram": COUNTS}
-    return RegisterInfo(
-        "ndarray", (64, 64), "float32", "cpu", 16384, fingerprint=mark, **{**given, **changes}
-    )
+    dtype = changes.pop("dtype", "float32")
+    return RegisterInfo("ndarray", (64, 64), dtype, "cpu", 16384, fingerprint=mark, **{**given, **changes})
 
 
 class Table(HTMLParser):
@@ -106,6 +105,14 @@ def test_numbers_of_a_sample_say_that_they_are_about():
     rows = [Row("x", (array(nans=5, sampled=True), array(b"b")))]
     assert "\u22480.125" in table(rows).rows[1][3]
     assert "\u22485 NaN" in table(rows).rows[1][3]
+
+
+def test_statistics_of_complex_numbers_say_that_they_are_of_magnitudes():
+    cells = array(dtype="complex128"), array(b"b", dtype="complex64", minimum=5.0, mean=5.0, maximum=5.0)
+    row = table([Row("z", cells)]).rows[1]
+    assert any("|x| 0.12" in cell for cell in row)
+    assert any("all |x| 5" in cell for cell in row)
+    assert "|x|" not in str(table([Row("x", (array(), array(b"b")))]).rows)
 
 
 def test_who_keeps_a_register_stands_under_its_number():

@@ -345,6 +345,6 @@ def test_a_result_prints_as_it_shows_and_can_be_asked_for_some_workers(four):
 
 
 def test_the_table_says_how_many_registers_were_compared_by_type_only(four):
-    four.run("%%disco\nx = np.ones(2)\nl = [len]")
+    four.run("%%disco\nimport threading as _threading\nx = np.ones(2)\nl = [_threading.Lock()]")
     text = snapshot_bundle(four.run("%disco registers"))["text/plain"]
     assert "2 registers, 1 compared by type only" in text

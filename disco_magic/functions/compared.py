@@ -1,0 +1,88 @@
+"""Whether what is in values may be equal, by a sample of their arrays: for tables, without code of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.functions.content import is_plain
+from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
+from disco_magic.functions.inside import content_of, is_atom
+from disco_magic.functions.kinds import is_jax_array, is_tensor, name_of, what_it_is
+from disco_magic.functions.samples import sample_of
+from disco_magic.functions.tensors import bits_of, is_there, memory_of
+
+if TYPE_CHECKING:
+    from disco_magic.functions.samples import Array
+
+# So many in a value, in any depth, are looked at; of one with more nothing is said.
+_PARTS: Final = 256
+_DEPTH: Final = 8
+_TEXT: Final = 1000
+
+
+class _Unknown(Exception):
+    pass
+
+
+def fingerprint_of_parts(value: Any, sample: int) -> tuple[bytes, bool]:
+    """Equal for values whose parts are equal, as far as they are looked at; whether that is a part only.
+
+    Empty where not all of it can be looked at: arrays on a GPU, objects of libraries, more than 256 parts.
+
+    Args:
+        value: a container, module of PyTorch or an object of the user's classes.
+        sample: so many elements in all.
+    """
+    parts: dict[str, Any] = {}
+    try:
+        _gather("", value, parts, ())
+        room = max(1, sample // max(1, len(parts)))
+        told = {path: _told(part, room) for path, part in parts.items()}
+    except _Unknown:
+        return b"", False
+    text = b"".join(f"{path} ".encode() + print_ for path, (print_, _) in sorted(told.items()))
+    return digest(text, name_of(type(value)).encode()), any(is_part for _, is_part in told.values())
+
+
+def _gather(path: str, value: Any, parts: dict[str, Any], above: tuple[int, ...]) -> None:
+    content = None if len(above) == _DEPTH or id(value) in above else content_of(value)
+    if content is None or content.places is None or len(parts) + len(content.items) > _PARTS:
+        raise _Unknown
+    parts[path] = (name_of(type(value)), len(content.items))
+    for place, item in zip(content.places, content.items, strict=True):
+        inner = f"{path}{content.written(place)}"
+        if is_plain(type(item)) or is_atom(item) or array_in(item) is not None:
+            parts[inner] = item
+        else:
+            _gather(inner, item, parts, (*above, id(value)))
+
+
+def _told(part: Any, room: int) -> tuple[bytes, bool]:
+    kind = type(part)
+    if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
+        if issubclass(kind, str | bytes) and len(part) > _TEXT:
+            return fingerprint((part[:_TEXT], len(part))), True
+        return fingerprint(part), False
+    if is_atom(part):
+        return digest(f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")), True
+    array = np.asarray(array_in(part))
+    if array.dtype.hasobject:
+        raise _Unknown
+    seen: Array = sample_of(array, room)[0]
+    return of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size
+
+
+def array_in(value: Any) -> Any:
+    """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
+    # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
+    kind = type(value)
+    if issubclass(kind, np.ndarray | np.generic):
+        return value
+    if is_tensor(kind):
+        try:
+            return memory_of(value.detach())
+        except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
+            return None
+    return bits_of(value) if is_jax_array(kind) and is_there(value) else None

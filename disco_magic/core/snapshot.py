@@ -56,7 +56,7 @@ class RegisterInfo:
 
     @property
     def measure(self) -> str:
-        """What the statistics are of, where that is not the elements themselves: ``|x| `` of complex ones."""
+        """Stands before the statistics if they are not of the elements but of their magnitudes: ``|x|``."""
         return "|x| " if self.dtype is not None and "complex" in self.dtype else ""
 
     @property

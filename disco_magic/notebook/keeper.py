@@ -6,6 +6,7 @@ import sys
 import time
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
 
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
@@ -71,6 +72,7 @@ class SessionKeeper:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._own: Session | None = None
+        self._used: ref[Session] | None = None  # by the last cell
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
@@ -102,7 +104,16 @@ class SessionKeeper:
     def ensure(self, settings: DiscoMagics) -> Session:
         """The current session, or a new one with the configured numbers."""
         session = self.find()
-        return self.start(settings) if session is None else session  # one without registers is falsy
+        if session is None:  # one without registers is falsy
+            return self.start(settings)
+        former = None if self._used is None else self._used()
+        self._used = ref(session)
+        if former is not None and former is not session and not former.closed:
+            self.say(
+                f"cells run in {session!r} now, which was made last; "
+                f"session {former.id} goes on, and has them again when this one ends"
+            )
+        return session
 
     def start(self, settings: DiscoMagics, wanted: Wanted = _NOTHING) -> Session:
         """Start a session and say so in one line, once every worker has answered.
@@ -128,7 +139,7 @@ class SessionKeeper:
             devices=where,
             extras=cell_extras,
         )
-        self._own = session
+        self._own, self._used = session, ref(session)
         session.interrupting = "%disco interrupt"
         await_workers(session, self._shell.display_pub, settings.output)
         why = f" ({session.why})" if session.devices and session.why else ""

@@ -325,3 +325,24 @@ def test_interrupt_can_stop_some_workers_only(four):
         handle.wait()
     assert sorted(caught.value.failures) == [0, 2]
     assert "there is no worker 9" in str(four.fail("%disco interrupt -w 9", UsageMistake))
+
+
+# --- another session -------------------------------------------------------------------------------
+
+
+def test_cells_that_go_to_another_session_say_so_once(shell, session):
+    shell.run("%disco start -n 2\n")
+    shell.run("%%disco\nx = 1")
+    assert "cells run in" not in shell.out
+    other = session(3)
+    shell.run("%%disco\nworker_id")
+    assert "cells run in Disco session" in shell.out
+    assert "3 workers" in shell.out
+    shell.run("%%disco\nworker_id")
+    assert "cells run in" not in shell.out
+    other.shutdown()
+    assert shell.run("%%disco\nx").values == [1, 1]
+    assert "cells run in" not in shell.out
+    shell.run("%disco stop\n%disco start -n 4")
+    shell.run("%%disco\nworker_id")
+    assert "cells run in" not in shell.out

@@ -96,9 +96,10 @@ def table_html(
 
 
 def _row(row: Row, *, is_selected: bool, is_pinned: bool, held: str | None) -> str:
-    name = f"<code>{escape(row.name)}</code>"
-    name += f' <span title="pinned">{PIN}</span>' if is_pinned else ""
-    name += MARKED if row.differs else ""
+    # Before the name: of a long one the end is not seen.
+    signs = MARKED.lstrip() if row.differs else ""
+    signs += f'<span title="pinned">{PIN}</span>' if is_pinned else ""
+    name = f"{signs}{' ' if signs else ''}<code>{escape(row.name)}</code>"
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.cells if info is not None}

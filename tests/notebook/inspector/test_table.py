@@ -80,6 +80,13 @@ def test_a_worker_that_differs_is_marked_by_a_sign():
     assert [cell.startswith("\u2260") for cell in found.rows[1][3:]] == [False, False, True]
 
 
+def test_signs_stand_before_the_name_of_which_the_end_may_not_be_seen():
+    rows = [Row("x" * 99, (array(), array(b"b"))), Row("y", (array(), array()))]
+    found = table(rows, pinned=frozenset(["x" * 99]))
+    assert re.fullmatch(r"\u2260\S* x{99}", found.rows[1][0])
+    assert found.rows[2][0] == "y"
+
+
 def test_kinds_that_differ_stand_in_the_cells():
     found = table([Row("x", (array(), RegisterInfo("float", text="0.5", fingerprint=b"c")))])
     assert found.rows[1][1] == "differs"
@@ -124,7 +131,7 @@ def test_the_selected_row_and_pinned_rows_are_marked():
         [Row("x", (array(),)), Row("y", (array(),))], 1, [0], selected="x", pinned=frozenset("y")
     )
     assert re.search(r'aria-current="true"><th scope="row"><code>x<', html)
-    assert re.search(r'<code>y</code> <span title="pinned">', html)
+    assert re.search(r'<span title="pinned">[^<]*</span> <code>y</code>', html)
 
 
 def test_names_and_values_are_escaped():

@@ -103,7 +103,37 @@ def counts_that_do_not_fit_are_refused(plane: Plane, size: int, run: Run) -> Non
     expect(all((out == 7).all() for out in outs), "out was written before the calls were checked")
 
 
+def what_can_be_reduced_is_told_without_the_others(plane: Plane, size: int, run: Run) -> None:
+    """`reducible` gives what allreduce carries, and refuses what it would refuse of this caller alone."""
+    x = np.arange(12.0).reshape(3, 4)
+    wrong: list[tuple[Any, str, Any]] = [
+        (x, "total", None),
+        (np.array(["a"]), "sum", None),
+        (np.array([object()]), "sum", None),
+        (x, "sum", np.empty((4, 3))),
+        (x, "sum", np.empty((3, 4), "f4")),
+        (np.ones(2, int), "avg", np.empty(2, int)),
+        (x, "sum", np.broadcast_to(np.zeros(1), (3, 4))),
+    ]
+
+    def program(plane: Plane, seat: Seat) -> Any:
+        refused = 0
+        for array, op, out in wrong if seat.worker == size - 1 else ():  # nobody else is asked
+            try:
+                plane.reducible(seat.worker, array, op, out)
+            except UsageMistake:
+                refused += 1
+        is_same = plane.reducible(seat.worker, x, "sum", np.empty((3, 4))) is x
+        turned = plane.reducible(seat.worker, x.astype(">f8").T, "max", None)
+        return refused, is_same, turned.flags.c_contiguous, turned.dtype.str, turned.tolist()
+
+    for worker, got in enumerate(values(run(plane, program, 1))):
+        refused = len(wrong) if worker == size - 1 else 0
+        expect(got == (refused, True, True, "<f8", x.T.tolist()), f"worker {worker} was told {got}")
+
+
 PART_CHECKS = (
+    what_can_be_reduced_is_told_without_the_others,
     uneven_splits_are_refused,
     parts_of_any_length_are_exchanged,
     counts_that_do_not_fit_are_refused,

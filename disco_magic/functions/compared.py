@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _PARTS: Final = 256
 _DEPTH: Final = 8
 _TEXT: Final = 1000
+# By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
+_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 
 
 class _Unknown(Exception):
@@ -47,7 +49,8 @@ def fingerprint_of_parts(value: Any, sample: int) -> tuple[bytes, bool]:
 
 
 def _gather(path: str, value: Any, parts: dict[str, Any], above: tuple[int, ...]) -> None:
-    content = None if len(above) == _DEPTH or id(value) in above else content_of(value)
+    too_long = id(type(value)) in _COUNTED and len(value) > _PARTS  # told before all of it is copied
+    content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > _PARTS:
         raise _Unknown
     parts[path] = (name_of(type(value)), len(content.items))

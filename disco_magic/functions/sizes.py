@@ -43,8 +43,7 @@ def parts_of(value: Any) -> Sequence[Any]:
     found: dict[int, Any] = {}
     seen, rest, looked = {id(value)}, [value], 0
     while rest and looked < _ITEMS:
-        content = content_of(rest.pop())
-        items = [] if content is None else content.items[: _ITEMS - looked]
+        items = _items(rest.pop())[: _ITEMS - looked]
         looked += len(items)
         for item in items:
             if id(type(item)) in _WITHOUT:
@@ -55,6 +54,16 @@ def parts_of(value: Any) -> Sequence[Any]:
                 seen.add(id(item))
                 rest.append(item)
     return list(found.values())
+
+
+def _items(value: Any) -> Sequence[Any]:
+    kind = type(value)
+    if kind is list or kind is tuple:  # of a million the first ones, without a copy of all
+        return list(value[:_ITEMS])
+    if kind is dict:
+        return list(value.values())  # in one call of C code: the worker may change it meanwhile
+    content = content_of(value)
+    return [] if content is None else content.items
 
 
 def _counts_itself(kind: type) -> bool:

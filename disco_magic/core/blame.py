@@ -33,12 +33,14 @@ def _was_led_to(error: BaseException) -> bool:
 def most_telling(failures: Sequence[Failure]) -> Failure:
     """Of failures on several workers the one that a person wants to look at first.
 
-    Where all were interrupted, those in a collective have waited for who was not. Where calls do not fit,
-    those who made theirs at another line than most have more likely gone astray. Else the first.
+    Where all were interrupted, those in a collective have waited for who was not; so has one whose wait was
+    over before it was interrupted itself. Where calls do not fit, those who made theirs at another line than
+    most have more likely gone astray. Else the first.
     """
     first = failures[0]
-    if is_by(first, WorkerInterrupt):
-        return next((each for each in failures if not each.summary.endswith(IN_COLLECTIVE)), first)
+    if is_consequence(first):
+        struck = (each for each in failures if is_by(each, WorkerInterrupt))
+        return next((each for each in struck if not each.summary.endswith(IN_COLLECTIVE)), first)
     if not is_by(first, PlaneMismatch):
         return first
     places: dict[str, list[Failure]] = {}

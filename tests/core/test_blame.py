@@ -6,7 +6,7 @@ import pytest
 
 from disco_magic.core.blame import most_telling, rank
 from disco_magic.core.messages import IN_COLLECTIVE
-from disco_magic.errors import Failure, PlaneMismatch, WorkerInterrupt
+from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
 
 def failed(worker, error, *lines):
@@ -28,6 +28,15 @@ def failed(worker, error, *lines):
         ([failed(0, WorkerInterrupt(IN_COLLECTIVE), 3), failed(1, WorkerInterrupt("interrupted"), 2)], 1),
         ([failed(0, WorkerInterrupt(IN_COLLECTIVE), 3), failed(1, WorkerInterrupt(IN_COLLECTIVE), 3)], 0),
         ([failed(0, WorkerInterrupt("interrupted"), 3), failed(1, WorkerInterrupt("interrupted"), 2)], 0),
+        (
+            [
+                failed(1, PlaneAborted("worker 0 failed: WorkerInterrupt"), 3),
+                failed(0, WorkerInterrupt(IN_COLLECTIVE), 3),
+                failed(2, WorkerInterrupt("interrupted"), 2),
+            ],
+            2,
+        ),
+        ([failed(1, PlaneAborted("worker 0 finished"), 3), failed(2, PlaneAborted("the same"), 3)], 1),
         ([failed(n, PlaneMismatch("x"), 5 if n == 2 else 4) for n in range(4)], 2),
         ([failed(n, PlaneMismatch("x"), 9, 5 if n == 1 else 4) for n in range(3)], 1),
         ([failed(n, PlaneMismatch("x"), 4 + n % 2) for n in range(4)], 0),
@@ -38,6 +47,8 @@ def failed(worker, error, *lines):
         "one was waited for",
         "all waited",
         "none waited",
+        "a wait was over before its interrupt",
+        "nobody was interrupted",
         "a line",
         "a line above",
         "halves",

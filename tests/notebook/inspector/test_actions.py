@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.notebook.inspector.table import PIN
 from disco_magic.notebook.inspector.watch import Watch
 from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, press, table, until
 
@@ -68,8 +69,9 @@ def test_a_pinned_register_stays_on_top_whatever_is_searched_for(inspector):
     look_at(inspector, "n")
     press(inspector, "Pin")
     inspector._toolbar._search.value = "same"
-    assert table(inspector).index("| n") < table(inspector).index("| same")
+    assert table(inspector).index(f"{PIN} n") < table(inspector).index("| same")
     press(inspector, "Unpin")
+    assert f"{PIN} n" not in table(inspector)
     assert "| n" not in table(inspector)
 
 

@@ -51,4 +51,5 @@ _COMMON: Final = (
     "{} .mark{font-weight:bold;color:var(--jp-warn-color0,#b35900)}",
     "{} .dim{color:var(--jp-ui-font-color2,inherit)}",
     "{} code{background:transparent;color:inherit}",
+    "{} tbody th{max-width:28em;overflow-wrap:break-word}",  # a long name leaves room for what it has
 )

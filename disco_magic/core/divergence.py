@@ -187,22 +187,27 @@ def compare(
     """
     valued = frozenset(by_value)
     present = [name for name in names if any(name in each.registers for each in found.values())]
+    alone: dict[str, list[str]] = {}  # register -> its parts that are compared by themselves
+    for name in present:
+        if register_of(name) != name:
+            alone.setdefault(register_of(name), []).append(name)
     rows = []
     for name in present:
         columns = {worker: each.column(name) for worker, each in found.items()}
-        if marks and any(_is_torn(name, found, circle) for circle in circles.workers):
+        if marks and any(_is_torn(name, found, columns, circle) for circle in circles.workers):
             for worker, column in columns.items():
                 if name in column:
                     column[name] = replace(column[name], marked=mark_in_words(found[worker], name))
-        # Parts that are compared by themselves have rows of their own.
-        alone = [part for part in present if part != name and register_of(part) == name]
-        rows += _rows(name, columns, apart.get(name, circles), alone, by_value=name in valued)
+        own = alone.get(name, ())
+        rows += _rows(name, columns, apart.get(name, circles), own, by_value=name in valued)
     return tuple(rows)
 
 
-def _is_torn(name: str, found: Mapping[int, Found], circle: Workers) -> bool:
+def _is_torn(
+    name: str, found: Mapping[int, Found], columns: Mapping[int, dict[str, Held]], circle: Workers
+) -> bool:
     """Whether some workers of a circle have marked a register that others have not."""
-    marks = [found[worker].marked.get(name) for worker in circle if found[worker].column(name)]
+    marks = [found[worker].marked.get(name) for worker in circle if columns[worker]]
     return len(set(marks)) > 1
 
 
@@ -216,7 +221,7 @@ def _rows(
 ) -> list[CheckRow]:
     """The register's row, or instead of it, if it agrees, those of its parts that have something to tell.
 
-    Not of those that are `alone`.
+    Not of those that are `alone`, which have rows of their own.
     """
     rows = []
     # Below these a worker has nothing that could be compared.

@@ -32,45 +32,49 @@ def fingerprint_of_parts(value: Any, sample: int) -> tuple[bytes, bool]:
     """Equal for values whose parts are equal, as far as they are looked at; whether that is a part only.
 
     Empty where not all of it can be looked at: arrays on a GPU, objects of libraries, more than 256 parts.
+    And without a sample.
 
     Args:
         value: a container, module of PyTorch or an object of the user's classes.
         sample: so many elements in all.
     """
-    parts: dict[str, Any] = {}
+    if not sample:
+        return b"", False
+    parts: dict[str, tuple[type, Any]] = {}
     try:
         _gather("", value, parts, ())
         room = max(1, sample // max(1, len(parts)))
-        told = {path: _told(part, room) for path, part in parts.items()}
+        told = {path: _told(*part, room) for path, part in parts.items()}
     except _Unknown:
         return b"", False
     text = b"".join(f"{path} ".encode() + print_ for path, (print_, _) in sorted(told.items()))
     return digest(text, name_of(type(value)).encode()), any(is_part for _, is_part in told.values())
 
 
-def _gather(path: str, value: Any, parts: dict[str, Any], above: tuple[int, ...]) -> None:
+def _gather(path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...]) -> None:
+    """Fill `parts`, path -> type and value, of arrays those of NumPy: also what containers are."""
     too_long = id(type(value)) in _COUNTED and len(value) > _PARTS  # told before all of it is copied
     content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
     if content is None or content.places is None or len(parts) + len(content.items) > _PARTS:
         raise _Unknown
-    parts[path] = (name_of(type(value)), len(content.items))
+    parts[path] = tuple, (name_of(type(value)), len(content.items))
     for place, item in zip(content.places, content.items, strict=True):
         inner = f"{path}{content.written(place)}"
-        if is_plain(type(item)) or is_atom(item) or array_in(item) is not None:
-            parts[inner] = item
+        known = item if is_plain(type(item)) or is_atom(item) else array_in(item)
+        if known is not None or item is None:
+            parts[inner] = type(item), known
         else:
             _gather(inner, item, parts, (*above, id(value)))
 
 
-def _told(part: Any, room: int) -> tuple[bytes, bool]:
-    kind = type(part)
+def _told(kind: type, part: Any, room: int) -> tuple[bytes, bool]:
     if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
         if issubclass(kind, str | bytes) and len(part) > _TEXT:
             return fingerprint((part[:_TEXT], len(part))), True
         return fingerprint(part), False
     if is_atom(part):
         return digest(f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")), True
-    array = np.asarray(array_in(part))
+    array = np.asarray(part)
     if array.dtype.hasobject:
         raise _Unknown
     seen: Array = sample_of(array, room)[0]

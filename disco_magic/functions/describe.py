@@ -17,10 +17,7 @@ from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.functions.compared import array_in
 from disco_magic.functions.described import describe_other, short
 from disco_magic.functions.fingerprint import of_sample
-from disco_magic.functions.kinds import (
-    is_gpu_array,
-    name_of,
-)
+from disco_magic.functions.kinds import is_gpu_array, name_of
 from disco_magic.functions.samples import SAMPLE, Summary, is_number, sample_of, summaries
 from disco_magic.functions.sights import current_sight
 from disco_magic.functions.wanted import sampled, whole

@@ -36,7 +36,7 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
-    told, is_part = fingerprint_of_parts(value, sample) if sample else (b"", False)
+    told, is_part = fingerprint_of_parts(value, sample)
     return RegisterInfo(
         name_of(kind),
         nbytes=nbytes_of(value),
@@ -53,7 +53,7 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
     arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
     # Those of a class of the user's would be asked by code of theirs.
     places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
-    told, is_part = fingerprint_of_parts(module, sample) if sample else (b"", False)
+    told, is_part = fingerprint_of_parts(module, sample)
     return RegisterInfo(
         name_of(type(module)),
         device=places[0] if len(places) == 1 else None,
@@ -69,15 +69,15 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
     kind = type(value)
     count, text = len(value), ""
     held = plain_copy(value, min(sample, _ITEMS))
-    told, is_part = b"", False
     if held is not None:
-        count, text, told = len(held), repr(held), fingerprint(held)
-    elif sample:
+        count, text, told, is_part = len(held), repr(held), fingerprint(held), False
+    else:
         told, is_part = fingerprint_of_parts(value, sample)
+    parts = parts_of(value)
     return RegisterInfo(
         kind.__name__,
-        device=common_device(parts_of(value)),
-        nbytes=nbytes_of(value),
+        device=common_device(parts),
+        nbytes=sum(map(nbytes_of, parts)),
         text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
         fingerprint=told,
         sampled=is_part,

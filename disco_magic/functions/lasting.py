@@ -37,8 +37,9 @@ class LastingVariables:
     def take_over(self) -> None:
         """A cell begins in the thread's own context, where everything lasts but what another thread had."""
         inherited, self._inherited = self._inherited, None
+        here = copy_context()
         for variable, value in (inherited or {}).items():
-            if variable not in copy_context():
+            if variable not in here:
                 variable.set(value)
 
     def leave(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.arrays import read_array, read_early, refuse_traced
+from disco_magic.functions.arrays import read_array, read_early
 from disco_magic.functions.returned import as_array_of, library_of
 from disco_magic.functions.spans import elements_of, entangled, span_of
 from disco_magic.functions.tensors import filled, read_out
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from disco_magic.core.place import Place
-
-    # An array, and one to be filled or None, as a plane carries the first; refuses what cannot be.
-    Taker = Callable[[Any, Any], Any]
 
 # Of a larger one two more copies take longer than a call of its own.
 _ALONE_NBYTES: Final = 64 << 10
@@ -63,7 +60,7 @@ class Tree:
         if isinstance(tree, list | tuple):
             pairs = zip(_labels(tree), tree, strict=True)
             forms = [self._taken_apart(path + label, item, depth + 1) for label, item in pairs]
-            return forms if isinstance(tree, list) else _Tuple(getattr(type(tree), "_make", tuple), forms)
+            return forms if isinstance(tree, list) else _Tuple(_maker(type(tree)), forms)
         if path in self.parts:
             raise UsageMistake(f"two keys are both written {self._name}{path}")
         self.parts[path] = tree
@@ -75,13 +72,14 @@ class Tree:
 
 
 def _labels(items: Sequence[Any]) -> Iterable[str]:
-    if _is_named(type(items)):
-        return (f".{name}" for name in items._fields)  # type: ignore[attr-defined]
-    return (f"[{index}]" for index in range(len(items)))
+    if _maker(type(items)) is tuple:
+        return (f"[{index}]" for index in range(len(items)))
+    return (f".{name}" for name in items._fields)  # type: ignore[attr-defined]
 
 
-def _is_named(kind: type) -> bool:
-    return hasattr(kind, "_fields") and hasattr(kind, "_make")
+def _maker(kind: type) -> Callable[[Iterable[Any]], Any]:
+    """What makes named tuples of that class; of all others `tuple`."""
+    return kind._make if hasattr(kind, "_fields") and hasattr(kind, "_make") else tuple
 
 
 def _rebuilt(form: Any, results: Mapping[str, Any]) -> Any:
@@ -100,7 +98,8 @@ class Leaf:
     Attributes:
         path: see `Tree`.
         given: as the caller has it.
-        array: as the plane carries it.
+        near: that as an array, where it is.
+        array: that as the plane carries it; may be a copy.
         where: `` on cuda``; empty for the host.
         out: what is to be filled, as the caller has it.
         target: that, as the plane writes it.
@@ -108,15 +107,14 @@ class Leaf:
         is_lent: some of it is memory of another library on the GPU.
     """
 
-    __slots__ = ("array", "given", "is_direct", "is_lent", "out", "path", "target", "where")
+    __slots__ = ("array", "given", "is_direct", "is_lent", "near", "out", "path", "target", "where")
 
-    def __init__(self, path: str, given: Any, place: Place, out: Any, take: Taker) -> None:
+    def __init__(self, path: str, given: Any, place: Place, out: Any) -> None:
         """Read it at once: later nothing may be refused.
 
         Raises:
-            UsageMistake: it cannot be reduced, or not into `out`.
+            UsageMistake: it is no array or number, or `out` none that could be filled.
         """
-        refuse_traced("allreduce_tree", given)
         near, where = given, ""
         if type(given) is not np.ndarray:
             near = read_early(f"x{path}", given, place)
@@ -130,7 +128,7 @@ class Leaf:
         self.out, self.target = out, target
         self.is_direct = target is not None
         self.is_lent = bool(where) and (near is not given or target is not out)
-        self.array = take(near, target)
+        self.near = self.array = near
 
     @property
     def looks(self) -> str:
@@ -186,11 +184,11 @@ def see_who_waits(leaves: Sequence[Leaf]) -> None:
     written, read = [], []
     for number, leaf in enumerate(leaves):
         written.append((number, span_of(leaf.target)))
-        if leaf.array is not leaf.target:
-            read.append((number, span_of(leaf.array)))
-        if leaf.array.size:
+        if leaf.near is not leaf.target:
+            read.append((number, span_of(leaf.near)))
+        if leaf.near.size:
             first = takers.setdefault(elements_of(leaf.target), leaf)
-            if elements_of(first.array) != elements_of(leaf.array):
+            if first is not leaf and elements_of(first.near) != elements_of(leaf.near):
                 raise UsageMistake(f"out{first.path} and out{leaf.path} are the same memory")
     for number in entangled(written, read):
         leaves[number].is_direct = False

@@ -196,12 +196,12 @@ class Marks:
             gone = deleted_names(code) - self._fresh
             self._drop([label for label in self.names if register_of(label) in gone])
         if self._pending:
-            self._settle_parts(dict(self.namespace), frozenset().union(*map(loop_names, codes)))
-            self._warn_of_lost()
+            loops = frozenset().union(*map(loop_names, codes))
+            self._warn_of_lost(self._settle_parts(dict(self.namespace), loops))
         self.settle()
 
-    def _settle_parts(self, held: dict[str, Any], loops: frozenset[str]) -> None:
-        """Mark where the values are that were marked and no name holds, but the passing one of a loop."""
+    def _settle_parts(self, held: dict[str, Any], loops: frozenset[str]) -> frozenset[str]:
+        """Mark where the values are that were marked and no name holds, but passing ones: these names."""
         # A name that is bound anew keeps the mark, unless several values had it one after the other.
         often = Counter(name for each in self._pending.values() for name in each.names)
         passing = loops.union(name for name, times in often.items() if times > 1)
@@ -219,15 +219,15 @@ class Marks:
             self._kept.pop(key, None)
         if found or not wanted:
             self._drop(passing.intersection(often) - self._assigned)
+        return passing
 
-    def _warn_of_lost(self) -> None:
+    def _warn_of_lost(self, passing: frozenset[str]) -> None:
         """Tell of values that were marked and that nothing holds that would be compared."""
         held = {id(self.namespace[name]) for name in RegisterFile(self.namespace).public_names()}
-        often = Counter(name for each in self._pending.values() for name in each.names)
         lost: dict[tuple[str, int], list[Any]] = {}
         for key, each in self._pending.items():
             value = each.reference()
-            if value is not None and key not in held and all(often[name] > 1 for name in each.names):
+            if value is not None and key not in held and passing.issuperset(each.names):
                 lost.setdefault(each.where, []).append(value)
         self._pending.clear()
         for where, values in lost.items():

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake, about
+from disco_magic.functions.arrays import refuse_traced
+from disco_magic.functions.fingerprint import digest
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.objects import Objects
 from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from disco_magic.core.topology import Members, Over
-    from disco_magic.functions.leaves import Taker
 
 _VERB: Final = "allreduce_tree"
 # What is said of a part that others lack: as of those that are there, how it looks.
@@ -67,6 +67,9 @@ class Trees(Objects):
         members, _ = self._over(_VERB, over, in_group=in_group)
         with about(_VERB):
             tree = Tree("x", x)
+        for given in tree.parts.values():
+            refuse_traced(_VERB, given)
+        with about(_VERB):
             leaves = self._read(tree, op, {} if out is None else targets_in(tree, out))
             if out is not None:
                 see_who_waits(leaves)
@@ -87,21 +90,16 @@ class Trees(Objects):
 
     def _read(self, tree: Tree, op: str, targets: dict[str, Any]) -> list[Leaf]:
         """The arrays and numbers of a tree, each with what it is to fill."""
-
-        def taker(path: str) -> Taker:
-            def take(array: Any, target: Any) -> Any:
+        leaves = []
+        for path, given in tree.parts.items():
+            if given is not None:
+                leaf = Leaf(path, given, self.place, targets.get(path))
                 try:
-                    return self._plane.reducible(self.id, array, op, target)
+                    leaf.array = self._plane.reducible(self.id, leaf.near, op, leaf.target)
                 except UsageMistake as mistake:
                     raise UsageMistake(f"x{path}: {str(mistake).removeprefix('allreduce: ')}") from None
-
-            return take
-
-        return [
-            Leaf(path, given, self.place, targets.get(path), taker(path))
-            for path, given in tree.parts.items()
-            if given is not None
-        ]
+                leaves.append(leaf)
+        return leaves
 
     def _agree(self, members: Members, mine: dict[str, str], *, in_group: bool, over: Over | None) -> None:
         """See that all members have the same parts; a few bytes each where they do.
@@ -109,9 +107,9 @@ class Trees(Objects):
         Raises:
             PlaneMismatch: on all of them.
         """
-        digest = blake2b(repr(sorted(mine.items())).encode(), digest_size=16).digest()
-        all_digests = self.allgather(np.frombuffer(digest, np.uint8), in_group=in_group, over=over).tobytes()
-        if all_digests == digest * len(members):
+        own = digest(repr(sorted(mine.items())).encode())
+        everybody_s = self.allgather(np.frombuffer(own, np.uint8), in_group=in_group, over=over).tobytes()
+        if everybody_s == own * len(members):
             return
         trees = self.allgather_objects(mine, in_group=in_group, over=over)
         path = min(path for tree in trees for path in tree if len({each.get(path) for each in trees}) > 1)

@@ -192,6 +192,12 @@ def test_of_a_loop_over_what_nothing_holds_one_warning_tells_that_it_is_not_mark
     assert stage.marked == {"part"}
 
 
+def test_of_a_loop_over_parts_and_others_the_others_are_told(stage):
+    with pytest.warns(UserWarning, match=MARKS_NOTHING):
+        stage.run("held, _w = [np.zeros(2)], np.ones(2)\nfor part in (_w, held[0]): worker.replicated(part)")
+    assert stage.marked == {"held[0]"}
+
+
 @pytest.mark.parametrize(
     ("source", "names"),
     [

@@ -151,7 +151,7 @@ def test_trees_of_jax_stay_trees_of_jax(with_jax):
     )
     with pytest.raises(CellError, match=r"out\['a'\]: nothing can be written to out, an array of JAX"):
         s.run("x = {'a': jnp.ones(2)}\nallreduce_tree(x, out=x)")
-    with pytest.raises(CellError, match="allreduce_tree was called in code that JAX traces"):
+    with pytest.raises(CellError, match="UsageMistake: allreduce_tree was called in code that JAX traces"):
         s.run("jax.jit(lambda x: allreduce_tree({'a': x}))(jnp.ones(2))")
 
 

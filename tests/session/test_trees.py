@@ -90,6 +90,7 @@ def test_in_place(four):
 
 SHARED = {
     "the same twice": "w = xp.ones((200, 200)); x = {'a': w, 'b': w, 'c': w[:]}",
+    "transposed twice": "w = xp.ones((200, 100)); x = {'a': w.T, 'b': w.T, 'c': w[::2].T, 'd': w[::2].T}",
     "transposed": "w = xp.ones((200, 200)); x = {'a': w, 'b': w.T}",
     "of another shape": "w = xp.ones((200, 200)); x = {'a': w, 'b': w.reshape(-1)}",
     "parts of one": "w = xp.ones(20_000); x = {'a': w, 'b': w[:10_000], 'c': w[10_000:]}",

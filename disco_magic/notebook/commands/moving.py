@@ -66,10 +66,9 @@ def _get(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.variables import fetched
 
     session = front.sessions.require()
-    workers: Sequence[int] = (0,)
-    if options.workers is not None:
-        chosen = list_workers(options.workers, session.num_workers, session.mesh)
-        workers = range(session.num_workers) if chosen is None else chosen
+    chosen = list_workers(options.workers, session.num_workers, session.mesh)
+    everybody = range(session.num_workers)
+    workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
     values = fetched(session, options.names, workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 

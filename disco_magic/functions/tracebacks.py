@@ -29,6 +29,13 @@ def traceback_of(error: BaseException) -> TracebackType | None:
     return trace
 
 
+def steps_of(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """A traceback's entries, the innermost last."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
 def frames_of(trace: TracebackType | None) -> list[FrameType]:
     """The frames of a traceback, the innermost last."""
     return [frame for frame, _ in traceback.walk_tb(trace)]
@@ -61,10 +68,7 @@ def _with_lines(trace: TracebackType | None) -> TracebackType | None:
 
     IPython cannot show such a step.
     """
-    steps: list[TracebackType] = []
-    while trace is not None:
-        steps.append(trace)
-        trace = trace.tb_next
+    steps = list(steps_of(trace))
     if all(step.tb_lineno for step in steps):
         return steps[0] if steps else None
     for step in reversed(steps):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import types
 from functools import partial
 from traceback import TracebackException
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines
 from disco_magic.functions.sites import runtime_file
-from disco_magic.functions.tracebacks import error_text, traceback_of
+from disco_magic.functions.tracebacks import error_text, steps_of, traceback_of
+from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import ranges
 
@@ -93,7 +94,7 @@ def worker_lines(
     also = f" and on {plural(more, 'other')}" if more else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
-    advice = advice_on_workers(shell, origin.exception)
+    advice = advice_on_workers(shell, origin.exception) or advice_on_pitfalls(shell, origin.exception)
     trace = _trace(shell, origin)
     return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
 
@@ -154,19 +155,13 @@ def ended(shell: Shell, lines: list[str]) -> list[str]:
 
 def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | None:
     """The traceback of `error` from the first line of a cell on, without the runtime's frames."""
-    frames = list(_steps(traceback_of(error)))
+    frames = list(steps_of(traceback_of(error)))
     first = next((i for i, step in enumerate(frames) if _in_cell(shell, step)), 0)
     kept = [step for step in frames[first:] if not runtime_file(step.tb_frame.f_code.co_filename)]
     result: types.TracebackType | None = None
     for step in reversed(kept):
         result = types.TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return result
-
-
-def _steps(trace: types.TracebackType | None) -> Any:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
 
 
 def _in_cell(shell: Shell, step: types.TracebackType) -> bool:

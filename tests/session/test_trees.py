@@ -29,7 +29,7 @@ def each(f, x):
     if isinstance(x, Pair): return Pair(*(each(f, v) for v in x))
     if isinstance(x, (list, tuple)): return type(x)(each(f, v) for v in x)
     return None if x is None else f(x)
-def told(x): return each(lambda v: (type(v).__name__, v.dtype.str, v.shape, v.tolist()), x)
+def told(x): return each(lambda v: (type(v).__name__, v.dtype.str, v.shape, v.tobytes()), x)
 """
 
 

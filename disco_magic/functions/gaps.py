@@ -72,12 +72,13 @@ def _sample(value: Any) -> Array | None:
     return np.asarray(value[tuple(axis.tolist() for axis in places)].get())
 
 
-def gap(samples: Sequence[Array], size: int) -> str:
-    """``3 of 65,536 sampled elements differ from those of the first worker, by up to 1.2e-07``.
+def gap(samples: Sequence[Array], size: int, whose: str = "the first worker's") -> str:
+    """``3 of 65,536 sampled elements differ from the first worker's, by up to 1.2e-07``.
 
     Args:
         samples: of every worker, all of one shape `(k,)` and dtype; `k` is `size` or less.
         size: elements of the whole arrays.
+        whose: the first one is, in words.
     """
     first, count = samples[0], samples[0].size
     apart = np.zeros(count, bool)
@@ -96,4 +97,4 @@ def gap(samples: Sequence[Array], size: int) -> str:
     of = f"{count:,} sampled elements" if count < size else f"{count:,} elements"
     by = f", by up to {furthest:.3g}" if furthest else ""
     differing = int(apart.sum())
-    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from the first worker's{by}"
+    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}"

@@ -182,6 +182,7 @@ class PendingCell(Stopping):
         outcome = self._hand_over()
         self._unraised.pop(self.seq, None)
         if not isinstance(outcome, BaseException):
+            outcome.tell_apart()
             return outcome
         try:
             raise outcome.with_traceback(None)  # else it grows with every wait

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
-from disco_magic.errors import CellError, SessionClosed, UsageMistake, is_told
+from disco_magic.core.markup import MARK
+from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
 
 __tracebackhide__ = is_told
+
+_TEXT: Final = "text/plain"
+# Groups that are compared with the first one that looks the same.
+_TOLD: Final = 8
 
 
 class CellResult:
@@ -48,6 +54,7 @@ class CellResult:
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
         self._among = among  # workers of the session, whose labels are equally wide
+        self._apart: Mapping[int, str] = {}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise UsageMistake(
@@ -111,10 +118,41 @@ class CellResult:
         groups: dict[bytes, list[int]] = {}
         for worker in chosen:
             groups.setdefault(self._digests[worker], []).append(worker)
-        return [(tuple(ids), self.shown[ids[0]] or {"text/plain": "None"}) for ids in groups.values()]
+        return [(tuple(ids), self.shown[ids[0]] or {_TEXT: "None"}) for ids in groups.values()]
+
+    def tell_apart(self) -> None:
+        """Find out, for `apart`, why values differ that look the same; called by who waited for the cell."""
+        groups = self.groups()
+        if len(groups) < 2 or self._values is None:
+            return
+        alike: dict[Any, list[int]] = {}
+        for (worker, *_), shown in groups:
+            alike.setdefault(shown.get(_TEXT), []).append(worker)
+        self._apart = {
+            worker: why
+            for text, (first, *others) in alike.items()
+            if text
+            for worker in others[:_TOLD]
+            if (why := _why_apart(self._values, first, worker))
+        }
+
+    def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
+        """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: groups that look alike.
+
+        A line for those that differ in the same way from the first worker whose value looks like theirs, of
+        the first eight groups that do.
+
+        Args:
+            workers: of these only.
+        """
+        told: dict[str, list[int]] = {}
+        for ids, _ in self.groups(workers):
+            why = next((self._apart[each] for each in ids if each in self._apart), "")
+            told.setdefault(why, []).extend(ids)
+        return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items() if why]
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
-        """``[0-3] 36.0``, a line or more per group, then one per failed worker.
+        """``[0-3] 36.0``, a line or more per group, then `apart`, then a line per failed worker.
 
         Values that displayed themselves, and so left nothing to show, have no line.
 
@@ -125,11 +163,22 @@ class CellResult:
         for ids, bundle in self.groups(workers):
             if any(bundle.values()):
                 prefix = f"{padded(ids, self._among)} "
-                text = str(bundle.get("text/plain", ""))
+                text = str(bundle.get(_TEXT, ""))
                 # An array's rows stay under each other: continuation lines are indented by the prefix.
                 lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
+        lines += self.apart(workers)
         lines += [f"{padded((w,), self._among)} {failure.summary}" for w, failure in self.errors.items()]
         return "\n".join(lines) or f"<{self.label} on workers {ranges(self.workers)}: no value>"
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def _why_apart(values: DRef, first: int, other: int) -> str:
+    """See `why_apart`; "" also of values that are gone."""
+    from disco_magic.functions.lookalikes import why_apart  # most cells do not need it
+
+    with suppress(DiscoError):
+        whose = f"worker {first}'s"
+        return values.session.examine_pair(values, why_apart, whose, workers=(first, other)) or ""
+    return ""

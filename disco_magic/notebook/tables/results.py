@@ -44,12 +44,14 @@ def result_bundle(result: CellResult, **_: object) -> dict[str, str]:
     """
     groups = _groups(result)
     bundle = {"text/plain": result.text(_filters.get(result))}
+    apart = result.apart(_filters.get(result))
     full = [(workers, data) for workers, data in groups if _has_content(data)]
     if full and all(_is_markdown(data) for _, data in full):
         texts = [f"`{ranges(workers)}`\n\n{data[_MARKDOWN]}" for workers, data in full]
+        texts += [f"`{line}`" for line in apart]
         bundle[_MARKDOWN] = "\n\n".join(texts)  # which the front end typesets
     elif any(set(data) - _TEXT for _, data in groups):
-        bundle["text/html"] = _html(full)
+        bundle["text/html"] = _html(full) + "".join(f"<div>{_faint(line)}</div>" for line in apart)
     return bundle
 
 
@@ -78,7 +80,11 @@ def _has_content(data: Mapping[str, Any]) -> bool:
 
 
 def _label(workers: Sequence[int]) -> str:
-    return f'<span style="{_LABEL}">{ranges(tuple(workers))}</span>'
+    return _faint(ranges(tuple(workers)))
+
+
+def _faint(text: str) -> str:
+    return f'<span style="{_LABEL}">{escape(text)}</span>'
 
 
 def _section(workers: tuple[int, ...], data: Mapping[str, Any]) -> str:

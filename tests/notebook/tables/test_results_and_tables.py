@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -257,6 +258,22 @@ def test_an_svg_gets_the_namespace_that_it_lacks_where_it_stands_alone(four, giv
     result.shown.update({w: {"text/plain": "t", "image/svg+xml": kind(given)} for w in range(4)})
     found = re.findall(r"base64,([^\"]+)", result_bundle(result)["text/html"])
     assert [base64.b64decode(each).decode() for each in found] == [shown] * 4
+
+
+def test_values_that_look_the_same_and_differ_say_in_what_in_every_form(four):
+    table = "import pandas as pd\npd.DataFrame({'<a>': [1 + (worker_id == 2) * 1e-9]})"
+    told = "≠ [2] ['<a>']: 1 of 1 elements differs from worker 0's, by up to 1e-09"
+    result = four.run(f"%%disco\n{table}")
+    assert four.lines[-1] == told
+    html = result_bundle(result)["text/html"]
+    assert f">{escape(told)}</span></div>" in html
+    show_only(result, (0, 1))
+    assert "≠" not in str(result_bundle(result))
+    result = four.run(
+        "%%disco\nclass Note:\n    def __init__(self): self.x = worker_id // 3\n"
+        "    def __repr__(self): return 'x'\n    def _repr_markdown_(self): return '*x*'\nNote()"
+    )
+    assert result_bundle(result)["text/markdown"].splitlines()[-1] == "`≠ [3] .x: 1, worker 0's is 0`"
 
 
 def test_figures_of_several_workers_stand_side_by_side_and_so_do_other_values(four):

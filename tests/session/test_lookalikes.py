@@ -1,0 +1,170 @@
+"""Results that differ between workers and look the same: a line says in what, and by how much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.functions import lookalikes
+
+
+def last_lines(result, count=1):
+    return str(result).splitlines()[-count:]
+
+
+def test_an_array_says_in_how_many_elements_and_by_how_much(four):
+    result = four.run("xp.array([1 / 3 + (worker_id == 3) * 1e-12, 1.0])")
+    assert str(result).splitlines() == [
+        "[0-2] array([0.33333333, 1.        ])",
+        "[3] array([0.33333333, 1.        ])",
+        "≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12",
+    ]
+
+
+def test_a_part_of_a_container_is_named(four):
+    result = four.run("{'b': xp.zeros(2), 'w': [xp.ones(3) + (worker_id > 1) * 1e-12]}")
+    told = "≠ [2-3] ['w'][0]: 3 of 3 elements differ from worker 0's, by up to 1e-12"
+    assert last_lines(result) == [told]
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("np.float32(0.1) if worker_id else 0.1", "numpy.float32, worker 0's is float"),
+        ("worker_id // 2", None),
+        (
+            "x = np.ones(2000); x[1000] += (worker_id > 1) / 8; x",
+            "1 of 2,000 elements differs from worker 0's, by up to 0.125",
+        ),
+        (
+            "x = np.full(2000, 'a'); x[1000] = 'b' if worker_id > 1 else 'c'; x",
+            "1 of 2,000 elements differs from worker 0's",
+        ),
+        (
+            "x = np.full(2, np.nan); x.view('i8')[1] += worker_id > 1; x",
+            "as numbers they are equal: signs of zeros differ, or bits of NaNs",
+        ),
+        (
+            "import pandas as pd; pd.DataFrame({'a': [1, 2], 'b': [1.0, 2 + (worker_id > 1) * 1e-9]})",
+            "['b']: 1 of 2 elements differs from worker 0's, by up to 1e-09",
+        ),
+        (
+            "import pandas as pd; pd.DataFrame({'a': pd.Series([1, 2], dtype=f'int{32 << worker_id // 2}')})",
+            "['a']: int64 (2,), worker 0's is int32 (2,)",
+        ),
+    ],
+)
+def test_all_kinds_of_values_say_it(session, cell, told):
+    result = session(4).run(cell)
+    workers = "[1-3]" if "if worker_id else" in cell else "[2-3]"
+    assert [line for line in str(result).splitlines() if "≠" in line] == [f"≠ {workers} {told}"] * bool(told)
+
+
+OBJECTS = """
+class Box:
+    def __init__(self, **fields):
+        vars(self).update(fields)
+    def __repr__(self):
+        return "Box"
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("x=worker_id // 2", ".x: 1, worker 0's is 0"),
+        ("x=[1, 'one' if worker_id > 1 else 'two']", ".x[1]: 'one', worker 0's is 'two'"),
+        ("x=list(range(3 + worker_id // 2))", ".x: 4 items, worker 0's is 3 items"),
+        ("x={'a': {'b': 1 + worker_id // 2}}", ".x['a']['b']: 2, worker 0's is 1"),
+        ("x=1, y=[1.0] if worker_id > 1 else (1.0,)", ".y: list, worker 0's is tuple"),
+        ("x={1, 2 + worker_id // 2}", None),
+        ("x={1: 2}, y=np.array([None, worker_id // 2])", None),
+    ],
+)
+def test_what_is_in_an_object_is_found(session, fields, told):
+    s = session(4)
+    s.run(OBJECTS)
+    result = s.run(f"Box({fields})")
+    assert str(result).splitlines()[:2] == ["[0-1] Box", "[2-3] Box"]
+    assert str(result).splitlines()[2:] == [f"≠ [2-3] {told}"] * bool(told)
+
+
+def test_those_that_differ_in_the_same_way_have_one_line_of_the_first_that_looks_like_them(session):
+    result = session(6).run("np.ones(1) * (7 if worker_id == 0 else 1 + 1e-12 * (worker_id % 3))")
+    assert str(result).splitlines()[4:] == [
+        "≠ [2-3,5] 1 of 1 elements differs from worker 1's, by up to 1e-12"
+    ]
+
+
+def test_who_is_not_shown_is_not_told(session):
+    result = session(4).run("np.ones(1) + 1e-12 * (worker_id > 1)")
+    assert len(result.apart()) == len(result.apart((0, 2))) == 1
+    assert result.apart((0, 1)) == []
+
+
+def test_values_that_look_different_are_not_compared(session, monkeypatch):
+    monkeypatch.setattr(lookalikes, "why_apart", None)
+    assert str(session(2).run("worker_id")) == "[0] 0\n[1] 1"
+    assert str(session(2).run("np.ones(2)")) == "[0-1] array([1., 1.])"
+
+
+def test_it_is_known_when_the_cell_has_ended_and_stays(session):
+    s = session(2)
+    s.run("x = np.ones(1) + worker_id / 1e12")
+    result = s.run("x")
+    s.run("x[:] = 1")
+    result.release()
+    s.shutdown()
+    assert last_lines(result) == ["≠ [1] 1 of 1 elements differs from worker 0's, by up to 1e-12"]
+
+
+def test_a_cell_that_was_sent_without_waiting_says_it_too_also_while_a_worker_is_busy(session):
+    s = session(2)
+    s.run("import threading; go = threading.Event()")
+    pending = s.run_nowait("np.ones(1) + worker_id / 1e12")
+    later = s.run_nowait("go.wait()")
+    try:
+        assert last_lines(pending.wait()) == ["≠ [1] 1 of 1 elements differs from worker 0's, by up to 1e-12"]
+        assert not later.done()
+    finally:
+        s.examine_names(lambda bound, behind: bound["go"].set())
+    later.wait()
+
+
+def test_values_of_a_session_that_has_ended_are_not_compared(session):
+    s = session(2)
+    pending = s.run_nowait("np.ones(1) + worker_id / 1e12")
+    while not pending.done():
+        s.sync_all()
+    s.shutdown()
+    assert str(pending.wait()) == "[0] array([1.])\n[1] array([1.])"
+
+
+def test_no_code_of_the_values_is_executed(session):
+    s = session(2)
+    s.run(
+        """
+called = []
+class Odd:
+    def __init__(self, x): self.x = x
+    def __repr__(self): return 'Odd'
+    shape = property(lambda self: called.append('shape'))
+    def __getattr__(self, name): called.append(name); raise AttributeError(name)
+    def __eq__(self, other): called.append('==')
+    __hash__ = None
+y = Odd(worker_id)
+"""
+    )
+    result = s.run("called.clear(); y")
+    told = s.run("[name for name in called if not name.startswith(('_repr', '_ipython'))]")
+    assert last_lines(result) == ["≠ [1] .x: 1, worker 0's is 0"]
+    assert "shape" not in str(told)
+    assert "==" not in str(told)
+
+
+def test_large_arrays_are_compared_by_a_sample(monkeypatch):
+    monkeypatch.setattr(lookalikes, "_ELEMENTS", 1024)
+    x = np.ones(2048)
+    told = lookalikes.why_apart(x, x + 1, "worker 3's")
+    assert told == "1,024 of 1,024 sampled elements differ from worker 3's, by up to 1"
+    assert lookalikes.why_apart(x, x.copy(), "worker 3's") == ""

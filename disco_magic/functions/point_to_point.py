@@ -22,8 +22,8 @@ class PointToPoint(Calling):
             >>> first = "worker.coordinates['pp'] == 0"
             >>> stages.run(f"send(worker_id, worker.at(pp=1)) if {first} else recv(worker.at(pp=0))")
             [0-1] None
-            [2] 0
-            [3] 1
+            [2]   0
+            [3]   1
             >>> stages.shutdown()
         """
         return self.mesh.worker(**(self.coordinates | coordinates))

@@ -71,10 +71,11 @@ def _with_lines(trace: TracebackType | None) -> TracebackType | None:
     steps = list(steps_of(trace))
     if all(step.tb_lineno for step in steps):
         return steps[0] if steps else None
+    copied: TracebackType | None = None
     for step in reversed(steps):
         line = step.tb_lineno or line_at(step.tb_frame.f_code, step.tb_lasti)
-        trace = TracebackType(trace, step.tb_frame, step.tb_lasti, line)
-    return trace
+        copied = TracebackType(copied, step.tb_frame, step.tb_lasti, line)
+    return copied
 
 
 def _family(error: BaseException) -> Iterator[BaseException]:

@@ -10,7 +10,7 @@ from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistak
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
@@ -152,23 +152,28 @@ class CellResult:
         return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items() if why]
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
-        """``[0-3] 36.0``, a line or more per group, then `apart`, then a line per failed worker.
+        """``[0-3] 36.0``, a line or more per group, then `apart`, then what each failed worker says.
 
         Values that displayed themselves, and so left nothing to show, have no line.
 
         Args:
             workers: show the values of these only.
         """
-        lines = []
-        for ids, bundle in self.groups(workers):
-            if any(bundle.values()):
-                prefix = f"{padded(ids, self._among)} "
-                text = str(bundle.get(_TEXT, ""))
-                # An array's rows stay under each other: continuation lines are indented by the prefix.
-                lines.append(prefix + text.replace("\n", "\n" + " " * len(prefix)))
-        lines += self.apart(workers)
-        lines += [f"{padded((w,), self._among)} {failure.summary}" for w, failure in self.errors.items()]
-        return "\n".join(lines) or f"<{self.label} on workers {ranges(self.workers)}: no value>"
+        told = [
+            (ids, str(bundle.get(_TEXT, ""))) for ids, bundle in self.groups(workers) if any(bundle.values())
+        ]
+        failed = [((worker,), failure.summary) for worker, failure in self.errors.items()]
+        width = max((len(padded(ids, self._among)) for ids, _ in [*told, *failed]), default=0)
+
+        def lines(rows: Iterable[tuple[tuple[int, ...], str]]) -> list[str]:
+            # An array's rows stay under each other: continuation lines are indented by the prefix.
+            return [
+                ranges(ids).ljust(width) + " " + text.replace("\n", "\n" + " " * (width + 1))
+                for ids, text in rows
+            ]
+
+        shown = [*lines(told), *self.apart(workers), *lines(failed)]
+        return "\n".join(shown) or f"<{self.label} on workers {ranges(self.workers)}: no value>"
 
     def __repr__(self) -> str:
         return self.text()

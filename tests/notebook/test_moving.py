@@ -35,7 +35,7 @@ def test_put_goes_to_worker_0_and_broadcast_to_all(four):
     four.ip.user_ns["a"] = np.arange(3)
     four.run("%disco put a")
     four.run("%%disco\na is None")
-    assert four.lines[-2:] == ["[0] False", "[1-3] True"]
+    assert four.lines[-2:] == ["[0]   False", "[1-3] True"]
     four.run("%disco broadcast a")
     four.run("%%disco\na[0] += worker_id\na.tolist()")
     assert four.lines[-4:] == [f"[{w}] [{w}, 1, 2]" for w in range(4)]

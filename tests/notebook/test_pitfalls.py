@@ -33,7 +33,7 @@ def test_a_register_that_hides_a_collective_is_named(four, own, use, kind):
     four.run(
         "%%disco\nint(allreduce(np.ones(2))[0]), int(broadcast(1)), gather(1) is None, worker.num_workers"
     )
-    assert four.lines == ["[0] (4, 1, False, 4)", "[1-3] (4, 1, True, 4)"]
+    assert four.lines == ["[0]   (4, 1, False, 4)", "[1-3] (4, 1, True, 4)"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_an_array_says_in_how_many_elements_and_by_how_much(four):
     result = four.run("xp.array([1 / 3 + (worker_id == 3) * 1e-12, 1.0])")
     assert str(result).splitlines() == [
         "[0-2] array([0.33333333, 1.        ])",
-        "[3] array([0.33333333, 1.        ])",
+        "[3]   array([0.33333333, 1.        ])",
         "≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12",
     ]
 

@@ -64,8 +64,8 @@ class Plain: pass
     )
     assert repr(s.run("Tag()")) == "[0] Tag0\n[1] Tag1\n[2] Tag2"
     assert repr(s.run("[Tag(), 1]")) == "[0] [Tag0, 1]\n[1] [Tag1, 1]\n[2] [Tag2, 1]"
-    assert repr(s.run("Kind()")) == "[0-1] Kind of 0\n[2] Kind of 1"
-    assert repr(s.run("Data()")) == "[0] b\n[1-2] a"
+    assert repr(s.run("Kind()")) == "[0-1] Kind of 0\n[2]   Kind of 1"
+    assert repr(s.run("Data()")) == "[0]   b\n[1-2] a"
     assert repr(s.run("Plain()")).startswith("[0-2] <__disco__.Plain object at 0x")
     assert repr(s.run("{Plain: [Plain()]}")).startswith("[0-2] {")
 
@@ -92,7 +92,7 @@ def test_html_that_reads_each_worker_s_registers_is_shown_apart(session):
         ("worker_id % 2", "[0,2] 0\n[1,3] 1"),
         ("None", "<Cell on workers [0-3]: no value>"),
         ("x = 1", "<Cell on workers [0-3]: no value>"),
-        ("None if worker_id else 5", "[0] 5\n[1-3] None"),
+        ("None if worker_id else 5", "[0]   5\n[1-3] None"),
         ("np.eye(2)", "[0-3] array([[1., 0.],\n             [0., 1.]])"),
     ],
 )

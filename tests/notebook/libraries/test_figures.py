@@ -226,9 +226,9 @@ def test_a_style_that_holds_for_a_block_holds_for_that_worker_alone_and_ends_wit
 def test_settings_of_the_notebook_hold_on_workers_and_those_of_a_worker_on_it(plots):
     plots.ok("plt.rcParams['figure.dpi'] = 50")
     plots.ok("%%disco -w 1\nplt.rcParams['figure.dpi'] = 60")
-    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 50.0\n[1] 60.0"
+    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 50.0\n[1]     60.0"
     plots.ok("plt.rcParams['figure.dpi'] = 70")
-    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 70.0\n[1] 60.0"
+    assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0,2-3] 70.0\n[1]     60.0"
     plots.ok("%%disco -w 1\nplt.rcParams['figure.dpi'] = 70")
     assert plots.ok("plt.rcParams['figure.dpi'] = 80\nplt.rcParams['figure.dpi']").value == "80.0"
     assert plots.ok("%%disco\nplt.rcParams['figure.dpi']").value == "[0-3] 80.0"

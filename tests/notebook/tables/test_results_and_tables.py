@@ -180,7 +180,7 @@ def test_none_everywhere_gives_no_out(crew):
 
 def test_none_on_some_workers_is_shown(four):
     assert four.run("%%disco\n1 if worker_id else None") is not None
-    assert four.lines[-2:] == ["[0] None", "[1-3] 1"]
+    assert four.lines[-2:] == ["[0]   None", "[1-3] 1"]
 
 
 def test_rows_of_an_array_stay_under_each_other(four):
@@ -319,7 +319,7 @@ def test_a_value_that_displays_itself_does_so_and_gives_no_out(four):
 
 def test_the_result_of_a_failed_cell_names_the_errors(four):
     four.fail("%%disco -o r\nif worker_id == 2:\n    raise ValueError('bad')\n7")
-    assert result_bundle(four.ip.user_ns["r"])["text/plain"] == "[0-1,3] 7\n[2] ValueError: bad"
+    assert result_bundle(four.ip.user_ns["r"])["text/plain"] == "[0-1,3] 7\n[2]     ValueError: bad"
 
 
 def test_a_reference_shows_itself_without_asking_the_workers(four):

@@ -42,7 +42,10 @@ _STYLE: Final = table_style(
     "{} .o{outline:2px dashed var(--jp-warn-color0,#b35900);outline-offset:-3px}",
     "{} b{color:var(--jp-error-color0,#c62828)}",
     "{} i{font-style:normal;color:var(--jp-ui-font-color2,inherit)}",
+    "{}.many td:not([colspan]){max-width:13em;overflow:hidden;text-overflow:ellipsis}",
 )
+# Beside more workers than these the ends of texts are left out; a closer look has them.
+_FEW: Final = 4
 _SCROLL: Final = "max-height:340px;overflow:auto"
 
 
@@ -87,10 +90,11 @@ def table_html(
         )
     if not rows:
         body = f'<tr><th scope="row" colspan="{num_workers + 3}">no register to show</th></tr>'
+    many = " many" if num_workers > _FEW else ""
     sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
     return (
         f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="registers">'
-        f'<table class="{NAME}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
+        f'<table class="{NAME}{many}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
         f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot></table></div>'
     )
 

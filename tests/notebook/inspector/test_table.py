@@ -57,6 +57,13 @@ def test_every_row_is_as_wide_as_the_head():
     assert set(table([]).columns) == {5}
 
 
+def test_beside_many_workers_texts_are_cut_to_leave_room():
+    few, many = (table_html([Row("x", (array(),) * n)], n, [0] * n) for n in (4, 5))
+    assert 'class="disco-inspector many"' in many
+    assert ".disco-inspector.many td:not([colspan]){max-width:" in many
+    assert 'class="disco-inspector"' in few
+
+
 def test_a_register_that_is_the_same_everywhere_has_one_wide_cell():
     (_, row, _) = table([Row("x", (array(), array()))]).rows
     assert row[:3] == ["x", "float32 64\u00d764", "16 KiB"]

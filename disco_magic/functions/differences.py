@@ -12,6 +12,7 @@ from disco_magic.errors import NoPicture
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.elements import CHUNK, Walk, check_count, elements_of, plane_of
 from disco_magic.functions.fingerprint import PLAIN, fingerprint
+from disco_magic.functions.lookalikes import why_apart
 from disco_magic.functions.pictures import Picture, text_of
 from disco_magic.functions.samples import is_number
 from disco_magic.phrases import class_name
@@ -233,18 +234,17 @@ class _OpaqueError(Exception):
 
 
 def _of_values(a: Any, b: Any) -> Difference:
-    """Of values of which at least one is no array: whether they are equal, if that can be known."""
+    """Of values of which at least one is no array: whether they are equal, if that is known."""
     names = " and ".join(dict.fromkeys((class_name(a), class_name(b))))
+    cannot = f"values of type {names} cannot be subtracted"
+    where = why_apart(a, b, "the first one's") if type(a) is type(b) else ""
+    if where:
+        return Difference(differing=1, reason=f"{cannot}; they differ: {where}")
     try:
         same = fingerprint(_still(a)) == fingerprint(_still(b))
     except _OpaqueError:
-        return Difference(
-            reason=f"values of type {names} cannot be subtracted, nor compared without their own code"
-        )
-    verdict = "they are equal" if same else "they differ"
-    return Difference(
-        differing=int(not same), reason=f"values of type {names} cannot be subtracted; {verdict}"
-    )
+        return Difference(reason=f"{cannot}, nor compared without their own code")
+    return Difference(differing=int(not same), reason=f"{cannot}; they {'are equal' if same else 'differ'}")
 
 
 def _still(value: Any, depth: int = 0) -> Any:

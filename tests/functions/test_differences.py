@@ -209,8 +209,32 @@ class Own(list):
 def test_plain_values_are_equal_or_not(a, b, differing):
     found = difference_of(a, b, ALL)
     assert (found.differing, found.size, found.picture) == (differing, 1, None)
-    assert found.reason.endswith("they differ" if differing else "they are equal")
-    assert "cannot be subtracted" in found.reason
+    told, _, where = found.reason.partition(": ")
+    assert told.endswith("they differ" if differing else "they are equal")
+    assert "cannot be subtracted" in told
+    assert bool(where) == (differing and type(a) is type(b) and type(a) in (list, dict))
+
+
+class Layer:
+    def __init__(self, w):
+        self.w = w
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (
+            [0, Layer({"a": np.ones(3) + 1e-9})],
+            "[1].w['a']: 3 of 3 elements differ from the first one's, by up",
+        ),
+        ([0, Layer({"a": [1]})], "[1].w['a']: list, the first one's is ndarray"),
+        ([2, Layer({"a": np.ones(3)})], "[0]: 2, the first one's is 0"),
+    ],
+)
+def test_of_containers_and_objects_the_first_part_that_differs_is_told(other, told):
+    found = difference_of([0, Layer({"a": np.ones(3)})], other, ALL)
+    assert found.differing == 1
+    assert found.reason.startswith(f"values of type list cannot be subtracted; they differ: {told}")
 
 
 def nested(depth):

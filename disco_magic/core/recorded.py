@@ -36,8 +36,9 @@ ASLEEP: Final[Spell] = (float("inf"), 0, None, 0)
 # one), and how long the worker was asleep in its collectives, if that is known.
 Done = tuple[str, float, float, str, str, int, float | None]
 SIMPLE: Final = 7
-# What is called: the verb, dtype and shape of the array (or the name of another type and nothing), the other
-# arguments without `out`, the code that calls it and where in it.
+# What is called: the verb, behind ``allreduce_tree's`` if it is a part of that; dtype and shape of the array,
+# or the name of another type and nothing; the other arguments without `out`; the code that calls it and where
+# in it.
 Facts = tuple[str, Any, Any, tuple[Any, ...], "CodeType", int]
 # A collective, a send or a recv: when it was called, what, and its meeting (see `Span`; no members: none).
 Joined = tuple[float, str, Any, Any, tuple[Any, ...], "CodeType", int, tuple[int, ...], int, int]
@@ -101,7 +102,7 @@ def attended(
         waiting_s: how long the worker has been asleep in it until now.
     """
     start, verb, kind, shape, rest, code, offset, members, scope, number = joined
-    given = zip(_NAMES.get(verb, ()), rest, strict=False)
+    given = zip(_NAMES.get(verb.rpartition(" ")[2], ()), rest, strict=False)
     named = [f"{name}={value}" for name, value in given if value is not None]
     words = f"{verb}({', '.join(filter(None, [f'{kind} {shape}'.strip(), *named]))})"
     unfinished, where = asleep_s is None, place(code, offset)

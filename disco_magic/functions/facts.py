@@ -32,13 +32,14 @@ def facts_of(
         frame = frame.f_back
         code = frame.f_code
     at = code, frame.f_lasti
+    called = f"{within}'s {verb}" if within else verb  # as those are told who wait in it
     if not arguments or verb == "recv":
-        return (verb, "", "", (along,) if along else arguments[:1], *at), within
+        return (called, "", "", (along,) if along else arguments[:1], *at), within
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
     if along:
         rest = *rest, along
     kind = type(x)
     if kind is np.ndarray or is_gpu_array(kind):
-        return (verb, x.dtype, x.shape, rest, *at), within
-    return (verb, "no array" if x is None else class_name(x), "", rest, *at), within
+        return (called, x.dtype, x.shape, rest, *at), within
+    return (called, "no array" if x is None else class_name(x), "", rest, *at), within

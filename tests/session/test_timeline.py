@@ -288,7 +288,17 @@ def test_a_collective_inside_of_the_runtime_has_no_line_and_a_wrapper_that_of_it
         for span in s.timeline().lane(0)
         if span.kind == "collective"
     ]
-    assert [name for name, _ in sites] == ["allreduce", "send"]
+    assert [name for name, _ in sites] == ["allreduce", "send_to_next_group's send"]
     assert sites[0][1] == ""
     assert sites[1][1].endswith("line 2")
     assert kept.register
+
+
+def test_parts_of_a_verb_say_what_they_are_a_part_of(session):
+    s = session(2)
+    s.run("y = allreduce_tree({'w': np.ones(3, 'f4')}, 'max')\nz = broadcast_object(1)")
+    labels = [span.label for span in s.timeline().spans if span.kind == "collective" and span.worker == 0]
+    assert labels[-2:] == [
+        "allreduce_tree's allreduce(float32 (3,), op=max)",
+        "broadcast_object's broadcast(uint8 (5,), root=0)",
+    ]

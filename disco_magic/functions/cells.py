@@ -25,10 +25,17 @@ _numbers = itertools.count(1)
 _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
-_MAIN = [
-    ast.dump(ast.parse(test, mode="eval").body)
-    for test in ("__name__ == '__main__'", "'__main__' == __name__")
-]
+_MAIN = "__main__"
+# What a cell, which is the main program, says of its name; anything else of it is what it is.
+_TESTS = {
+    ast.dump(ast.parse(test, mode="eval").body): " == " in test
+    for test in (
+        "__name__ == '__main__'",
+        "'__main__' == __name__",
+        "__name__ != '__main__'",
+        "'__main__' != __name__",
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +136,17 @@ def _ends_silent(source: str) -> bool:
     return last == [";"]
 
 
-def is_main_test(node: ast.expr) -> bool:
-    """Whether it is ``__name__ == "__main__"``."""
-    return isinstance(node, ast.Compare) and ast.dump(node) in _MAIN
-
-
-def _mean_main(tree: ast.Module) -> None:
-    """Let ``if __name__ == "__main__":`` mean what it means in a script: a cell is the main program.
+class _Main(ast.NodeTransformer):
+    """Lets ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
 
     The name itself has to be that of the worker's own module, else what cells define could not be pickled.
     """
-    for statement in tree.body:
-        if isinstance(statement, ast.If) and is_main_test(statement.test):
-            statement.test = ast.copy_location(ast.Constant(value=True), statement.test)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        answer = _TESTS.get(ast.dump(node))
+        if answer is None:
+            return self.generic_visit(node)
+        return ast.copy_location(ast.Constant(value=answer), node)
 
 
 def cell_from_tree(
@@ -153,7 +158,8 @@ def cell_from_tree(
         SyntaxError: what the parser lets through and the compiler does not.
     """
     sites.label(filename, label)
-    _mean_main(tree)
+    if _MAIN in source:
+        tree = _Main().visit(tree)
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     statements = list(tree.body)
     last = statements.pop() if show_last and statements and isinstance(statements[-1], ast.Expr) else None

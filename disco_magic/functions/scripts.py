@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.cells import cell_from_tree, is_main_test, parsed
+from disco_magic.functions.cells import cell_from_tree, parsed
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
@@ -37,19 +37,10 @@ def compile_file(path: str | os.PathLike[str]) -> Cell:
     except (OSError, UnicodeError, SyntaxError) as reason:
         raise UsageMistake(f"{name!r} cannot be run: {words(reason)}") from None
     filename = os.path.abspath(name)
-    tree = _Main().visit(parsed(source, filename))
+    tree = parsed(source, filename)
     _tell_file(tree, filename)
     cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
     return replace(cell, is_program=True)
-
-
-class _Main(ast.NodeTransformer):
-    """Lets ``__name__ == "__main__"`` be true, wherever it stands: the name is the worker's module's."""
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if is_main_test(node):
-            return ast.copy_location(ast.Constant(value=True), node)
-        return self.generic_visit(node)
 
 
 def _tell_file(tree: ast.Module, filename: str) -> None:

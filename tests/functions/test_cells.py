@@ -324,16 +324,30 @@ def test_a_request_to_end_an_await_that_was_read_before_it_began_is_heard(runner
 
 
 @pytest.mark.parametrize("test", ['__name__ == "__main__"', '"__main__" == __name__'])
-def test_a_cell_is_the_main_program(test):
-    names = {"__name__": "__disco__"}
-    source = f"if {test}:\n    ran = 1\nelse:\n    ran = 2\ndef f():\n    return {test}\nasked = f()\n"
-    exec(compile_cell(source).body, names)
-    assert (names["ran"], names["asked"]) == (1, False)  # what is called elsewhere is no program
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "if {test}:\n    ran = True",
+        "if {test} and 1 < 2:\n    ran = True",
+        "def f():\n    return {test}\nran = f()",
+        "ran = [x for x in [3] if {test}] == [3]",
+        "ran = not {negated} and not (1 if {negated} else 0)",
+    ],
+)
+def test_a_cell_is_the_main_program_however_it_asks(cell, test):
+    names = {"__name__": "__disco__", "ran": False}
+    exec(compile_cell(cell.format(test=test, negated=test.replace("==", "!="))).body, names)
+    assert names["ran"] is True
 
 
 @pytest.mark.parametrize(
     ("test", "ran"),
-    [('__name__ != "__main__"', 1), ('__name__ == "main"', 0), ("__name__", 1), ('name == "__main__"', 0)],
+    [
+        ('__name__ == "main"', 0),
+        ("__name__", 1),
+        ('name == "__main__"', 0),
+        ('__name__ == "__disco__" and "__main__"', 1),
+    ],
 )
 def test_other_conditions_are_asked(test, ran):
     names = {"__name__": "__disco__", "name": "", "ran": 0}

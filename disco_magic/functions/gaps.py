@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,12 +18,15 @@ from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
-from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
+from disco_magic.functions.samples import is_number, places_of, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.functions.divergence import Array
+
+MOST: Final = 1 << 22
+"""Elements of an array that are compared with another's, at most; so many take a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Sample:
         return "sample registers"
 
     def __call__(self) -> dict[str, Array]:
-        """Part -> at most 65,536 elements, evenly spread; nothing for what is no array (any more)."""
+        """Part -> at most 4,194,304 elements, evenly spread; nothing for what is no array (any more)."""
         namespace = worker().marks.namespace
         names = dict.fromkeys(map(register_of, self.parts))
         return {
@@ -53,34 +57,34 @@ class Sample:
 
 
 def _sample(value: Any) -> Array | None:
-    """At most 65,536 elements of an array, tensor or column, on the host; None of anything else.
+    """At most 4,194,304 elements of an array, tensor or column, on the host; None of anything else.
 
     Of all that are of one size and kind the same ones.
     """
     kind = type(value)
     if is_of_framework(kind):
         with suppress(NoPicture):
-            return elements_of(value).sample(SAMPLE)
+            return elements_of(value).sample(MOST)
     if not is_gpu_array(kind):
         array = np.asarray(value) if issubclass(kind, np.ndarray) else None
         if kind is Column:
             array = alone(facts_of(value))
-        return None if array is None else sample_of(array)[0]
-    if value.size <= SAMPLE:
+        return None if array is None else sample_of(array, MOST)[0]
+    if value.size <= MOST:
         return np.asarray(value.get()).reshape(-1)
-    places = np.unravel_index(places_of(value.size, SAMPLE), value.shape)
+    places = np.unravel_index(places_of(value.size, MOST), value.shape)
     return np.asarray(value[tuple(axis.tolist() for axis in places)].get())
 
 
-def gap(samples: Sequence[Array], size: int, whose: str = "the first worker's") -> str:
-    """``3 of 65,536 sampled elements differ from the first worker's, by up to 1.2e-07``.
+def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the first worker's") -> str:
+    """``3 of 16 elements differ from the first worker's, by up to 1.2e-07, the first at [2, 1]``.
 
     Args:
-        samples: of every worker, all of one shape `(k,)` and dtype; `k` is `size` or less.
-        size: elements of the whole arrays.
+        samples: of every worker, all of one shape `(k,)` and dtype; all elements in the order of C, or fewer.
+        shape: of the whole arrays.
         whose: the first one is, in words.
     """
-    first, count = samples[0], samples[0].size
+    first, count, size = samples[0], samples[0].size, math.prod(shape)
     apart = np.zeros(count, bool)
     furthest = 0.0
     for other in samples[1:]:
@@ -90,11 +94,18 @@ def gap(samples: Sequence[Array], size: int, whose: str = "the first worker's") 
             furthest = max(furthest, float(np.max(distances, initial=0, where=np.isfinite(distances))))
         else:
             apart |= ~equal(first, other)
-    if not apart.any():
+    differing = int(np.count_nonzero(apart))
+    if not differing:
         if count < size:
             return f"none of {count:,} sampled elements differs as a number"
         return "as numbers they are equal: signs of zeros differ, or bits of NaNs"
     of = f"{count:,} sampled elements" if count < size else f"{count:,} elements"
     by = f", by up to {furthest:.3g}" if furthest else ""
-    differing = int(apart.sum())
-    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}"
+    where = "" if differing == count or count < size else _place(int(apart.argmax()), shape, differing)
+    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}{where}"
+
+
+def _place(number: int, shape: tuple[int, ...], differing: int) -> str:
+    """Where an element is that differs, the first one of so many."""
+    index = ", ".join(str(int(each)) for each in np.unravel_index(number, shape))
+    return f", {'the first ' * (differing > 1)}at [{index}]"

@@ -5,9 +5,8 @@ Runs beside the workers, on their own values: no code of these is executed.
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
@@ -16,7 +15,7 @@ from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.fingerprint import number_text
 from disco_magic.functions.frames import Column
-from disco_magic.functions.gaps import gap
+from disco_magic.functions.gaps import MOST, gap
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import type_name
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.functions.content import Content
-
-# Of larger arrays so many elements are compared, evenly spread: a tenth of a second.
-_ELEMENTS: Final = 1 << 22
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
@@ -70,10 +66,10 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     one, another = map(elements_of, arrays)
     if (one.name, one.shape) != (another.name, another.shape):
         return "", both(f"{one.name} {one.shape}", f"{another.name} {another.shape}")
-    samples = [each.sample(_ELEMENTS) for each in (one, another)]
+    samples = [each.sample(MOST) for each in (one, another)]
     if samples[0].dtype.hasobject or samples[0].tobytes() == samples[1].tobytes():
         return None
-    return "", gap(samples, math.prod(one.shape), whose)
+    return "", gap(samples, one.shape, whose)
 
 
 def _readable(value: Any) -> Any:

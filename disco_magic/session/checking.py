@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -24,8 +23,10 @@ from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.gaps import Sample, gap
+from disco_magic.functions.lookalikes import why_apart
 from disco_magic.functions.parts import as_listed, split
 from disco_magic.functions.surveys import Survey
+from disco_magic.phrases import ranges
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
 
@@ -34,13 +35,14 @@ if TYPE_CHECKING:
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
-    from disco_magic.core.held import Found
+    from disco_magic.core.held import Found, Held
     from disco_magic.core.topology import Axes
     from disco_magic.session.arguments import Limit
+    from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
 
-# Arrays of which is said how far they are apart.
+# Registers and parts of which is said how far they are apart.
 _SAMPLED: Final = 8
 
 
@@ -210,21 +212,38 @@ class Checks(Calls):
         return {worker: reply.value for worker, reply in replies.items()}
 
     def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
-        """The rows, and how far apart the first few arrays are whose values alone differ."""
-        wanted = {row.name: row for row in islice(filter(_can_be_sampled, rows), _SAMPLED)}
-        if not wanted:
-            return rows
+        """The rows, and how far apart the first few registers or parts are whose values alone differ."""
+        wanted = {row.name: row for row in islice((r for r in rows if r.aspects == ("value",)), _SAMPLED)}
+        arrays = tuple(name for name, row in wanted.items() if _held(row).dtype is not None)
         samples: dict[int, dict[str, Any]] = {}
-        with suppress(SyncTimeout):  # what differs is known already
-            samples = self._asked(Sample(tuple(wanted)), workers, limit)
+        if arrays:
+            with suppress(SyncTimeout):  # what differs is known already
+                samples = self._asked(Sample(arrays), workers, limit)
         told = {}
         for name, row in wanted.items():
             place, circle = row.first_differing
-            parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
-            # Another thread's cell may have come between.
-            if len(parts) == len(circle) and len({(part.shape, part.dtype) for part in parts}) == 1:
-                told[name] = f"{place}{': ' if place else ''}{gap(parts, _size(row))}"
+            if name in arrays:
+                parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
+                # Another thread's cell may have come between.
+                whole = len(parts) == len(circle) and len({(part.shape, part.dtype) for part in parts}) == 1
+                said = gap(parts, _held(row).shape or ()) if whole and parts[0].size > 1 else ""
+            else:
+                said = self._why_apart(row, circle)
+            told[name] = f"{place}: {said}" if place and said else said
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
+
+    def _why_apart(self, row: CheckRow, circle: Workers) -> str:
+        """Where containers of numbers and text differ first: of the first worker's that does."""
+        first, *others = circle
+        other = next((w for w in others if row.cells[w] != row.cells[first]), None)
+        if other is None:
+            return ""
+        with suppress(UsageMistake):  # it is gone, or elements on a GPU are computed still
+            whose = f"worker {first}'s"
+            session = cast("Session", self)
+            why = session.examine_pair(row.name, why_apart, whose, workers=(first, other))
+            return f"{ranges((other,))} {why}" if why else ""
+        return ""
 
 
 def check_cell(
@@ -256,10 +275,6 @@ def _all_names(found: Mapping[int, Found]) -> list[str]:
     return list(dict.fromkeys(name for each in found.values() for name in each.registers))
 
 
-def _can_be_sampled(row: CheckRow) -> bool:
-    held = next(filter(None, row.cells.values()))
-    return row.aspects == ("value",) and held.dtype is not None and _size(row) > 1
-
-
-def _size(row: CheckRow) -> int:
-    return math.prod(next(filter(None, row.cells.values())).shape or ())
+def _held(row: CheckRow) -> Held:
+    """What the first worker has that has anything."""
+    return next(filter(None, row.cells.values()))

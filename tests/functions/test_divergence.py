@@ -204,34 +204,43 @@ def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
 
 
 @pytest.mark.parametrize(
-    ("samples", "size", "words"),
+    ("samples", "shape", "words"),
     [
-        ([[1.0, 2.0], [1.0, 2.5]], 2, "1 of 2 elements differs from the first worker's, by up to 0.5"),
-        ([[1, 2], [2, 3], [1, 9]], 2, "2 of 2 elements differ from the first worker's, by up to 7"),
-        ([[1.0, np.nan], [1.0, 2.0]], 2, "1 of 2 elements differs from the first worker's"),
+        (
+            [[1.0, 2.0], [1.0, 2.5]],
+            (2, 1),
+            "1 of 2 elements differs from the first worker's, by up to 0.5, at [1, 0]",
+        ),
+        (
+            [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 0, 4]],
+            (2, 2),
+            "2 of 4 elements differ from the first worker's, by up to 3, the first at [1, 0]",
+        ),
+        ([[1, 2], [2, 3], [1, 9]], (2,), "2 of 2 elements differ from the first worker's, by up to 7"),
+        ([[1.0, np.nan], [1.0, 2.0]], (2,), "1 of 2 elements differs from the first worker's, at [1]"),
         (
             [[1.0, np.inf], [3.0, 2.0]],
-            9,
+            (9,),
             "2 of 2 sampled elements differ from the first worker's, by up to 2",
         ),
         (
             [[0.0, np.nan], [-0.0, np.nan]],
-            2,
+            (2,),
             "as numbers they are equal: signs of zeros differ, or bits of NaNs",
         ),
-        ([[0.0], [0.0]], 9, "none of 1 sampled elements differs as a number"),
-        ([["a"], ["b"]], 1, "1 of 1 elements differs from the first worker's"),
-        ([[1 + 1j], [1 - 1j]], 1, "1 of 1 elements differs from the first worker's, by up to 2"),
+        ([[0.0], [0.0]], (9,), "none of 1 sampled elements differs as a number"),
+        ([["a"], ["b"]], (), "1 of 1 elements differs from the first worker's"),
+        ([[1 + 1j], [1 - 1j]], (1,), "1 of 1 elements differs from the first worker's, by up to 2"),
     ],
 )
-def test_a_gap_says_how_many_elements_differ_and_how_far(samples, size, words):
-    assert gap([np.array(sample) for sample in samples], size) == words
+def test_a_gap_says_how_many_elements_differ_how_far_and_where(samples, shape, words):
+    assert gap([np.array(sample) for sample in samples], shape) == words
 
 
 def test_the_gap_of_records_counts_them():
-    assert gap([np.array([(1, 2)], "i4,i4"), np.array([(1, 3)], "i4,i4")], 1).startswith(
+    assert gap([np.array([(1, 2)], "i4,i4"), np.array([(1, 3)], "i4,i4")], (1,)).startswith(
         "1 of 1 elements differs"
     )
-    assert gap([np.array([1], ml_dtypes.bfloat16), np.array([3], ml_dtypes.bfloat16)], 1).endswith(
+    assert gap([np.array([1], ml_dtypes.bfloat16), np.array([3], ml_dtypes.bfloat16)], (1,)).endswith(
         "by up to 2"
     )

@@ -165,8 +165,48 @@ def test_arrays_whose_values_differ_say_by_how_much(session):
     s = session(3)
     s.run("w = worker.replicated(np.zeros(200_000)); w[::2] += (worker_id == 2) * 1e-3")
     row = s.check(values=True)["w"]
-    assert "sampled elements differ from the first worker's, by up to 0.001" in row.gap
-    assert row.lines()[-1] == ("", "", row.gap)
+    told = "100,000 of 200,000 elements differ from the first worker's, by up to 0.001, the first at [0]"
+    assert row.gap == told
+    assert row.lines()[-1] == ("", "", told)
+
+
+def test_one_element_of_a_million_is_found(session):
+    s = session(3)
+    s.run("w = worker.replicated(np.zeros((1000, 1000), 'f4')); w[77, 3] = 1e9 * (worker_id == 1)")
+    told = "1 of 1,000,000 elements differs from the first worker's, by up to 1e+09, at [77, 3]"
+    assert s.check(values=True)["w"].gap == told
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("{'lr': 0.1, 'seed': worker_id // 2}", "[2] ['seed']: 1, worker 0's is 0"),
+        ("[1, 2, worker_id == 1]", "[1] [2]: True, worker 0's is False"),
+        ("{1, 2, 3 + worker_id}", ""),
+        ("5 + worker_id", ""),  # which its row says
+    ],
+)
+def test_numbers_and_texts_in_a_container_are_told_by_their_place(session, value, told):
+    s = session(3)
+    s.run(f"c = worker.replicated({value})")
+    report = s.check(values=True)
+    assert report["c"].aspects == ("value",)
+    assert report["c"].gap == told
+
+
+def test_a_container_that_is_gone_before_its_difference_is_looked_for_is_told_without(session, monkeypatch):
+    s = session(2)
+    s.run("c = worker.replicated([worker_id])")
+    ask = s._asked
+
+    def asked(function, *rest):
+        answer = ask(function, *rest)
+        s.run("del c")
+        return answer
+
+    monkeypatch.setattr(s, "_asked", asked)
+    report = s.check(values=True)
+    assert (differing(report), report["c"].gap) == ({"c": ("value",)}, "")
 
 
 def test_of_groups_the_first_one_that_differs_is_told_how_far_it_is_apart(session):

@@ -17,7 +17,7 @@ def test_an_array_says_in_how_many_elements_and_by_how_much(four):
     assert str(result).splitlines() == [
         "[0-2] array([0.33333333, 1.        ])",
         "[3]   array([0.33333333, 1.        ])",
-        "≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12",
+        "≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12, at [0]",
     ]
 
 
@@ -34,11 +34,11 @@ def test_a_part_of_a_container_is_named(four):
         ("worker_id // 2", None),
         (
             "x = np.ones(2000); x[1000] += (worker_id > 1) / 8; x",
-            "1 of 2,000 elements differs from worker 0's, by up to 0.125",
+            "1 of 2,000 elements differs from worker 0's, by up to 0.125, at [1000]",
         ),
         (
             "x = np.full(2000, 'a'); x[1000] = 'b' if worker_id > 1 else 'c'; x",
-            "1 of 2,000 elements differs from worker 0's",
+            "1 of 2,000 elements differs from worker 0's, at [1000]",
         ),
         (
             "x = np.full(2, np.nan); x.view('i8')[1] += worker_id > 1; x",
@@ -46,7 +46,7 @@ def test_a_part_of_a_container_is_named(four):
         ),
         (
             "import pandas as pd; pd.DataFrame({'a': [1, 2], 'b': [1.0, 2 + (worker_id > 1) * 1e-9]})",
-            "['b']: 1 of 2 elements differs from worker 0's, by up to 1e-09",
+            "['b']: 1 of 2 elements differs from worker 0's, by up to 1e-09, at [1]",
         ),
         (
             "import pandas as pd; pd.DataFrame({'a': pd.Series([1, 2], dtype=f'int{32 << worker_id // 2}')})",
@@ -163,7 +163,7 @@ y = Odd(worker_id)
 
 
 def test_large_arrays_are_compared_by_a_sample(monkeypatch):
-    monkeypatch.setattr(lookalikes, "_ELEMENTS", 1024)
+    monkeypatch.setattr(lookalikes, "MOST", 1024)
     x = np.ones(2048)
     told = lookalikes.why_apart(x, x + 1, "worker 3's")
     assert told == "1,024 of 1,024 sampled elements differ from worker 3's, by up to 1"

@@ -23,7 +23,10 @@ def test_shards_are_compared_with_their_replicas_only(grid):
     assert [row.name for row in report.differing] == ["w"]
     assert report["w"].splits()[0][0] == "tp=1"
     assert [who for who, _ in report["w"].splits()[0][1]] == [(1,), (4,)]
-    assert report["w"].gap == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1"
+    assert (
+        report["w"].gap
+        == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1, the first at [1]"
+    )
 
 
 def test_tables_mark_what_differs_from_its_replicas(grid):
@@ -65,7 +68,10 @@ def test_parts_have_marks_of_their_own_along_other_axes(grid):
     grid.run("block.w[1:] += worker_id == 4\nblock.bias['b'] = np.full(2, worker_id // 5)")
     report = grid.check(values=True)
     assert [row.name for row in report.differing] == ["block.bias['b']", "block.w"]
-    assert report["block.w"].gap == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1"
+    assert (
+        report["block.w"].gap
+        == "tp=1: 3 of 4 elements differ from the first worker's, by up to 1, the first at [1]"
+    )
     assert [who for who, _ in report["block.bias['b']"].splits()[0][1]] == [(0, 1, 2, 3, 4), (5,)]
     assert grid.look_at("block.w").odd() == (False, True, False, False, True, False)
 

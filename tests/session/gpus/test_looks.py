@@ -315,6 +315,14 @@ def test_values_on_gpus_are_compared_bit_by_bit(pair):
 def test_how_far_arrays_on_gpus_are_apart_is_told_as_on_the_host(pair):
     pair.run("g = xp.arange(200_000.0).reshape(400, 500).T + 0.25 * worker_id\nn = g.get()")
     there, host = pair.check("g", "n", values=True).rows
+    assert there.gap == "200,000 of 200,000 elements differ from the first worker's, by up to 0.25"
+    assert there.gap == host.gap
+
+
+def test_of_large_arrays_on_gpus_the_same_elements_are_compared_as_on_the_host(pair, monkeypatch):
+    monkeypatch.setattr("disco_magic.functions.gaps.MOST", 65_536)
+    pair.run("g = xp.arange(200_000.0).reshape(400, 500).T + 0.25 * worker_id\nn = g.get()")
+    there, host = pair.check("g", "n", values=True).rows
     assert "sampled elements differ" in there.gap
     assert there.gap == host.gap
 

@@ -52,8 +52,8 @@ def describe_all(
         sights: for each value how it is seen if it is on a GPU; None: through `current_sight`. Of what cannot
             be seen, because it is computed still, only the above is said.
 
-    Cost: 15 us per value, and 6 ns per element that is looked at; memory for four million of them. Values on
-    GPUs 30 us, and a few waits of 50 us per worker.
+    Cost: 15 us per value, and 6 to 20 ns per element that is looked at; memory for four million of them.
+    Values on GPUs 30 us, and a few waits of 50 us per worker.
     """
     infos: list[RegisterInfo | None] = []
     arrays: list[_Looked] = []

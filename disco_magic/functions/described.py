@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
+import numpy as np
+
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.functions.compared import fingerprint_of_parts
+from disco_magic.functions.content import PLAIN_IDS, kinds_of
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
 from disco_magic.functions.frames import columns_text, is_frame
@@ -21,6 +24,11 @@ _TEXT: Final = 60
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 # So many in a container, and in those in it together, are compared.
 _ITEMS: Final = 64
+# And so many of a list of numbers or texts, by what an item costs: at most a part of the sample, numbers of
+# Python's, those of NumPy's.
+_SHARE: Final = 16
+_SERIES: Final = 1 << 16
+_OF_NUMPY: Final = 1 << 12
 
 
 def describe_other(value: Any, sample: int) -> RegisterInfo:
@@ -72,7 +80,9 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
     if held is not None:
         count, text, told, is_part = len(held), repr(held), fingerprint(held), False
     else:
-        told, is_part = fingerprint_of_parts(value, sample)
+        told, is_part = _fingerprint_of_series(value, sample), False
+        if not told:
+            told, is_part = fingerprint_of_parts(value, sample)
     parts = parts_of(value)
     return RegisterInfo(
         kind.__name__,
@@ -83,6 +93,22 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
         sampled=is_part,
         items=count,
     )
+
+
+def _fingerprint_of_series(value: Any, sample: int) -> bytes:
+    """That of a longer list or tuple of numbers and texts, as losses are; empty of any other."""
+    if type(value) not in (list, tuple) or not 0 < len(value) <= sample // _SHARE:
+        return b""
+    items = list(value)  # another thread may be filling it; such a copy is one step
+    kinds = kinds_of(items)
+    others = [kind for kind in kinds if id(kind) not in PLAIN_IDS]
+    if len(items) > (_OF_NUMPY if others else _SERIES):
+        return b""
+    if not all(issubclass(kind, np.number | np.bool_) for kind in others):
+        return b""
+    of_text = any(kind is str or kind is bytes for kind in kinds)
+    length = sum(len(item) for item in items if isinstance(item, str | bytes)) if of_text else 0
+    return fingerprint(items) if length <= sample else b""
 
 
 def _describe_plain(value: Any, sample: int) -> RegisterInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.registers import register_of
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
 
 __tracebackhide__ = is_told
+
+WHOLE_NBYTES: Final = 128 << 20
+"""Registers that have no more in all are looked at as a whole: half a second, of float32."""
 
 
 class Looks(Dispatch):
@@ -59,7 +62,7 @@ class Looks(Dispatch):
         """
         return self._launcher.beside(worker, timeout_s)
 
-    def registers(self, *, numbered: bool = False, sample: int = SAMPLE) -> SessionSnapshot:
+    def registers(self, *, numbered: bool = False, sample: int | None = None) -> SessionSnapshot:
         """A picture of the named registers, with `numbered` of all; also while workers are busy.
 
         Never waits for a worker, runs no code of the values. An array that is being looked at cannot be
@@ -69,17 +72,28 @@ class Looks(Dispatch):
         Args:
             numbered: include the registers that references hold, as ``#5``.
             sample: elements per register and worker that statistics and comparisons look at, at most; 0: only
-                types, shapes, dtypes and bytes.
+                types, shapes, dtypes and bytes. None: all elements where the registers of all workers have
+                128 MiB or less together, on the host; else 65,536 of each. `RegisterInfo.sampled` tells of
+                which only a part was looked at.
 
-        Cost: 15 us per register and worker, and 6 ns per element that is looked at; on GPUs 30 us, and some
-        waits of 50 us. A GPU that is busy is waited for a quarter of a second at most.
+        Cost: 15 us per register and worker, and 6 to 20 ns per element that is looked at; on GPUs 30 us, and
+        some waits of 50 us. A GPU that is busy is waited for a quarter of a second at most.
         """
         _check_sample(sample)
         if self.closed:
             self._refuse()
         self.flush()
+        if sample is None:
+            sample = self._affordable_sample(numbered=numbered)
         held = self._launcher.look(numbered=numbered, sample=sample)
         return merge(self.id, held, self.circles_of_marks())
+
+    def _affordable_sample(self, *, numbered: bool) -> int:
+        """See `registers`."""
+        held = [info for each in self._launcher.look(numbered=numbered, sample=0) for _, info in each]
+        on_host = all(info.device in (None, "cpu") for info in held)
+        few = on_host and sum(info.nbytes for info in held) <= WHOLE_NBYTES
+        return WHOLE_NBYTES if few else SAMPLE
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
         """Register marked as equal along axes of the mesh -> the workers that are meant to agree."""
@@ -278,5 +292,5 @@ class Looks(Dispatch):
 
 
 def _check_sample(sample: object) -> None:
-    if type(sample) is not int or sample < 0:
+    if sample is not None and (type(sample) is not int or sample < 0):
         raise UsageMistake(f"sample is {sample!r}, expected a whole number of elements, 0 or more")

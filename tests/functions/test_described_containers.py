@@ -51,11 +51,11 @@ def test_what_fits_is_shown_and_of_others_how_many_there_are(value, text):
 
 
 def test_no_code_of_the_users_runs():
-    structured = np.zeros(1, [("a", object)])
+    structured = np.zeros(100, [("a", object)])
     structured["a"][0] = Number(1)
     for value in (Number(1), structured[0], [Number(1)]):
-        info = describe([value])
-        assert info.text == "1 item"
+        info = describe([value] * 100)
+        assert info.text == "100 items"
     assert describe([structured[0]]).fingerprint == b""
 
 
@@ -86,19 +86,48 @@ def test_of_several_the_odd_one_is_marked():
     assert described([len], [len, len], [len]).odd() == (False, True, False)
 
 
-def test_large_ones_are_not_compared():
-    row = described([*range(1000)], [*range(1, 1001)])
-    assert (row.differs, row.alike, row.compared) == (False, True, False)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([*range(1000)], [*range(999), 0]),
+        ((0.5,) * 3000, (0.5,) * 2999 + (0.25,)),
+        ([np.float64(1)] * 300, [np.float64(1)] * 299 + [np.float64(2)]),
+        (["a"] * 500, ["a"] * 499 + ["b"]),
+    ],
+    ids=["ints", "floats", "of NumPy", "texts"],
+)
+def test_long_lists_of_numbers_and_texts_are_compared(one, other):
+    row = described(one, one, other)
+    assert row.odd() == (False, False, True)
+    assert row.compared
+    assert not row.cells[0].sampled
+
+
+@pytest.mark.parametrize(
+    ("value", "sample"),
+    [
+        ([0] * 5000, 65_536),
+        ([0] * 70_000, 1 << 24),
+        ([np.float64(1)] * 5000, 1 << 24),
+        (["a" * 1000] * 300, 65_536),
+        ([[0]] * 300, 65_536),
+        ([0] * 1000 + [threading], 1 << 24),
+    ],
+    ids=["for the sample", "at all", "of NumPy", "texts", "containers", "objects"],
+)
+def test_too_long_ones_are_not_compared(value, sample):
+    info = describe(value, sample)
+    assert (info.fingerprint, info.text) == (b"", f"{len(value)} items")
 
 
 def test_items_in_items_and_long_texts_count():
     assert describe([[1] * 32] * 2).fingerprint
     assert describe([[1] * 128] * 2).fingerprint == b""
-    for length, is_part in ((1000, False), (10_000, True)):
+    for length, is_part in ((1000, False), (100_000, True)):
         info = describe(["a" * length])
         assert (bool(info.fingerprint), info.sampled) == (True, is_part)
     assert describe([""] * 255).fingerprint
-    assert describe([""] * 257).fingerprint == b""
+    assert describe([[""]] * 257).fingerprint == b""
 
 
 class Net:

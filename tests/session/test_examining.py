@@ -9,6 +9,7 @@ import pytest
 
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError
 from disco_magic.functions.peek import Window, difference_of, picture_of, statistics_of
+from disco_magic.session import looks
 
 every_size = pytest.mark.parametrize("n", [1, 2, 3])
 
@@ -208,10 +209,23 @@ def test_a_picture_of_the_session_looks_at_as_many_elements_as_asked(session, n)
     ] * n
 
 
-@pytest.mark.parametrize("sample", [-1, 1.5, None, True])
+@pytest.mark.parametrize("sample", [-1, 1.5, "all", True])
 def test_a_sample_is_a_whole_number(session, sample):
     with pytest.raises(UsageMistake, match="expected a whole number of elements, 0 or more"):
         session(1).registers(sample=sample)
+
+
+def test_registers_are_looked_at_as_a_whole_while_they_are_not_too_large_together(session, monkeypatch):
+    s = session(3)
+    s.run("x = np.ones((500, 400)); x[123, 321] = np.nan if worker_id == 2 else 1\nn = [*range(5000)]")
+    s.run("if worker_id == 1: n[4321] = 0")
+    x, n = (s.registers().row(name) for name in "xn")
+    assert (x.odd(), n.odd()) == ((False, False, True), (False, True, False))
+    assert [cell.nans for cell in x.cells] == [0, 0, 1]
+    assert not any(cell.sampled for cell in x.cells)
+    monkeypatch.setattr(looks, "WHOLE_NBYTES", s.registers().row("x").cells[0].nbytes)
+    assert all(cell.sampled for cell in s.registers().row("x").cells)
+    assert all(cell.sampled for cell in s.registers(sample=1000).row("x").cells)
 
 
 def counted(bound, behind, more):

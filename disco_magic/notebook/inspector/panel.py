@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from disco_magic.notebook.inspector.refresher import Refresher
     from disco_magic.session.session import Session
 
+FEW: Final = 400
+FEW_NBYTES: Final = 32 << 20
+"""So few values, that had so many bytes in all when they were last looked at, are looked at as a whole."""
+
 LEAST: Final = 512
 MOST: Final = 65_536
 BUDGET: Final = 1 << 20
@@ -57,7 +61,7 @@ class Inspector:
 
     Threads: clicks arrive in the kernel's own, refreshes in the refresher's; a lock lets one at a time change
     the widgets. Whatever goes wrong is shown in the inspector, never raised into a user's cell.
-    Cost of a refresh: 15 us per register and worker, and 6 ns per element that is read (see `BUDGET`).
+    Cost of a refresh: 15 us per register and worker, and 6 to 20 ns per element that is read (see `BUDGET`).
     """
 
     def __init__(self, front: Front, refresher: Refresher) -> None:
@@ -167,7 +171,8 @@ class Inspector:
             self._held = holders(session, self._front.shell.user_ns)
             known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
             values = max(1, known * session.num_workers)  # but for what a running cell has bound since
-            sample = min(MOST, max(LEAST, BUDGET // values))
+            few = values <= FEW and sum(self.snapshot.nbytes) <= FEW_NBYTES
+            sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
             # What nothing refers to any more is gone as soon as the workers have come that far.
             rows = [row for row in snapshot.rows if row.name in self._held or not row.name.startswith("#")]

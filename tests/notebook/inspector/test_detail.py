@@ -10,8 +10,9 @@ import pytest
 
 from disco_magic import ThreadedSession
 from disco_magic.functions.peek import Window
-from disco_magic.notebook.inspector import faces
+from disco_magic.notebook.inspector import faces, panel
 from disco_magic.notebook.inspector.watch import Watch
+from disco_magic.session import looks
 from tests.notebook.inspector.user import detail, look_at, message, press, until
 
 
@@ -188,7 +189,10 @@ def test_the_worker_that_differs_is_compared_with_one_that_does_not(inspector, s
     assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 1)
 
 
-def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(inspector, session):
+def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(
+    inspector, session, monkeypatch
+):
+    monkeypatch.setattr(looks, "WHOLE_NBYTES", 1 << 20)
     session.run("large = np.zeros(200_001); large[-1] = 7 + worker_id")
     inspector.refresh()
     look_at(inspector, "large")
@@ -201,6 +205,17 @@ def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(i
     assert "200,001" in detail(inspector)
     inspector._toolbar.refresh.click()
     assert "a sample of 65,536" in detail(inspector)
+
+
+def test_one_nan_among_many_elements_is_seen_while_there_are_not_too_many_bytes(
+    inspector, session, monkeypatch
+):
+    session.run("x = np.zeros(300_000); x[123_456] = np.nan if worker_id else 0")
+    inspector.refresh()
+    assert [cell.nans for cell in inspector.snapshot.row("x").cells[:2]] == [0, 1]
+    monkeypatch.setattr(panel, "FEW_NBYTES", 1 << 20)
+    inspector.refresh()
+    assert inspector.snapshot.row("x").cells[0].sampled
 
 
 def test_large_arrays_are_compared_in_a_thread_and_only_when_asked(inspector, session, monkeypatch):

@@ -153,6 +153,11 @@ def _of_gradients() -> str:
     return "; gradients: with torch.autograd.set_multithreading_enabled(False): loss.backward()"
 
 
+def _where() -> str:
+    main = threading.current_thread() is threading.main_thread()
+    return "in the main thread, which is the notebook's" if main else "in another thread"
+
+
 class PlaneGuard:
     """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
 
@@ -168,7 +173,7 @@ class PlaneGuard:
             lane = self._worker.lane
             if threading.get_ident() != lane.thread_id:
                 raise UsageMistake(
-                    f"a collective of worker {self._worker.id} was called in another thread than the "
+                    f"a collective of worker {self._worker.id} was called {_where()}, not in the "
                     f"worker's own; call it in the cell or function itself{_of_gradients()}"
                 )
             if lane.interrupted is not None or not lane.running:

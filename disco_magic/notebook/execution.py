@@ -199,6 +199,8 @@ def _check(options: Namespace) -> None:
         raise UsageMistake(
             "--progress-after is for the wait for a cell, which --nowait does not do; leave one out"
         )
+    if options.out and options.out in (options.pull or ()):
+        raise UsageMistake(f"--out and --pull both bind {options.out}; choose another name for one of them")
     if options.output == "worker0" and options.show is not None:
         raise UsageMistake("--output worker0 and --show both say whose output is shown; leave one out")
     if options.output and options.group_outputs:

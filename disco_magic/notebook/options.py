@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
 from disco_magic.notebook import option_types as of
+from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+_UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
 class HelpAskedFor(Exception):
@@ -70,5 +75,7 @@ class OptionParser(MagicArgumentParser):
         return options
 
     def error(self, message: str) -> NoReturn:
-        """One line, with the way to the help."""
-        raise UsageError(f"{self.prog}: {message} ({self.prog} -h shows what there is)")
+        """One line, with what was meant, or with the way to the help."""
+        unknown = _UNKNOWN.match(message)
+        meant = near_misses(unknown[1], self._option_string_actions) if unknown else ""
+        raise UsageError(f"{self.prog}: {message} ({meant or f'{self.prog} -h shows what there is'})")

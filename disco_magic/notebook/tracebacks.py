@@ -95,7 +95,8 @@ def worker_lines(
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
     advice = advice_on_workers(shell, origin.exception) or advice_on_pitfalls(shell, origin.exception)
-    trace = _trace(shell, origin)
+    # Who ends a program says so, and not how.
+    trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
     return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
 
 

@@ -51,6 +51,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("-a --timeout 1", "--timeout needs the end of the cell"),
         ("-a --pull x", "--pull needs the end"),
         ("-a --time", "--time needs the end"),
+        ("--pull x,y -o y", "--out and --pull both bind y"),
         ("-w 0 -g 0", "both say who runs the cell"),
         ("--output live --group-outputs type", "both say how output is shown"),
         ("--stream -e", "both say how output is shown"),

@@ -251,9 +251,10 @@ def test_gather_says_who_holds_something_else_and_how_to_have_a_list_of_all(four
     assert "'y' is not of one kind: list on worker 0; int on workers [1-3]" in str(
         four.fail("%disco gather y", UsageMistake)
     )
-    hint = "disco_magic.session()['s'].get_all()"
+    hint = "%disco get s -w all"
     assert hint in str(four.fail("%disco gather s", UsageMistake))
-    assert four.run(f"import disco_magic\n{hint}") == ["text"] * 4
+    four.run(hint)
+    assert four.ip.user_ns["s"] == ["text"] * 4
 
 
 def test_tables_of_other_columns_are_not_joined(pandas):

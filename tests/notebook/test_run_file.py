@@ -115,6 +115,18 @@ def test_a_program_may_end_by_leaving(session, tmp_path, end):
         s.run("import sys\nsys.exit(0)")
 
 
+def test_a_program_that_leaves_with_an_error_is_told_without_a_traceback(four, tmp_path):
+    path = tmp_path / "leaves.py"
+    path.write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n"
+    )
+    four.fail(f"%disco run {path} --rate abc", CellError)
+    said = four.out + four.err
+    assert "[0-3] SystemExit: 2" in said.splitlines()
+    assert "argparse.py" not in said
+    assert "Traceback" not in said
+
+
 def test_what_a_program_imports_from_the_future_is_its_own(session, program):
     s = session(1)
     s.run_file(program)

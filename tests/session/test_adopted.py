@@ -85,7 +85,7 @@ def test_a_pool_s_calls_are_those_of_the_cell_that_makes_them(session, capsys):
 
 def test_collectives_stay_the_worker_s_own_thread_s(session):
     s = session(2)
-    with pytest.raises(CellError, match="in another thread than the worker's own"):
+    with pytest.raises(CellError, match="in another thread, not in the worker's own"):
         s.run(POOL + "with ThreadPoolExecutor(1) as pool:\n    pool.submit(allreduce, 1).result()")
     assert s.run("int(allreduce(1))").values == [2, 2]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -227,5 +228,9 @@ def test_a_plane_call_outside_of_a_command_is_refused(bench):
 
 
 def test_a_plane_call_of_another_thread_is_refused(bench):
-    with pytest.raises(UsageMistake, match="a collective of worker 1 was called in another thread"):
+    with pytest.raises(UsageMistake, match="worker 1 was called in the main thread, which is"):
         bench.worker.guard.enter()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(bench.worker.guard.enter)
+        with pytest.raises(UsageMistake, match="a collective of worker 1 was called in another thread"):
+            asked.result()

@@ -140,7 +140,7 @@ def _join_arrays(name: str, held: Mapping[int, Any], axis: int) -> Any:
     if wrong:
         raise UsageMistake(
             f"gather: {name!r} is {_called(held[wrong[0]])} on {people(wrong)}, expected "
-            f"{_EXPECTED}; disco_magic.session()[{name!r}].get_all() is a list of the workers' values"
+            f"{_EXPECTED}; %disco get {name} -w all makes a list of the workers' values"
         )
     try:
         joined = np.concatenate([np.atleast_1d(array) for array in arrays.values()], axis)

@@ -172,9 +172,9 @@ class Worker(Serving):
         )
 
     def _site(self) -> str:
-        """The line of the user's code that is being executed; empty if it is not on the stack: an await."""
-        frame = frame_of(self.lane.thread_id)
-        line = cell_site(frame) or innermost_site(frame)
+        """The line of the user's code that is executed, or at which it awaits; empty if there is none."""
+        frame, awaits = frame_of(self.lane.thread_id), self.cells.awaits
+        line = cell_site(frame) or (awaits.site() if awaits is not None else None) or innermost_site(frame)
         return str(line) if line.filename and (self.cells.started is None or line.is_labelled) else ""
 
     def missing_because(self) -> str:

@@ -27,11 +27,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.sites import awaited_site
 
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from disco_magic.functions.sites import Site
 
 # Asyncio's own coroutines, which `Runner.close` makes tasks of: no step of theirs is the user's.
 _CLOSING: Final = tuple(
@@ -119,26 +122,27 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
     """A coroutine in whose steps, and nowhere else, an injection may strike.
 
     Attributes:
+        coroutine: what it makes steps of.
         struck: its next step is to end with a WorkerInterrupt.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, Any], shield: Shield, *, is_task: bool = False) -> None:
-        self._coroutine = coroutine
+        self.coroutine = coroutine
         self._shield = shield
         self._is_task = is_task
         self.struck = False
 
     def send(self, value: Any) -> Any:
         """A step."""
-        return self._step(self._coroutine.send, value)
+        return self._step(self.coroutine.send, value)
 
     def throw(self, *error: Any) -> Any:
         """A step that begins with an error."""
-        return self._step(self._coroutine.throw, *error)
+        return self._step(self.coroutine.throw, *error)
 
     def close(self) -> None:
         """End the coroutine where it is."""
-        self._coroutine.close()
+        self.coroutine.close()
 
     def __await__(self) -> Any:
         return self
@@ -148,21 +152,21 @@ class Steps(Coroutine[Any, Any, Any], Iterator[Any]):
 
     def __getattr__(self, name: str) -> Any:
         # What tables of tasks and debuggers show: cr_frame, cr_code, __qualname__.
-        return getattr(self._coroutine, name)
+        return getattr(self.coroutine, name)
 
     def _step(self, step: Callable[..., Any], *given: Any) -> Any:
         if self.struck or self._shield.is_lost:
             self.struck = False
-            step, given = self._coroutine.throw, (WorkerInterrupt("interrupted in an await"),)
+            step, given = self.coroutine.throw, (WorkerInterrupt("interrupted in an await"),)
         while True:
             try:
                 return self._shield.opened(step, *given)
             except WorkerInterrupt as struck:
-                if getattr(self._coroutine, "cr_frame", None) is None:  # it has ended
+                if getattr(self.coroutine, "cr_frame", None) is None:  # it has ended
                     if self._is_task:
                         raise asyncio.CancelledError("interrupted") from struck
                     raise
-                step, given = self._coroutine.throw, (struck,)
+                step, given = self.coroutine.throw, (struck,)
 
 
 class Await:
@@ -197,6 +201,11 @@ class Await:
         for wake in self._wakes[:]:
             self._unheard.append(now)
             wake(len(self.requests) > 1 and not is_open)
+
+    def site(self) -> Site | None:
+        """The line of a cell at which it awaits, from any thread; None while it does not."""
+        steps = self._steps
+        return None if steps is None else awaited_site(steps.coroutine)
 
     def run(self) -> Any:
         """Execute the cell; the value of its last expression. Raises whatever it raises."""

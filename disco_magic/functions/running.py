@@ -105,6 +105,7 @@ class CellRunner:
         holder: who injects exceptions into its thread: the worker; None: nobody.
 
     Attributes:
+        awaits: the cell, while it is one that awaits.
         cancel: ends an awaiting cell at once, from any thread; None while none awaits.
         started: when the running cell began, seconds of the performance counter; None while none runs.
         failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
@@ -117,6 +118,7 @@ class CellRunner:
         self._holder = holder
         self.namespace = namespace
         self.cancel: Callable[[], object] | None = None
+        self.awaits: Await | None = None
         self.started: float | None = None
         self.failed_after_s = 0.0
         self._variables = LastingVariables()
@@ -194,11 +196,11 @@ class CellRunner:
 
     def _await(self, codes: list[types.CodeType]) -> Any:
         cell = Await(codes, self.namespace, self._holder)
-        self.cancel = cell.cancel
+        self.awaits, self.cancel = cell, cell.cancel
         try:
             value = cell.run()
         finally:
-            self.cancel = None
+            self.awaits = self.cancel = None
         if cell.requests:
             raise WorkerInterrupt("interrupted in an await")
         return value

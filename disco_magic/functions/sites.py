@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import types
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.libraries import OURS
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Spot
 
 _RUNTIME = (OURS, threading.__file__)
+# Where each is, and what it waits for.
+_SUSPENDED: Final[dict[type, tuple[str, str]]] = {
+    types.CoroutineType: ("cr_frame", "cr_await"),
+    types.GeneratorType: ("gi_frame", "gi_yieldfrom"),
+}
 _labels: dict[str, str] = {}
 _labellers: list[Callable[[str], str | None]] = []
 
@@ -120,6 +126,19 @@ def _innermost(frame: FrameType | None) -> FrameType | None:
     while frame is not None and runtime_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def awaited_site(coroutine: Any) -> Site | None:
+    """The innermost line of a cell at which a coroutine waits, in those that it awaits too; None if at none.
+
+    From any thread: of one that runs at this moment it is where it runs, as far as that is its own code.
+    """
+    found = None
+    while (names := _SUSPENDED.get(type(coroutine))) is not None:
+        frame, coroutine = (getattr(coroutine, name) for name in names)
+        if frame is not None and label_of(frame.f_code.co_filename) is not None:
+            found = _site_at(frame)
+    return found
 
 
 def cell_site(frame: FrameType | None) -> Site | None:

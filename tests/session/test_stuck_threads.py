@@ -294,7 +294,7 @@ def test_a_replaced_thread_can_call_no_collective(busy, gate, here):
     gate.open()
     for thread in s._launcher.stuck:
         thread.join()
-    assert "in another thread than the worker's own" in s["seen"].get(0)[0]
+    assert "in another thread, not in the worker's own" in s["seen"].get(0)[0]
 
 
 class Scope:

@@ -158,13 +158,31 @@ def test_the_doctor_knows_what_was_sent_and_has_not_begun(session, gate):
     gate.open()
 
 
-def test_the_doctor_tells_an_awaiting_cell_without_a_line(session, gate):
+AWAITING = """import asyncio
+async def inside():
+    await asyncio.get_running_loop().run_in_executor(None, gate)
+class Awaitable:
+    def __await__(self):
+        yield from inside().__await__()
+"""
+
+
+@pytest.mark.parametrize(
+    ("cell", "line"),
+    [
+        ("await inside()", "line 3"),
+        ("1\nawait asyncio.gather(inside())", "line 2"),
+        ("1\n[await each for each in [inside()]]", "line 3"),
+        ("1\nawait Awaitable()", "line 6"),
+        ("1\nawait asyncio.create_task(inside())", "line 2"),
+    ],
+)
+def test_the_doctor_tells_the_line_of_a_cell_at_which_it_awaits(session, gate, cell, line):
     s = session(1, extras=lambda context: {"gate": gate})
-    pending = s.run_nowait(
-        "import asyncio\nloop = asyncio.get_running_loop()\nawait loop.run_in_executor(None, gate)"
-    )
+    s.run(AWAITING)
+    pending = s.run_nowait(cell)
     gate.arrived()
-    until(lambda: s.doctor().positions[0].site == "")  # it may be on its way into the await
+    until(lambda: s.doctor().positions[0].site.endswith(f", {line}"))  # it may be on its way into the await
     assert s.doctor().positions[0].doing.startswith("executing Cell ")
     gate.open()
     pending.wait()

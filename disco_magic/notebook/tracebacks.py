@@ -37,8 +37,9 @@ def dress(shell: Shell, error: BaseException) -> BaseException:
     """
     error.__context__ = None  # how the runtime came to raise it tells the user nothing
     if isinstance(error, WorkerError):
+        notes = getattr(error, "__notes__", ())
         error._render_traceback_ = partial(  # type: ignore[attr-defined]  # IPython's protocol
-            worker_lines, shell, error.failures, error.others, _cancellation(error)
+            worker_lines, shell, error.failures, error.others, _cancellation(error), notes
         )
         return error.with_traceback(user_frames(shell, error.origin.exception))
     # For those of this package the class has one, for plain cells: see `plain_errors`.
@@ -86,9 +87,13 @@ def plain_lines(shell: Shell, error: BaseException) -> list[str]:
 
 
 def worker_lines(
-    shell: Shell, failures: Mapping[int, Failure], others: Sequence[Failure] = (), head: str = ""
+    shell: Shell,
+    failures: Mapping[int, Failure],
+    others: Sequence[Failure] = (),
+    head: str = "",
+    notes: Sequence[str] = (),
 ) -> list[str]:
-    """`head`, or who failed; the origin's traceback; every distinct failure with its workers."""
+    """`head`, or who failed; the origin's traceback; every distinct failure with its workers; `notes`."""
     origin = next(iter(failures.values()))
     more = len(failures) - 1
     also = f" and on {plural(more, 'other')}" if more else ""
@@ -97,7 +102,7 @@ def worker_lines(
     advice = advice_on_workers(shell, origin.exception) or advice_on_pitfalls(shell, origin.exception)
     # Who ends a program says so, and not how.
     trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
-    return ended(shell, [head, *trace, "", *summary, *advice, *other_lines(others)])
+    return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])
 
 
 def _cancellation(error: WorkerError) -> str:

@@ -244,3 +244,50 @@ def test_a_task_that_fails_is_told_by_the_user_s_lines_alone(session, awaited):
     lines = re.findall(r'File "(.*)", line (\d+)', caught.value.origin.traceback_text)
     assert [number for _, number in lines] == ["5", "4"], lines
     assert len({name for name, _ in lines}) == 1
+
+
+EXTRA = "if worker_id == 0:\n    allreduce(1)\nfor step in range(3):\n    allreduce(1)\n"
+
+
+def test_a_call_too_much_is_told_by_where_calls_met_at_different_lines(session):
+    s = session(3)
+    with pytest.raises(CellError) as caught:
+        s.run(EXTRA)
+    cell = caught.value.origin.command
+    (note,) = caught.value.__notes__
+    lines = f"worker 0 at {cell}, line 2, workers [1-2] at {cell}, line 4"
+    told = "collective calls: worker 0 made 4, workers [1-2] made 3; call 1 met at different lines"
+    assert note == f"{told}: {lines}"
+
+
+def test_a_mismatch_that_comes_of_an_earlier_call_says_where_that_was(session):
+    s = session(2)
+    with pytest.raises(CellError) as caught:
+        s.run("if worker_id:\n    allreduce(1)\nallreduce(1)\nallreduce(1)\nallgather(1)")
+    cell = caught.value.origin.command
+    (note,) = caught.value.__notes__
+    lines = f"worker 0 at {cell}, line 3, worker 1 at {cell}, line 2"
+    assert note == f"collective calls: call 1 met at different lines: {lines}"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "if worker_id: barrier()",
+        "allreduce(1)\nallreduce(np.ones(2 + worker_id))",
+        "if worker_id:\n    allreduce(1)\nelse:\n    allreduce(1)\n1 / 0 if worker_id else barrier()",
+        "1 / 0",
+    ],
+)
+def test_other_errors_have_no_such_note(session, cell):
+    with pytest.raises(CellError) as caught:
+        session(2).run(cell)
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_waiting_again_does_not_repeat_the_note(session):
+    pending = session(3).run_nowait(EXTRA)
+    for _ in range(2):
+        with pytest.raises(CellError) as caught:
+            pending.wait()
+    assert len(caught.value.__notes__) == 1

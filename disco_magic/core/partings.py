@@ -1,0 +1,63 @@
+"""Where workers went apart that made one collective call more or less than others: calls before it shows.
+
+Calls meet in their order. One that a worker makes too much meets the next call of the others, if it looks
+like that: the numbers are wrong from there on, and only the last call has nobody to meet. What tells the two
+apart is the lines from which they were made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.phrases import people
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from disco_magic.core.timeline import Span
+
+# Of one command and the same members: the how many-th call -> worker -> it.
+Calls = dict[int, dict[int, "Span"]]
+
+
+def parting(spans: Iterable[Span], seq: int) -> str:
+    """How many calls each worker made in a command that failed, and the first that met at different lines.
+
+    Args:
+        spans: of a timeline, in the order of their beginning.
+        seq: number of the command.
+
+    Returns:
+        A sentence; "" if neither numbers nor lines differ, before the last call that anybody made.
+    """
+    circles: dict[tuple[int, ...], Calls] = {}
+    for span in spans:
+        if span.kind == "collective" and span.meeting is not None and span.meeting[1] == seq:
+            members, _, number = span.meeting
+            circles.setdefault(members, {}).setdefault(number, {})[span.worker] = span
+    told = (_told(members, calls) for members, calls in circles.items())
+    return next(filter(None, told), "")
+
+
+def _told(members: tuple[int, ...], calls: Calls) -> str:
+    made = {
+        worker: max((n for n, there in calls.items() if worker in there), default=0) for worker in members
+    }
+    apart = next((n for n in sorted(calls)[:-1] if len({span.site for span in calls[n].values()}) > 1), None)
+    if apart is None and (len(set(made.values())) == 1 or not min(made.values())):
+        return ""  # who makes no call at all is told already
+    said = []
+    if len(set(made.values())) > 1:
+        said.append(_by_text({worker: f"made {count:,}" for worker, count in made.items()}))
+    if apart is not None:
+        lines = {worker: f"at {span.site}" for worker, span in calls[apart].items()}
+        said.append(f"call {apart:,} met at different lines: {_by_text(lines)}")
+    return f"collective calls: {'; '.join(said)}"
+
+
+def _by_text(texts: Mapping[int, str]) -> str:
+    """``worker 0 at line 4, workers [1-3] at line 6``."""
+    groups: dict[str, list[int]] = {}
+    for worker in sorted(texts):
+        groups.setdefault(texts[worker], []).append(worker)
+    return ", ".join(f"{people(workers)} {text}" for text, workers in groups.items())

@@ -1,0 +1,72 @@
+"""Where workers went apart that did not make the same collective calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.core.partings import parting
+from disco_magic.core.timeline import Span
+
+ALL = (0, 1, 2)
+
+
+def calls(lines, members=ALL, seq=7):
+    """Worker -> the lines of its calls, as spans."""
+    return [
+        Span(
+            worker,
+            "collective",
+            "allreduce()",
+            number,
+            number + 1,
+            f"line {line}",
+            meeting=(members, seq, number),
+        )
+        for worker, made in lines.items()
+        for number, line in enumerate(made, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            {0: [4, 6, 6, 6], 1: [6, 6, 6], 2: [6, 6, 6]},
+            (
+                "worker 0 made 4, workers [1-2] made 3; "
+                "call 1 met at different lines: worker 0 at line 4, workers [1-2] at line 6"
+            ),
+        ),
+        ({0: [3] * 3, 1: [3] * 3, 2: [3] * 1001}, "workers [0-1] made 3, worker 2 made 1,001"),
+        (
+            {0: [1, 2, 3], 1: [1, 3, 4], 2: [1, 3, 4]},
+            "call 2 met at different lines: worker 0 at line 2, workers [1-2] at line 3",
+        ),
+    ],
+    ids=["one more", "a longer loop", "as many"],
+)
+def test_numbers_of_calls_and_the_first_that_met_at_different_lines_are_told(lines, said):
+    assert parting(calls(lines), 7) == f"collective calls: {said}"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        {0: [1, 2], 1: [1, 2], 2: [1, 2]},
+        {0: [1, 2], 1: [1, 3], 2: [1, 2]},  # the last call, whose error says so
+        {0: [1, 1], 1: [1, 1], 2: []},  # as this does
+        {},
+    ],
+    ids=["alike", "the last", "none", "nobody"],
+)
+def test_what_the_error_says_itself_is_not_repeated(lines):
+    assert parting(calls(lines), 7) == ""
+
+
+def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
+    apart = {0: [1, 2, 2], 1: [3, 2, 2]}
+    pair = [*calls(apart, seq=6), *calls({0: [1, 2], 2: [1, 2]}, (0, 2)), *calls(apart, (0, 1))]
+    waiting = Span(0, "waiting", "allreduce()", 0, 1, "line 9")
+    said = "call 1 met at different lines: worker 0 at line 1, worker 1 at line 3"
+    assert parting([waiting, *pair], 7) == f"collective calls: {said}"
+    assert parting(pair, 5) == ""

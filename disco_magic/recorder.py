@@ -55,6 +55,7 @@ class Recorder:
         opened: when the command began that goes through the interpreter; None while none does.
         joined: the collective that the worker is in.
         quiet: how many commands executed nothing: a sync, a name bound, a register dropped.
+        broken: the last collective of the cell that could not be carried out, in words; "" if all were.
     """
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -62,6 +63,7 @@ class Recorder:
         self.opened: float | None = None
         self.joined: Joined | None = None
         self.quiet = 0
+        self.broken = ""
         self._done: deque[Done | Parted] = deque(maxlen=kept)
         self._total = 0
         self._began: float | None = None

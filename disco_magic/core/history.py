@@ -24,6 +24,8 @@ LONGEST: Final = 72
 """Characters of an error that are shown."""
 
 _INTERRUPT: Final = "WorkerInterrupt"
+_FAILED: Final = "failed: "  # of a collective: see `recorded.attended`
+_BROKEN: Final = f"{_FAILED}Plane"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Entry:
         workers: their ids.
         command: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``1,200 calls, the first: call f``.
         state: whether it ended, and how.
-        reason: the error's summary, or what the interrupt struck; else empty.
+        reason: the error's summary, or what the interrupt struck; of what is ok the error of a collective
+            that it has caught; else empty.
         began_s: when the first of them began it, seconds before the look; None if it has not begun, or if
             only its end is known.
         took_s: the shortest and the longest time that it took one of them, so far; None as above.
@@ -145,6 +148,10 @@ def _commands(lane: Sequence[Span]) -> list[_Did]:
             if span.kind != "calls":  # which of them has failed is said apart
                 known[span.seq] = len(did)
             did.append(_Did(span, _words(span), "running" if span.unfinished else "ok"))
+        elif span.kind == "collective" and span.meeting is not None and span.detail.startswith(_BROKEN):
+            place = known.get(span.meeting[1])
+            if place is not None and did[place].state == "ok":
+                did[place] = replace(did[place], reason=f"caught {span.detail.removeprefix(_FAILED)}")
         elif span.kind == "error":
             state, reason = _ending(span)
             place = known.pop(span.seq, None)

@@ -157,6 +157,7 @@ class Interpreter:
                 self.registers.public_names(),
                 value.shown,
                 value.digest,
+                caught=value.caught,
             )
         self.registers.set(command.dest, value)  # type: ignore[union-attr] # Call or Store: nothing else gets here
         return None

@@ -187,7 +187,8 @@ class CellDone(NamedTuple):
     """How a cell ended on a worker.
 
     `shown` is the rendered value of the last expression (MIME type -> data) or None; `digest` compares
-    values between workers; `names` are the named registers after the cell.
+    values between workers; `names` are the named registers after the cell. `caught` is the error of a
+    collective that the cell went on after, in words.
     """
 
     worker: int
@@ -197,6 +198,7 @@ class CellDone(NamedTuple):
     shown: Any = None
     digest: bytes = b""
     failure: Failure | None = None
+    caught: str = ""
 
 
 class Lost(NamedTuple):

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.errors import UsageMistake, about
+from disco_magic.errors import PlaneError, UsageMistake, about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
 from disco_magic.functions.returned import as_array_of
-from disco_magic.functions.sites import runtime_file
+from disco_magic.functions.sites import runtime_file, site_of
 from disco_magic.functions.tensors import filled, read_out
-from disco_magic.phrases import class_name
+from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
 
 if TYPE_CHECKING:
-    from disco_magic.core.interfaces import Plane
+    from disco_magic.core.interfaces import Plane, Spot
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Members, Over, Topology
     from disco_magic.functions.context import Guard
@@ -51,6 +51,14 @@ def truth(what: str, in_group: object) -> bool:
     if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
     return bool(in_group)
+
+
+def _broken(reason: BaseException, spot: Spot) -> str:
+    """What a call ended with that could not be carried out, in words; "" if it did with anything else."""
+    if not issubclass(type(reason), PlaneError):
+        return ""
+    first = words(reason).partition("\n")[0]
+    return f"{class_name(reason)} at {site_of(spot)}, and went on: {first}"
 
 
 class Calling:
@@ -155,6 +163,7 @@ class Calling:
                 library = self._plane.library_of(self.id)
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
+            recorder.broken = _broken(reason, facts[4:]) or recorder.broken
             raise
         finally:
             recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)

@@ -36,12 +36,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """How a cell ended on one worker: its last value, that value rendered, its digest, and seconds taken."""
+    """How a cell ended on one worker.
+
+    Attributes:
+        value, shown, digest: its last value, that rendered, and its `digest_of_result`.
+        elapsed_s: seconds taken.
+        caught: which collective could not be carried out, though the cell went on; else "".
+    """
 
     value: Any
     shown: Mapping[str, Any] | None
     digest: bytes
     elapsed_s: float
+    caught: str = ""
 
 
 class CellScope(Protocol):
@@ -138,6 +145,8 @@ class CellRunner:
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
         enter_worker(self.context)
+        recorder = self.context.recorder
+        recorder.broken = ""
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
@@ -148,12 +157,13 @@ class CellRunner:
             value = self._followed(cell)
             self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
             if cell.last is None:
-                return CellValue(None, None, b"", time.perf_counter() - start)
+                return CellValue(None, None, b"", time.perf_counter() - start, recorder.broken)
             self.namespace["_"] = value
             shown = None
             if value is not None:
                 shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
-            return CellValue(value, shown, digest_of_result(value, shown), time.perf_counter() - start)
+            digest = digest_of_result(value, shown)
+            return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
         except BaseException:
             self.failed_after_s = time.perf_counter() - start
             raise

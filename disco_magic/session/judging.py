@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
 from disco_magic.core.messages import CellDone, Lost
-from disco_magic.errors import CellError, UsageMistake, WorkerError, WorkerLost, is_of_interrupt, is_told
+from disco_magic.core.partings import parting
+from disco_magic.errors import (
+    CellError,
+    PlaneAborted,
+    PlaneMismatch,
+    UsageMistake,
+    WorkerError,
+    WorkerLost,
+    is_of_interrupt,
+    is_told,
+)
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -146,6 +156,18 @@ class Judging:
                 )
             self._is_handed = True
             return self._outcome
+
+    def _tell_parting(self, error: BaseException) -> None:
+        """Note below the error of calls that did not fit where workers had gone apart before."""
+        if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
+            return
+        found = [each.exception for each in error.failures.values() if each.seq == self.seq]
+        if any(
+            type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
+        ):
+            said = parting(self.session.timeline().spans, self.seq)
+            if said:
+                error.add_note(said)
 
     def _take_sigint(self) -> bool:
         """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""

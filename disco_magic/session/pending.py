@@ -9,8 +9,7 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.ledger import Expectation
-from disco_magic.core.partings import parting
-from disco_magic.errors import PlaneAborted, PlaneMismatch, SyncTimeout, WorkerError, is_told
+from disco_magic.errors import SyncTimeout, WorkerError, is_told
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
@@ -190,18 +189,6 @@ class PendingCell(Stopping):
             raise outcome.with_traceback(None)  # else it grows with every wait
         finally:
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
-
-    def _tell_parting(self, error: BaseException) -> None:
-        """Note below the error of calls that did not fit where workers had gone apart before."""
-        if not isinstance(error, WorkerError) or hasattr(error, "__notes__"):
-            return
-        found = [each.exception for each in error.failures.values() if each.seq == self.seq]
-        if any(
-            type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
-        ):
-            said = parting(self.session.timeline().spans, self.seq)
-            if said:
-                error.add_note(said)
 
     def result(self, timeout: float | None = None) -> CellResult:
         """As `wait`, but a cell that takes longer goes on, as a future does.

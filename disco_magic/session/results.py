@@ -35,6 +35,7 @@ class CellResult:
         shown: worker -> MIME bundle of the last expression, or None if there is nothing to show.
         stdout: worker -> text it wrote (stdout and stderr).
         errors: worker -> `Failure`, of those that failed.
+        caught: worker -> what a collective ended with, in words, of those that caught that and went on.
         elapsed: worker -> seconds.
     """
 
@@ -45,6 +46,7 @@ class CellResult:
         self.workers = tuple(sorted(replies))
         self.shown: dict[int, Mapping[str, Any] | None] = {w: replies[w].shown for w in self.workers}
         self.errors: dict[int, Failure] = {}
+        self.caught = {w: replies[w].caught for w in self.workers if replies[w].caught}
         self.elapsed = {w: replies[w].elapsed_s for w in self.workers}
         self.stdout: dict[int, str] = dict.fromkeys(self.workers, "")
         for worker in self.workers:
@@ -150,6 +152,13 @@ class CellResult:
             why = next((self._apart[each] for each in ids if each in self._apart), "")
             told.setdefault(why, []).extend(ids)
         return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items() if why]
+
+    def caught_lines(self) -> list[str]:
+        """``[0,2-3] caught PlaneAborted at Cell In[5], line 5, and went on: ...``, for those that did."""
+        told: dict[str, list[int]] = {}
+        for worker, words in self.caught.items():
+            told.setdefault(words, []).append(worker)
+        return [f"{ranges(workers)} caught {words}" for words, workers in told.items()]
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
         """``[0-3] 36.0``, a line or more per group, then `apart`, then what each failed worker says.

@@ -17,6 +17,7 @@ class Done:
     shown: object = None
     digest: bytes = b""
     elapsed_s: float = 0.5
+    caught: str = ""
 
 
 @dataclass

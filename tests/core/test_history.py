@@ -158,3 +158,21 @@ def test_a_long_error_is_cut():
 )
 def test_two_quantities_share_their_unit(least, most, expected):
     assert from_to(least, most) == expected
+
+
+def broken(worker, moment, seq=1, detail="failed: PlaneAborted"):
+    meeting = ((0, 1), seq, 1)
+    return Span(worker, "collective", "barrier()", moment, moment + 0.1, detail=detail, meeting=meeting)
+
+
+def test_a_command_that_went_on_after_a_broken_collective_says_so():
+    spans = cell(0, 1.0, 2.0), broken(0, 1.5), cell(1, 1.0, 2.0), broken(1, 1.5, detail="failed: ValueError")
+    told = [((0,), "Cell In[2]", "ok: caught PlaneAborted"), ((1,), "Cell In[2]", "ok")]
+    assert rows(*spans) == told
+
+
+def test_a_broken_collective_is_no_end_of_a_command_that_has_another_or_is_not_kept():
+    failed = cell(0, 1.0, 2.0), broken(0, 1.5), error(0, 2.0)
+    runs = cell(1, 1.0, 2.0, unfinished=True), broken(1, 1.5)
+    assert [ended for _, _, ended in rows(*failed, *runs)] == ["failed: ValueError: boom", "running"]
+    assert rows(broken(0, 1.5)) == []

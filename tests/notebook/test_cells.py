@@ -201,3 +201,14 @@ def test_what_a_cell_imports_from_the_future_holds_for_the_workers_cells_after_i
     four.run("%%disco\nclass A:\n    x: Undefined")
     assert four.run("%%disco\nA.__annotations__").values == [{"x": "Undefined"}] * 4
     assert isinstance(four.run("class A:\n    x: int\nA.__annotations__['x']"), type)
+
+
+def test_a_cell_that_swallows_a_broken_collective_says_so_below_its_output(four):
+    four.run(
+        "%%disco\ntry:\n    allreduce(1) if worker_id else barrier()\nexcept Exception:\n    print('on')"
+    )
+    (told,) = [line for line in four.err.splitlines() if "caught" in line]
+    assert told.startswith("[0-3] caught PlaneMismatch at Cell In[")
+    assert "], line 3, and went on: worker 0 called barrier at " in told
+    four.run("%%disco\nallreduce(1)")
+    assert "caught" not in four.err

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.core.history import history_of
 from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch
 from disco_magic.functions.cells import compile_cell
 
@@ -283,6 +284,46 @@ def test_other_errors_have_no_such_note(session, cell):
     with pytest.raises(CellError) as caught:
         session(2).run(cell)
     assert not hasattr(caught.value, "__notes__")
+
+
+SWALLOWS = """
+for step in range(3):
+    try:
+        if worker_id == 1 and step == 2:
+            raise ValueError("bad shard")
+        allreduce(1)
+    except Exception:
+        pass
+"""
+
+
+def test_who_catches_that_a_collective_could_not_be_carried_out_is_told(session):
+    s = session(3)
+    result = s.run(SWALLOWS)
+    assert sorted(result.caught) == [0, 2]
+    (line,) = result.caught_lines()
+    assert line.startswith("[0,2] caught PlaneAborted at Cell ")
+    assert ", line 6, and went on: worker 1 finished without joining allreduce(int64 (), op=sum) that" in line
+    assert s.run("allreduce(1)").caught == {}
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "try:\n    allreduce('text')\nexcept ValueError:\n    pass\n5",  # nobody else has to know
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    pass",
+        "allreduce(1)",
+    ],
+)
+def test_other_errors_that_are_caught_are_the_program_s_own(session, cell):
+    assert session(2).run(cell).caught == {}
+
+
+def test_the_log_says_it_too(session):
+    s = session(3)
+    s.run(SWALLOWS)
+    ended = {entry.workers: entry.ended for entry in history_of(s.timeline()).entries}
+    assert ended == {(0, 2): "ok: caught PlaneAborted", (1,): "ok"}
 
 
 def test_waiting_again_does_not_repeat_the_note(session):

@@ -166,7 +166,8 @@ def _sentence(row: CheckRow) -> str:
         told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
         return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
-    return f"'{row.name}' differs{place}: {told}"
+    since = f" since {row.since}, and nothing else does" if row.since else ""
+    return f"'{row.name}' differs{place}{since}: {told}"
 
 
 def _names(rows: Iterable[CheckRow], over: str, *, by_value: bool) -> list[str]:

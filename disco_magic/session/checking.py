@@ -29,6 +29,7 @@ from disco_magic.functions.surveys import Survey
 from disco_magic.phrases import ranges
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
+from disco_magic.session.known import Known
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Found, Held
     from disco_magic.core.topology import Axes
-    from disco_magic.session.arguments import Limit
+    from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
@@ -48,6 +49,8 @@ _SAMPLED: Final = 8
 
 class Checks(Calls):
     """Mixed into `Session`."""
+
+    _known: tuple[Life | None, Known] = None, Known()  # of cells in this life
 
     def check(
         self,
@@ -268,7 +271,12 @@ def check_cell(
         return [name for name in _all_names(found) if name in bound or name in marked]
 
     survey = Survey(None, values)
-    return checks._compared(label, survey, workers, select, circles=None, timeout=timeout)  # noqa: SLF001 - the other half of `check`
+    report = checks._compared(label, survey, workers, select, circles=None, timeout=timeout)  # noqa: SLF001 - the other half of `check`
+    life, known = checks._known  # noqa: SLF001 - as above
+    if life is not checks.life:
+        known = Known()
+        checks._known = checks.life, known  # noqa: SLF001 - as above
+    return replace(report, rows=known.told(label, report.rows))
 
 
 def _all_names(found: Mapping[int, Found]) -> list[str]:

@@ -285,3 +285,28 @@ def test_a_notebook_shows_a_report_as_a_table(four):
     data, _ = four.ip.display_formatter.format(session().check())
     assert len(Page(data["text/html"]).rows) == 2
     assert data["text/plain"].startswith("Disco session")
+
+
+def test_what_differed_before_comes_after_what_is_new_and_says_since_when(four):
+    four.run("%%disco\nw = worker.replicated(np.zeros(2)); y = worker.replicated(np.zeros(2))")
+    first = str(four.fail("%%disco --check values\nw += worker_id == 3", Divergence)).partition(":")[0]
+    old = str(four.fail("%%disco --check values\nunrelated = 1", Divergence))
+    assert f": 'w' differs since {first}, and nothing else does: float64" in old
+    assert f"≠ w  value, since {first}  [0-2]" in old
+    new = str(four.fail("%%disco --check values\ny -= worker_id == 1", Divergence))
+    assert "'y' differs: float64" in new
+    assert ", and 1 more differs" in new
+    assert new.index("≠ y") < new.index("≠ w  value, since")
+    changed = str(four.fail("%%disco --check values\nw *= 2; y[:] = 0", Divergence))
+    assert "'w' differs: float64" in changed
+    four.run("%%disco --check values\nw[:] = 0")
+    again = str(four.fail("%%disco --check values\nw += worker_id == 3", Divergence))
+    assert "'w' differs: float64" in again
+
+
+def test_a_restart_forgets_what_differed(four):
+    drift = "%%disco --check values\nw = worker.replicated(np.zeros(2) + (worker_id == 3))"
+    four.fail(drift, Divergence)
+    assert "since" in str(four.fail(drift, Divergence))
+    four.run("%disco restart")
+    assert "since" not in str(four.fail(drift, Divergence))

@@ -50,10 +50,21 @@ class Stopping(Judging):
         self._unbegun: set[int] = set()  # those who had not begun when it was withdrawn
         self._replaced: set[int] = set()
         self._sigints = 0
+        self._before: list[str] | None = None  # what an interrupt has stopped, too
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
 
     def _interrupt(self) -> None:
+        if self._before is None:
+            self._before = self._running_before()
         self.session.interrupt_through(self.seq, self.workers, self._life)
+
+    def _running_before(self) -> list[str]:
+        """Cells that were sent before to some of its workers, and go on: an interrupt stops these, too."""
+        cells = [(seq, note()) for seq, note in sorted(self._unheard.copy().items()) if seq < self.seq]
+        mine = set(self.workers)
+        return [
+            cell.label for _, cell in cells if cell and not mine.isdisjoint(cell.workers) and not cell.done()
+        ]
 
     def _withdraw(self) -> None:
         self._unbegun.update(self.session.withdraw(self.seq, self._begun(), self.label, self._life))
@@ -133,7 +144,8 @@ class Stopping(Judging):
         text = (
             f"{self.label} was stopped on workers {ranges(self.workers)}; registers may differ between them"
         )
-        return ". ".join(filter(None, (text, self._given_up())))
+        before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
+        return ". ".join(filter(None, (text, before, self._given_up())))
 
     def _given_up(self) -> str:
         """What to say of threads that did not end; nothing if all did."""

@@ -193,6 +193,7 @@ def test_sync_raises_what_failed_and_interrupt_of_an_idle_session_does_nothing(c
     crew.run("r = session.call_packed(lambda: 1 / 0)")
     assert "ZeroDivisionError" in str(crew.fail("%disco sync"))
     crew.run("%disco sync\n%disco interrupt")
+    assert crew.lines == ["nothing to interrupt: the workers are idle"]
 
 
 def test_an_unknown_subcommand_names_the_nearest(shell):
@@ -328,10 +329,12 @@ def test_interrupt_can_stop_some_workers_only(four):
         "while worker_id in (0, 2):\n    i = 1\n    i += 1\nbuiltins.gate.wait(20)"
     )
     four.run("%disco interrupt -w 0,2")
+    said = four.lines
     four.run("builtins.gate.set()")
     with pytest.raises(CellError) as caught:
         handle.wait()
     assert sorted(caught.value.failures) == [0, 2]
+    assert said == [f"interrupted: {caught.value.origin.command} on workers [0,2]"]
     assert "there is no worker 9" in str(four.fail("%disco interrupt -w 9", UsageMistake))
 
 

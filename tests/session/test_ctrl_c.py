@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import SyncTimeout
+from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.session import pump
 from tests.session.conftest import interrupt_main
 from tests.unfinished import apart
@@ -180,3 +180,30 @@ def test_ctrl_c_is_raised_in_the_main_thread_whichever_thread_took_it_out_of_the
         other()
     with pytest.raises(KeyboardInterrupt):
         pending.wait()
+
+
+def test_ctrl_c_in_a_cell_that_has_not_begun_says_what_it_has_stopped_with_it(busy, here):
+    s = busy(1)
+    over = s.run_nowait("5")
+    over.wait()
+    first = s.run_nowait("here()\nn = 0\nwhile True:\n    n += 1\n")
+    here.arrived()
+    with pump.attentive() as inbox:
+        second = s.run_nowait("5", inbox=inbox)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            second.wait()
+    assert str(caught.value).endswith(f". So was what had been sent before it: {first.label}")
+    with pytest.raises(CellError):
+        first.wait()
+
+
+def test_a_cell_that_is_stopped_alone_names_no_other(busy, here):
+    s = busy(1)
+    s.run_nowait("5").wait()
+    with pump.attentive() as inbox:
+        pending = s.run_nowait("here()\nn = 0\nwhile True:\n    n += 1\n", inbox=inbox)
+        here.arrived()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt, match=r"registers may differ between them$"):
+            pending.wait()

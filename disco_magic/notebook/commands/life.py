@@ -15,6 +15,7 @@ from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import mesh_named
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
+from disco_magic.phrases import people
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -122,7 +123,15 @@ def _sync(front: Front, _: Namespace) -> None:
 
 def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
-    session.interrupt(parse_workers(options.workers, session.num_workers, session.mesh))
+    workers = parse_workers(options.workers, session.num_workers, session.mesh)
+    at_work: dict[str, list[int]] = {}
+    for each in session.doctor().positions:
+        if each.behind and (workers is None or each.worker in workers):
+            at_work.setdefault(each.command or "what was sent", []).append(each.worker)
+    session.interrupt(workers)
+    told = [f"{command} on {people(who)}" for command, who in at_work.items()]
+    nothing = "nothing to interrupt: the workers are idle"
+    front.sessions.say(f"interrupted: {'; '.join(told)}" if told else nothing)
 
 
 def _start_parser() -> OptionParser:

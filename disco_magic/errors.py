@@ -13,10 +13,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.phrases import class_name, people, ranges, words
+from disco_magic.phrases import class_name, words
+from disco_magic.summaries import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 INTERRUPTED: Final = "the command was interrupted"
 """What an interrupt says that comes without words."""
@@ -253,41 +254,3 @@ class Divergence(DiscoError):
     def __init__(self, message: str, report: Any = None) -> None:
         super().__init__(message)
         self.report = report
-
-
-def describe(
-    failures: Mapping[int, Failure], others: Iterable[Failure] = (), *, cancelled: bool = False
-) -> str:
-    """One line per distinct failure with the workers it happened on, then the origin's traceback, if any."""
-    lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
-    lines += other_lines(others)
-    origin = next(iter(failures.values()))
-    head = f"{origin.command} failed on worker {origin.worker}"
-    more = len(failures) - 1
-    if cancelled:
-        head = f"{origin.command} was cancelled on {people(tuple(failures))}"
-    elif more:
-        head += f" (and {more} other{'s' if more > 1 else ''})"
-    text = origin.traceback_text.rstrip()
-    if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: that is said above
-        text = ""
-    return "\n".join([head, *lines, "", text]).rstrip()
-
-
-def grouped(failures: Mapping[int, Failure]) -> dict[str, list[int]]:
-    """Summary line -> the workers that failed with it, in the order of `failures`.
-
-    With the command, where that is another one than the origin's.
-    """
-    groups: dict[str, list[int]] = {}
-    origin = next(iter(failures.values()))
-    for worker, failure in failures.items():
-        same = failure.seq == origin.seq or failure.command == origin.command
-        text = failure.summary if same else f"{failure.command}: {failure.summary}"
-        groups.setdefault(text, []).append(worker)
-    return groups
-
-
-def other_lines(others: Iterable[Failure]) -> list[str]:
-    """``also, call save failed on worker 0: OSError: disk full``, for each."""
-    return [f"also, {each.command} failed on worker {each.worker}: {each.summary}" for each in others]

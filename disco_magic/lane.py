@@ -154,8 +154,8 @@ def _of_gradients() -> str:
 
 
 def _where() -> str:
-    main = threading.current_thread() is threading.main_thread()
-    return "in the main thread, which is the notebook's" if main else "in another thread"
+    main = threading.get_ident() == threading.main_thread().ident
+    return "in the main thread, the controller's" if main else "in another thread"
 
 
 class PlaneGuard:

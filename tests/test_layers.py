@@ -19,6 +19,7 @@ PACKAGE = Path(__file__).parents[1] / "disco_magic"
 # Who may see whom: a layer sees those below it. Two in one line never see each other.
 LAYERS = [
     ["libraries", "phrases"],
+    ["summaries"],
     ["errors"],
     ["core"],
     ["kept_locks", "patience", "recorder", "stacks", "stopwatch", "switching"],
@@ -161,7 +162,9 @@ def test_nothing_below_the_notebook_goes_through_the_front_door(path):
     assert not names
 
 
-@pytest.mark.parametrize("path", [p for p in INSIDE if _layer(p) in ("core", "errors", "phrases")], ids=str)
+@pytest.mark.parametrize(
+    "path", [p for p in INSIDE if _layer(p) in ("core", "errors", "phrases", "summaries")], ids=str
+)
 def test_the_core_imports_the_standard_library_only(path):
     outside = {seen.module.split(".")[0] for seen in imports_of(path)} - {"disco_magic"}
     assert outside <= set(sys.stdlib_module_names)

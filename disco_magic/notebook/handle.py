@@ -9,11 +9,12 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet, ref
 
-from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, grouped, is_by
+from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, is_by
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.phrases import people
+from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

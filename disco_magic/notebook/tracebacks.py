@@ -8,12 +8,13 @@ from traceback import TracebackException
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.words import plural
-from disco_magic.errors import DiscoError, UsageMistake, WorkerError, grouped, other_lines
+from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tracebacks import error_text, steps_of, traceback_of
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import ranges
+from disco_magic.summaries import form_of, grouped, other_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +113,7 @@ def _cancellation(error: WorkerError) -> str:
 
 def _line(workers: list[int], text: str, origin: Failure) -> str:
     """A group's summary; the origin's own, which stands above in full, cut to one line of a terminal."""
-    if text == origin.summary and len(text) > _SUMMARY_LENGTH:
+    if text in (origin.summary, form_of(origin.summary, origin.worker)) and len(text) > _SUMMARY_LENGTH:
         text = text[: _SUMMARY_LENGTH - 1] + "…"
     return f"{ranges(workers)} {text}"
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.ledger import Expectation
-from disco_magic.errors import WorkerError, describe, is_of_interrupt, is_told
+from disco_magic.errors import WorkerError, is_of_interrupt, is_told
 from disco_magic.session.pump import GIVEN_UP, sigint_held_back
 from disco_magic.session.resting import Resting
+from disco_magic.summaries import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -86,6 +86,27 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
     ]
 
 
+@pytest.mark.parametrize(
+    ("texts", "lines"),
+    [
+        (
+            ["worker 0 gave None", "worker 1 gave None", "worker 2 gave None"],
+            ["[0-2] ValueError: worker N gave None"],
+        ),
+        (
+            ["<f at 0x7f01beef>", "<f at 0x7f02beef>", "no"],
+            ["[0-1] ValueError: <f at 0x\u2026>", "[2] ValueError: no"],
+        ),
+        (["worker 1 failed", "worker 1 failed", "worker 1 failed"], ["[0-2] ValueError: worker 1 failed"]),
+        (["worker 0", "worker 10", "worker 2"], ["[0,2] ValueError: worker N", "[1] ValueError: worker 10"]),
+        (["worker 0 at 0xabcdef"], ["[0] ValueError: worker 0 at 0xabcdef"]),
+    ],
+)
+def test_failures_that_name_their_own_worker_or_an_address_are_one(texts, lines):
+    error = WorkerError({worker: failure(worker, ValueError(text)) for worker, text in enumerate(texts)})
+    assert [line for line in str(error).splitlines() if line.startswith("[")] == lines
+
+
 @pytest.mark.parametrize(("count", "tail"), [(1, "worker 0"), (2, "(and 1 other)"), (3, "(and 2 others)")])
 def test_the_first_line_counts_the_others(count, tail):
     error = WorkerError({worker: failure(worker) for worker in range(count)})

@@ -232,4 +232,4 @@ def test_a_collective_in_a_thread_that_a_cell_started_is_refused(session):
         "thread.join()\n"
         "seen\n"
     )
-    assert "called in another thread than the worker's own" in result[0][0]
+    assert "called in another thread, not in the worker's own" in result[0][0]

@@ -52,6 +52,7 @@ class Clockwork:
     """
 
     Lock = threading.Lock
+    main_thread = staticmethod(threading.main_thread)
 
     def __init__(self):
         self.ident = CONTROLLER

@@ -228,7 +228,7 @@ def test_a_plane_call_outside_of_a_command_is_refused(bench):
 
 
 def test_a_plane_call_of_another_thread_is_refused(bench):
-    with pytest.raises(UsageMistake, match="worker 1 was called in the main thread, which is"):
+    with pytest.raises(UsageMistake, match="worker 1 was called in the main thread, the controller's"):
         bench.worker.guard.enter()
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(bench.worker.guard.enter)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 from disco_magic.core.words import aligned, coarse_seconds
-from disco_magic.errors import SessionClosed, WorkerError, grouped
+from disco_magic.errors import SessionClosed, WorkerError
 from disco_magic.phrases import class_name, ranges, words
+from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,85 @@
+"""What failed on which workers, in a few lines: equal failures once, with the workers they happened on."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, Protocol
+
+from disco_magic.phrases import people, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Failed(Protocol):
+    """An `errors.Failure`, which knows of this module, as far as it matters here."""
+
+    @property
+    def worker(self) -> int: ...  # noqa: D102 - see there
+
+    @property
+    def seq(self) -> int: ...  # noqa: D102 - see there
+
+    @property
+    def command(self) -> str: ...  # noqa: D102 - see there
+
+    @property
+    def traceback_text(self) -> str: ...  # noqa: D102 - see there
+
+    @property
+    def summary(self) -> str: ...  # noqa: D102 - see there
+
+
+_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{4,}")
+
+
+def describe(
+    failures: Mapping[int, Failed], others: Iterable[Failed] = (), *, cancelled: bool = False
+) -> str:
+    """One line per distinct failure with the workers it happened on, then the origin's traceback, if any."""
+    lines = [f"{ranges(workers)} {text}" for text, workers in grouped(failures).items()]
+    lines += other_lines(others)
+    origin = next(iter(failures.values()))
+    head = f"{origin.command} failed on worker {origin.worker}"
+    more = len(failures) - 1
+    if cancelled:
+        head = f"{origin.command} was cancelled on {people(tuple(failures))}"
+    elif more:
+        head += f" (and {more} other{'s' if more > 1 else ''})"
+    text = origin.traceback_text.rstrip()
+    if "\n" not in text and text.endswith(origin.summary):  # no line of the user's: that is said above
+        text = ""
+    return "\n".join([head, *lines, "", text]).rstrip()
+
+
+def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
+    """Summary line -> the workers that failed with it, in the order of `failures`.
+
+    With the command, where that is another one than the origin's. Those that differ only in that each names
+    its own worker, or an object by its address, are one: ``worker N``.
+    """
+    origin = next(iter(failures.values()))
+    texts = {
+        worker: failure.summary
+        if failure.seq == origin.seq or failure.command == origin.command
+        else f"{failure.command}: {failure.summary}"
+        for worker, failure in failures.items()
+    }
+    forms = {worker: form_of(text, worker) for worker, text in texts.items()}
+    spoken: dict[str, set[str]] = {}
+    for worker, form in forms.items():
+        spoken.setdefault(form, set()).add(texts[worker])
+    groups: dict[str, list[int]] = {}
+    for worker, form in forms.items():
+        groups.setdefault(form if len(spoken[form]) > 1 else texts[worker], []).append(worker)
+    return groups
+
+
+def form_of(text: str, worker: int) -> str:
+    """What is the same of an error on every worker: without its number, and without addresses."""
+    return re.sub(rf"\bworker {worker}\b", "worker N", _ADDRESS.sub("0x…", text))
+
+
+def other_lines(others: Iterable[Failed]) -> list[str]:
+    """``also, call save failed on worker 0: OSError: disk full``, for each."""
+    return [f"also, {each.command} failed on worker {each.worker}: {each.summary}" for each in others]

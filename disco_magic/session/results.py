@@ -124,9 +124,9 @@ class CellResult:
 
     def tell_apart(self) -> None:
         """Find out, for `apart`, why values differ that look the same; called by who waited for the cell."""
-        groups = self.groups()
-        if len(groups) < 2 or self._values is None:
+        if len(set(self._digests.values())) < 2 or self._values is None:
             return
+        groups = self.groups()
         alike: dict[Any, list[int]] = {}
         for (worker, *_), shown in groups:
             alike.setdefault(shown.get(_TEXT), []).append(worker)

@@ -56,7 +56,7 @@ class CellResult:
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
         self._among = among  # workers of the session, whose labels are equally wide
-        self._apart: Mapping[int, str] = {}
+        self._apart: Mapping[bytes, tuple[int, str]] = {}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise UsageMistake(
@@ -131,7 +131,7 @@ class CellResult:
         for (worker, *_), shown in groups:
             alike.setdefault(shown.get(_TEXT), []).append(worker)
         self._apart = {
-            worker: why
+            self._digests[worker]: (first, why)
             for text, (first, *others) in alike.items()
             if text
             for worker in others[:_TOLD]
@@ -139,19 +139,22 @@ class CellResult:
         }
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
-        """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: groups that look alike.
+        """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: of groups that look alike.
 
         A line for those that differ in the same way from the first worker whose value looks like theirs, of
         the first eight groups that do.
 
         Args:
-            workers: of these only.
+            workers: of these only, where one of them has the value with which others are compared.
         """
+        groups = self.groups(workers)
+        there = {self._digests[ids[0]] for ids, _ in groups}
         told: dict[str, list[int]] = {}
-        for ids, _ in self.groups(workers):
-            why = next((self._apart[each] for each in ids if each in self._apart), "")
-            told.setdefault(why, []).extend(ids)
-        return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items() if why]
+        for ids, _ in groups:
+            first, why = self._apart.get(self._digests[ids[0]], (None, ""))
+            if first is not None and self._digests[first] in there:
+                told.setdefault(why, []).extend(ids)
+        return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items()]
 
     def caught_lines(self) -> list[str]:
         """``[0,2-3] caught PlaneAborted at Cell In[5], line 5, and went on: ...``, for those that did."""

@@ -49,7 +49,7 @@ class CheckRow:
         by_value: whether values were compared, too.
         gap: how far apart arrays are whose values differ, in words.
         unseen: of the register, on the first of its rows: what was not looked at, in words.
-        since: the cell after which it was found to differ in the same way before, ``Cell In[3]``; else "".
+        before: the first cell after which it was found to differ in the same way, ``Cell In[3]``; else "".
     """
 
     name: str
@@ -58,7 +58,7 @@ class CheckRow:
     by_value: bool = False
     gap: str = ""
     unseen: str = ""
-    since: str = ""
+    before: str = ""
 
     @property
     def type(self) -> str:
@@ -117,7 +117,7 @@ class CheckRow:
         aspects = ", ".join(self.aspects)
         if not aspects:
             return self._agreement()
-        aspects += f", since {self.since}" if self.since else ""
+        aspects += f", as after {self.before}" if self.before else ""
         found = [
             (" ".join(filter(None, (where, aspects))), ranges(workers), text)
             for where, groups in self.splits()

@@ -43,16 +43,38 @@ def _told(members: tuple[int, ...], calls: Calls) -> str:
     made = {
         worker: max((n for n, there in calls.items() if worker in there), default=0) for worker in members
     }
-    apart = next((n for n in sorted(calls)[:-1] if len({span.site for span in calls[n].values()}) > 1), None)
-    if apart is None and (len(set(made.values())) == 1 or not min(made.values())):
-        return ""  # who makes no call at all is told already
+    differ = len(set(made.values())) > 1
+    apart = next((n for n in sorted(calls)[:-1] if _is_parting(calls, n)), None)
+    if apart is None and not (differ and min(made.values())):  # who makes no call at all is told already
+        return ""
     said = []
-    if len(set(made.values())) > 1:
+    if differ:
         said.append(_by_text({worker: f"made {count:,}" for worker, count in made.items()}))
     if apart is not None:
         lines = {worker: f"at {span.site}" for worker, span in calls[apart].items()}
         said.append(f"call {apart:,} met at different lines: {_by_text(lines)}")
     return f"collective calls: {'; '.join(said)}"
+
+
+def _is_parting(calls: Calls, number: int) -> bool:
+    """Whether one worker goes on from there as another one does a call later.
+
+    A root that has a line of its own meets the others again at the next call.
+    """
+    sites = {worker: span.site for worker, span in calls[number].items()}
+    first = {site: worker for worker, site in reversed(sites.items())}
+    one, *others = first.values()
+    return any(_follows(calls, one, other, number) or _follows(calls, other, one, number) for other in others)
+
+
+def _follows(calls: Calls, one: int, other: int, number: int) -> bool:
+    """Whether the calls of `one` after that number are those of `other` from it on, as far as there are."""
+    n = number
+    while (mine := calls.get(n + 1, {}).get(one)) and (theirs := calls.get(n, {}).get(other)):
+        if mine.site != theirs.site:
+            return False
+        n += 1
+    return n > number
 
 
 def _by_text(texts: Mapping[int, str]) -> str:

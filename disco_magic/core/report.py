@@ -166,8 +166,8 @@ def _sentence(row: CheckRow) -> str:
         told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
         return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
-    since = f" since {row.since}, and nothing else does" if row.since else ""
-    return f"'{row.name}' differs{place}{since}: {told}"
+    known = f" as it did after {row.before}, and nothing else does" if row.before else ""
+    return f"'{row.name}' differs{place}{known}: {told}"
 
 
 def _names(rows: Iterable[CheckRow], over: str, *, by_value: bool) -> list[str]:

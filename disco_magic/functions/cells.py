@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions import sites
 from disco_magic.functions.seeds import shared_seeds
@@ -26,16 +26,6 @@ _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = "__main__"
-# What a cell, which is the main program, says of its name; anything else of it is what it is.
-_TESTS = {
-    ast.dump(ast.parse(test, mode="eval").body): " == " in test
-    for test in (
-        "__name__ == '__main__'",
-        "'__main__' == __name__",
-        "__name__ != '__main__'",
-        "'__main__' != __name__",
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +126,32 @@ def _ends_silent(source: str) -> bool:
     return last == [";"]
 
 
-class _Main(ast.NodeTransformer):
-    """Lets ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
+def _mean_main(tree: ast.Module) -> None:
+    """Let ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
 
     The name itself has to be that of the worker's own module, else what cells define could not be pickled.
     """
+    for node in ast.walk(tree):  # a visitor's recursion would limit how long an expression may be
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value[:] = [_without_main_test(each) for each in value]
+            else:
+                setattr(node, field, _without_main_test(value))
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        answer = _TESTS.get(ast.dump(node))
-        if answer is None:
-            return self.generic_visit(node)
-        return ast.copy_location(ast.Constant(value=answer), node)
+
+def _without_main_test(node: Any) -> Any:
+    """`node`, or the answer if it asks for nothing but whether this is the main program."""
+    if (
+        not isinstance(node, ast.Compare)
+        or len(node.ops) != 1
+        or not isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    ):
+        return node
+    names = {each.id for each in (node.left, *node.comparators) if isinstance(each, ast.Name)}
+    texts = {each.value for each in (node.left, *node.comparators) if isinstance(each, ast.Constant)}
+    if names != {"__name__"} or texts != {_MAIN}:
+        return node
+    return ast.copy_location(ast.Constant(value=isinstance(node.ops[0], ast.Eq)), node)
 
 
 def cell_from_tree(
@@ -159,7 +164,7 @@ def cell_from_tree(
     """
     sites.label(filename, label)
     if _MAIN in source:
-        tree = _Main().visit(tree)
+        _mean_main(tree)
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     statements = list(tree.body)
     last = statements.pop() if show_last and statements and isinstance(statements[-1], ast.Expr) else None

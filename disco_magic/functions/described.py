@@ -27,7 +27,7 @@ _ITEMS: Final = 64
 # And so many of a list of numbers or texts, by what an item costs: at most a part of the sample, numbers of
 # Python's, those of NumPy's.
 _SHARE: Final = 16
-_SERIES: Final = 1 << 16
+_SERIES: Final = 1 << 13
 _OF_NUMPY: Final = 1 << 12
 
 
@@ -104,7 +104,8 @@ def _fingerprint_of_series(value: Any, sample: int) -> bytes:
     others = [kind for kind in kinds if id(kind) not in PLAIN_IDS]
     if len(items) > (_OF_NUMPY if others else _SERIES):
         return b""
-    if not all(issubclass(kind, np.number | np.bool_) for kind in others):
+    # Of a class derived from NumPy's, pickle would ask code of its own.
+    if not all(home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_) for kind in others):
         return b""
     of_text = any(kind is str or kind is bytes for kind in kinds)
     length = sum(len(item) for item in items if isinstance(item, str | bytes)) if of_text else 0

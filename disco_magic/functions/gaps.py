@@ -18,7 +18,7 @@ from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
-from disco_magic.functions.samples import is_number, places_of, sample_of
+from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from disco_magic.functions.divergence import Array
 
 MOST: Final = 1 << 22
-"""Elements of an array that are compared with another's, at most; so many take a tenth of a second."""
+"""Arrays of so many elements, a tenth of a second's work, are compared as a whole; larger ones in part."""
+
+
+def most_of(shape: tuple[int, ...]) -> int:
+    """How many elements of an array of that shape are compared with another's."""
+    size = math.prod(shape)
+    return size if size <= MOST else SAMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Sample:
         return "sample registers"
 
     def __call__(self) -> dict[str, Array]:
-        """Part -> at most 4,194,304 elements, evenly spread; nothing for what is no array (any more)."""
+        """Part -> all elements, of large arrays 65,536 of them; nothing for what is no array (any more)."""
         namespace = worker().marks.namespace
         names = dict.fromkeys(map(register_of, self.parts))
         return {
@@ -57,23 +63,30 @@ class Sample:
 
 
 def _sample(value: Any) -> Array | None:
-    """At most 4,194,304 elements of an array, tensor or column, on the host; None of anything else.
+    """All elements of an array, tensor or column, of large ones some, on the host; None of anything else.
 
     Of all that are of one size and kind the same ones.
     """
     kind = type(value)
     if is_of_framework(kind):
         with suppress(NoPicture):
-            return elements_of(value).sample(MOST)
+            elements = elements_of(value)
+            return elements.sample(most_of(elements.shape))
     if not is_gpu_array(kind):
         array = np.asarray(value) if issubclass(kind, np.ndarray) else None
         if kind is Column:
             array = alone(facts_of(value))
-        return None if array is None else sample_of(array, MOST)[0]
-    if value.size <= MOST:
+        return None if array is None else sample_of(array, max(1, most_of(array.shape)))[0]
+    if value.size == most_of(value.shape):
         return np.asarray(value.get()).reshape(-1)
-    places = np.unravel_index(places_of(value.size, MOST), value.shape)
+    places = np.unravel_index(places_of(value.size, SAMPLE), value.shape)
     return np.asarray(value[tuple(axis.tolist() for axis in places)].get())
+
+
+def is_of(sample: Array, shape: tuple[int, ...]) -> bool:
+    """Whether `sample` can be of an array of that shape; it was taken later."""
+    size = math.prod(shape)
+    return sample.size == size if size <= MOST else sample.size <= SAMPLE
 
 
 def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the first worker's") -> str:
@@ -97,7 +110,7 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
     differing = int(np.count_nonzero(apart))
     if not differing:
         if count < size:
-            return f"none of {count:,} sampled elements differs as a number"
+            return f"none of the {count:,} elements that were compared, of {size:,}, differs as a number"
         return "as numbers they are equal: signs of zeros differ, or bits of NaNs"
     of = f"{count:,} sampled elements" if count < size else f"{count:,} elements"
     by = f", by up to {furthest:.3g}" if furthest else ""

@@ -259,8 +259,6 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
         checked = _checked(sending.session, result, sending.options.check, sending.limit)
         # In one piece: ipykernel may send what `print` has written before it writes the end of the line.
         sys.stdout.write(f"{checked}\n")
-    for line in result.caught_lines():  # numbers may be wrong, and nothing else says so
-        sys.stderr.write(f"{line}\n")
     show_only(result, sending.show)
     pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from contextvars import Context
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, is_by
@@ -52,7 +52,7 @@ class CellHandle:
         self.pending = pending
         self.sent_s = time.perf_counter()
         self.asked = False
-        self._told = False
+        self._told = self._has_told_caught = False
         self._sent_in = shell.execution_count
         self._shell = shell
         self._scope = scope
@@ -102,13 +102,22 @@ class CellHandle:
         page = self._scope.page
         try:
             with page.waited_for():
-                return self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
+                result = self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
         except (DiscoError, KeyboardInterrupt) as error:
             self.asked = self.done()
             shell, shown = self._shell, [self._told_apart(error)]
             # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
             del self, page, on_look
             raise dress(shell, shown.pop())  # noqa: B904 - the same exception, made presentable
+        self._tell_caught(result)
+        return result
+
+    def _tell_caught(self, result: CellResult) -> None:
+        """Say once that a collective could not be carried out, and the cell went on: numbers may be wrong."""
+        told = {} if self._has_told_caught else result.caught_by()
+        self._has_told_caught = True
+        for words, workers in told.items():
+            self._scope.page.note(workers, [f"caught {words}"])
 
     def __await__(self) -> Generator[Any, None, CellResult]:
         return self._awaited().__await__()
@@ -212,6 +221,7 @@ class CellHandle:
         self.pending.heard()
         error, workers, note = self.error, self.pending.workers, self._scope.page.note
         if error is None:
+            self._tell_caught(cast("CellResult", self.pending.outcome))
             return
         if isinstance(error, WorkerError):
             workers = tuple(error.failures)

@@ -29,7 +29,7 @@ OUT: Final = re.compile(r"Out\[(\d+)\]")
 def name(text: str) -> str:
     """The name of a variable."""
     if not text.isidentifier() or keyword.iskeyword(text):
-        whole = re.match(r"\w+(?=[.[])", text)
+        whole = re.match(r"[^\W\d]\w*(?=[.[])", text)
         way = f"; take {whole[0]}, and the part of it afterwards" if whole else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not a variable name{way}")
     return text

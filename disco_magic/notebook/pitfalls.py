@@ -86,11 +86,7 @@ def _hidden(failed: _Failed) -> str:
     if not isinstance(used, ast.Name) or used.id not in (*BEHIND, *VERBS):
         return ""
     name, own = used.id, frame.f_globals
-    if (
-        name in frame.f_code.co_varnames
-        or name not in own
-        or _serves_as(own[name], frame.f_builtins.get(name))
-    ):
+    if name in _own_names(frame) or name not in own or _serves_as(own[name], frame.f_builtins.get(name)):
         return ""
     kind = class_name(own[name])
     return f"{name} is a register, {kind}, which hides what cells are given; %disco rm {name} gives that back"
@@ -104,19 +100,35 @@ def _serves_as(own: object, given: object) -> bool:
 def _of_root(failed: _Failed) -> str:
     """What to say if something was None that the root of a collective, or another worker, has."""
     parts = list(ast.iter_child_nodes(failed.node))
-    for called in (part.func for part in parts if isinstance(part, ast.Call)):
-        verb = getattr(called, "id", None) or getattr(called, "attr", None)
-        if verb in _OF_ROOT:
-            root = "its root, worker 0 by default"
-            return f"what {verb} returns is None but for {root}; {_OF_ROOT[verb]} gives it to all"
+    if not isinstance(failed.node, ast.BinOp | ast.Compare):  # of these either side may be None
+        for verb in (_verb(part.func, failed.frame) for part in parts if isinstance(part, ast.Call)):
+            if verb in _OF_ROOT:
+                root = "its root, worker 0 by default"
+                return f"what {verb} returns is None but for {root}; {_OF_ROOT[verb]} gives it to all"
     # From 3.13 on what cannot be iterated over stands for itself.
     names = [part.id for part in [failed.node, *parts] if isinstance(part, ast.Name)]
     return next(filter(None, (_of_others(failed.frame, name) for name in names)), "")
 
 
+def _verb(called: ast.expr, frame: types.FrameType) -> str:
+    """The name of the collective that an expression calls, a worker's own; "" if it calls anything else."""
+    named = called.value if isinstance(called, ast.Attribute) else called
+    if not isinstance(named, ast.Name) or named.id in _own_names(frame) or named.id in frame.f_globals:
+        return ""
+    if isinstance(called, ast.Attribute):
+        return called.attr if named.id == "worker" else ""
+    return named.id
+
+
+def _own_names(frame: types.FrameType) -> tuple[str, ...]:
+    """Variables of the function that is executed, and of those around it."""
+    code = frame.f_code
+    return (*code.co_varnames, *code.co_freevars, *code.co_cellvars)
+
+
 def _of_others(frame: types.FrameType, name: str) -> str:
     """What to say if a register is None here, and has a value elsewhere."""
-    if name in frame.f_code.co_varnames or frame.f_globals.get(name, 0) is not None:
+    if name in _own_names(frame) or frame.f_globals.get(name, 0) is not None:
         return ""
     workers = beside(frame.f_globals)
     have = [worker for worker, names in workers.items() if names.get(name) is not None]

@@ -22,7 +22,7 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.gaps import Sample, gap
+from disco_magic.functions.gaps import Sample, gap, is_of
 from disco_magic.functions.lookalikes import why_apart
 from disco_magic.functions.parts import as_listed, split
 from disco_magic.functions.surveys import Survey
@@ -228,8 +228,9 @@ class Checks(Calls):
             if name in arrays:
                 parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
                 # Another thread's cell may have come between.
-                whole = len(parts) == len(circle) and len({(part.shape, part.dtype) for part in parts}) == 1
-                said = gap(parts, _held(row).shape or ()) if whole and parts[0].size > 1 else ""
+                shape, forms = _held(row).shape or (), {(part.size, part.dtype) for part in parts}
+                whole = len(parts) == len(circle) and len(forms) == 1 and is_of(parts[0], shape)
+                said = gap(parts, shape) if whole and parts[0].size > 1 else ""
             else:
                 said = self._why_apart(row, circle)
             told[name] = f"{place}: {said}" if place and said else said

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Held
 
@@ -16,17 +17,18 @@ class Known:
     """What the checks of a session's cells have found so far."""
 
     def __init__(self) -> None:
-        # Register or part -> the first cell after which it differed as it does now, and how.
-        self._differed: dict[str, tuple[str, Mapping[int, Held | None]]] = {}
+        # Register or part, and workers -> the first cell after which it differed as it does now, and how.
+        self._differed: dict[tuple[str, Workers], tuple[str, Mapping[int, Held | None]]] = {}
 
     def told(self, label: str, rows: tuple[CheckRow, ...]) -> tuple[CheckRow, ...]:
-        """`rows` of the check after a cell; those that differ as before come last, and say since when."""
+        """`rows` of the check after a cell; those that differ as before come last, and say as when."""
         new: list[CheckRow] = []
         old: list[CheckRow] = []
         for row in rows:
-            first, cells = self._differed.pop(row.name, ("", None))
-            since = first if row.differs and cells == row.cells else ""
-            (old if since else new).append(replace(row, since=since))
+            key = row.name, tuple(row.cells)
+            first, cells = self._differed.pop(key, ("", None))
+            before = first if row.differs and cells == row.cells else ""
+            (old if before else new).append(replace(row, before=before))
             if row.differs:
-                self._differed[row.name] = since or label, row.cells
+                self._differed[key] = before or label, row.cells
         return *new, *old

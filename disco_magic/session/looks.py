@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 WHOLE_NBYTES: Final = 128 << 20
-"""Registers that have no more in all are looked at as a whole: half a second, of float32."""
+WHOLE_ELEMENTS: Final = 32 << 20
+"""Registers that have no more in all are looked at as a whole, but for single arrays of more than `MOST`."""
+MOST: Final = 1 << 22
 
 
 class Looks(Dispatch):
@@ -72,9 +75,9 @@ class Looks(Dispatch):
         Args:
             numbered: include the registers that references hold, as ``#5``.
             sample: elements per register and worker that statistics and comparisons look at, at most; 0: only
-                types, shapes, dtypes and bytes. None: all elements where the registers of all workers have
-                128 MiB or less together, on the host; else 65,536 of each. `RegisterInfo.sampled` tells of
-                which only a part was looked at.
+                types, shapes, dtypes and bytes. None: 4,194,304 where the registers of all workers have
+                128 MiB and 33,554,432 elements or less together, on the host; else 65,536.
+                `RegisterInfo.sampled` tells of which only a part was looked at.
 
         Cost: 15 us per register and worker, and 6 to 20 ns per element that is looked at; on GPUs 30 us, and
         some waits of 50 us. A GPU that is busy is waited for a quarter of a second at most.
@@ -91,9 +94,11 @@ class Looks(Dispatch):
     def _affordable_sample(self, *, numbered: bool) -> int:
         """See `registers`."""
         held = [info for each in self._launcher.look(numbered=numbered, sample=0) for _, info in each]
-        on_host = all(info.device in (None, "cpu") for info in held)
-        few = on_host and sum(info.nbytes for info in held) <= WHOLE_NBYTES
-        return WHOLE_NBYTES if few else SAMPLE
+        if any(info.device not in (None, "cpu") for info in held):
+            return SAMPLE
+        elements = sum(math.prod(info.shape) for info in held if info.shape is not None)
+        few = elements <= WHOLE_ELEMENTS and sum(info.nbytes for info in held) <= WHOLE_NBYTES
+        return MOST if few else SAMPLE
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
         """Register marked as equal along axes of the mesh -> the workers that are meant to agree."""

@@ -182,7 +182,11 @@ class PendingCell(Stopping):
         outcome = self._hand_over()
         self._unraised.pop(self.seq, None)
         if not isinstance(outcome, BaseException):
-            outcome.tell_apart()
+            try:
+                outcome.tell_apart()
+            except KeyboardInterrupt as struck:
+                struck.result = outcome  # type: ignore[attr-defined]  # as all errors of a cell have it
+                raise
             return outcome
         self._tell_parting(outcome)
         try:

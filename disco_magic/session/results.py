@@ -20,7 +20,7 @@ __tracebackhide__ = is_told
 
 _TEXT: Final = "text/plain"
 # Groups that are compared with the first one that looks the same.
-_TOLD: Final = 8
+_TOLD: Final = 4
 
 
 class CellResult:
@@ -56,7 +56,7 @@ class CellResult:
         self._digests = {w: replies[w].digest for w in self.workers}
         self._values = values
         self._among = among  # workers of the session, whose labels are equally wide
-        self._apart: Mapping[bytes, tuple[int, str]] = {}
+        self._apart: Mapping[bytes, tuple[int, str]] | None = None
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise UsageMistake(
@@ -124,7 +124,10 @@ class CellResult:
 
     def tell_apart(self) -> None:
         """Find out, for `apart`, why values differ that look the same; called by who waited for the cell."""
-        if len(set(self._digests.values())) < 2 or self._values is None:
+        if self._apart is not None or self._values is None:
+            return
+        self._apart = {}  # at once: Ctrl-C leaves it so
+        if len(set(self._digests.values())) < 2:
             return
         groups = self.groups()
         alike: dict[Any, list[int]] = {}
@@ -142,7 +145,7 @@ class CellResult:
         """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: of groups that look alike.
 
         A line for those that differ in the same way from the first worker whose value looks like theirs, of
-        the first eight groups that do.
+        the first four groups that do.
 
         Args:
             workers: of these only, where one of them has the value with which others are compared.
@@ -151,17 +154,17 @@ class CellResult:
         there = {self._digests[ids[0]] for ids, _ in groups}
         told: dict[str, list[int]] = {}
         for ids, _ in groups:
-            first, why = self._apart.get(self._digests[ids[0]], (None, ""))
+            first, why = (self._apart or {}).get(self._digests[ids[0]], (None, ""))
             if first is not None and self._digests[first] in there:
                 told.setdefault(why, []).extend(ids)
         return [f"{MARK} {padded(ids, self._among)} {why}" for why, ids in told.items()]
 
-    def caught_lines(self) -> list[str]:
-        """``[0,2-3] caught PlaneAborted at Cell In[5], line 5, and went on: ...``, for those that did."""
+    def caught_by(self) -> dict[str, list[int]]:
+        """What is in `caught` -> the workers that caught it."""
         told: dict[str, list[int]] = {}
         for worker, words in self.caught.items():
             told.setdefault(words, []).append(worker)
-        return [f"{ranges(workers)} caught {words}" for words, workers in told.items()]
+        return told
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
         """``[0-3] 36.0``, a line or more per group, then `apart`, then what each failed worker says.

@@ -59,12 +59,12 @@ class Stopping(Judging):
         self.session.interrupt_through(self.seq, self.workers, self._life)
 
     def _running_before(self) -> list[str]:
-        """Cells that were sent before to some of its workers, and go on: an interrupt stops these, too."""
-        cells = [(seq, note()) for seq, note in sorted(self._unheard.copy().items()) if seq < self.seq]
-        mine = set(self.workers)
-        return [
-            cell.label for _, cell in cells if cell and not mine.isdisjoint(cell.workers) and not cell.done()
-        ]
+        """What its workers execute that was sent before it: an interrupt stops that, too."""
+        places = self.session.diagnosis().positions if self.session.life is self._life else ()
+        before = (
+            each for each in places if each.worker in self.workers and (each.seq or self.seq) < self.seq
+        )
+        return list(dict.fromkeys(each.command for each in before))
 
     def _withdraw(self) -> None:
         self._unbegun.update(self.session.withdraw(self.seq, self._begun(), self.label, self._life))

@@ -39,11 +39,18 @@ def calls(lines, members=ALL, seq=7):
         ),
         ({0: [3] * 3, 1: [3] * 3, 2: [3] * 1001}, "workers [0-1] made 3, worker 2 made 1,001"),
         (
-            {0: [1, 2, 3], 1: [1, 3, 4], 2: [1, 3, 4]},
+            {0: [1, 2, 3, 4], 1: [1, 3, 4, 5], 2: [1, 3, 4, 5]},
             "call 2 met at different lines: worker 0 at line 2, workers [1-2] at line 3",
         ),
+        (
+            {0: [1, 3, 3, 3], 1: [1, 2, 3, 3, 3], 2: [1, 2, 3, 3, 3]},
+            (
+                "worker 0 made 4, workers [1-2] made 5; "
+                "call 2 met at different lines: worker 0 at line 3, workers [1-2] at line 2"
+            ),
+        ),
     ],
-    ids=["one more", "a longer loop", "as many"],
+    ids=["one more", "a longer loop", "as many", "one less"],
 )
 def test_numbers_of_calls_and_the_first_that_met_at_different_lines_are_told(lines, said):
     assert parting(calls(lines), 7) == f"collective calls: {said}"
@@ -55,18 +62,20 @@ def test_numbers_of_calls_and_the_first_that_met_at_different_lines_are_told(lin
         {0: [1, 2], 1: [1, 2], 2: [1, 2]},
         {0: [1, 2], 1: [1, 3], 2: [1, 2]},  # the last call, whose error says so
         {0: [1, 1], 1: [1, 1], 2: []},  # as this does
+        {0: [3, 6, 7], 1: [5, 6, 7], 2: [5, 6, 7]},  # a root has a line of its own
+        {0: [3, 6], 1: [5, 6], 2: [4, 6]},
         {},
     ],
-    ids=["alike", "the last", "none", "nobody"],
+    ids=["alike", "the last", "none", "a root", "three branches", "nobody"],
 )
 def test_what_the_error_says_itself_is_not_repeated(lines):
     assert parting(calls(lines), 7) == ""
 
 
 def test_only_calls_of_the_command_and_of_the_same_members_are_compared():
-    apart = {0: [1, 2, 2], 1: [3, 2, 2]}
+    apart = {0: [1, 2, 2], 1: [2, 2, 2]}
     pair = [*calls(apart, seq=6), *calls({0: [1, 2], 2: [1, 2]}, (0, 2)), *calls(apart, (0, 1))]
     waiting = Span(0, "waiting", "allreduce()", 0, 1, "line 9")
-    said = "call 1 met at different lines: worker 0 at line 1, worker 1 at line 3"
+    said = "call 1 met at different lines: worker 0 at line 1, worker 1 at line 2"
     assert parting([waiting, *pair], 7) == f"collective calls: {said}"
     assert parting(pair, 5) == ""

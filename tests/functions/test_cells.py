@@ -340,6 +340,14 @@ def test_a_cell_is_the_main_program_however_it_asks(cell, test):
     assert names["ran"] is True
 
 
+def test_long_expressions_and_whatever_else_compares_are_left_as_they_are():
+    names = {"__name__": "__disco__"}
+    long = " + ".join(["1"] * 900)
+    lines = [f"x = {long}", "y = (__name__ == '__main__') + 1", "z = 1 < 2 < 3, __name__ == '__main__' == 1"]
+    exec(compile_cell("\n".join(lines)).body, names)
+    assert (names["x"], names["y"], names["z"]) == (900, 2, (True, False))
+
+
 @pytest.mark.parametrize(
     ("test", "ran"),
     [

@@ -228,7 +228,7 @@ def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
             (2,),
             "as numbers they are equal: signs of zeros differ, or bits of NaNs",
         ),
-        ([[0.0], [0.0]], (9,), "none of 1 sampled elements differs as a number"),
+        ([[0.0], [0.0]], (9,), "none of the 1 elements that were compared, of 9, differs as a number"),
         ([["a"], ["b"]], (), "1 of 1 elements differs from the first worker's"),
         ([[1 + 1j], [1 - 1j]], (1,), "1 of 1 elements differs from the first worker's, by up to 2"),
     ],

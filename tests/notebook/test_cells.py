@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from disco_magic.core.messages import Lost
-from disco_magic.errors import CellError, SyncTimeout, UsageMistake, WorkerError, WorkerLost
+from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake, WorkerError, WorkerLost
 from disco_magic.notebook.output.console import SWITCH_INTERVAL_S, Console
 from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.notebook.tracebacks import dress
@@ -212,3 +212,19 @@ def test_a_cell_that_swallows_a_broken_collective_says_so_below_its_output(four)
     assert "], line 3, and went on: worker 0 called barrier at " in told
     four.run("%%disco\nallreduce(1)")
     assert "caught" not in four.err
+
+
+SWALLOWS = """
+w = worker.replicated(np.zeros(2))
+try:
+    if worker_id == 1: raise ValueError("bad shard")
+    w += allreduce(np.ones(2))
+except Exception: w += worker_id"""
+
+
+def test_it_says_so_before_a_check_and_once_however_often_it_is_waited_for(four):
+    four.fail(f"%%disco --check values{SWALLOWS}", Divergence)
+    assert "[0,2-3] caught PlaneAborted at Cell" in four.err
+    four.run(f"%%disco --nowait -o h{SWALLOWS}")
+    four.run("h.wait(); h.wait();")
+    assert (four.out + four.err).count("caught PlaneAborted") == 1

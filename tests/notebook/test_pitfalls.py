@@ -76,6 +76,11 @@ def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use)
     "cell",
     [
         "nobody = None\nnobody.shape",  # a mistake of another kind
+        "nobody = None\nnobody + np.add.reduce(np.arange(3))",
+        "import functools\nfunctools.reduce(lambda a, b: None, [1, 2, 3]).real",
+        "def gather(x):\n    return None\ngather(1).real",
+        "def f():\n    gather = lambda x: None\n    return gather(1).real\nf()",
+        "import asyncio\nasync def none():\n    return None\n(await asyncio.gather(none()))[0].real",
         "def f(x):\n    return x.shape\nf(None)",
         "whole = gather(np.ones(2))\nlen(3)",
     ],

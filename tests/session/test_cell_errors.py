@@ -275,6 +275,7 @@ def test_a_mismatch_that_comes_of_an_earlier_call_says_where_that_was(session):
     "cell",
     [
         "if worker_id: barrier()",
+        "if worker_id == 0:\n    broadcast(1)\nelse:\n    broadcast(None)\nallreduce(np.ones(2 + worker_id))",
         "allreduce(1)\nallreduce(np.ones(2 + worker_id))",
         "if worker_id:\n    allreduce(1)\nelse:\n    allreduce(1)\n1 / 0 if worker_id else barrier()",
         "1 / 0",
@@ -301,8 +302,9 @@ def test_who_catches_that_a_collective_could_not_be_carried_out_is_told(session)
     s = session(3)
     result = s.run(SWALLOWS)
     assert sorted(result.caught) == [0, 2]
-    (line,) = result.caught_lines()
-    assert line.startswith("[0,2] caught PlaneAborted at Cell ")
+    ((line, workers),) = result.caught_by().items()
+    assert workers == [0, 2]
+    assert line.startswith("PlaneAborted at Cell ")
     assert ", line 6, and went on: worker 1 finished without joining allreduce(int64 (), op=sum) that" in line
     assert s.run("allreduce(1)").caught == {}
 

@@ -194,6 +194,24 @@ def test_numbers_and_texts_in_a_container_are_told_by_their_place(session, value
     assert report["c"].gap == told
 
 
+@pytest.mark.parametrize("late", ["np.arange(10) + worker_id", "np.arange(2) + worker_id"])
+def test_an_array_that_is_another_one_before_it_is_sampled_is_told_without_how_far(
+    session, monkeypatch, late
+):
+    s = session(2)
+    s.run("x = worker.replicated(np.arange(4) + worker_id)")
+    ask = s._asked
+
+    def asked(function, *rest):
+        if isinstance(function, Sample):
+            s.run(f"x = {late}")
+        return ask(function, *rest)
+
+    monkeypatch.setattr(s, "_asked", asked)
+    report = s.check("x", values=True)
+    assert (differing(report), report["x"].gap) == ({"x": ("value",)}, "")
+
+
 def test_a_container_that_is_gone_before_its_difference_is_looked_for_is_told_without(session, monkeypatch):
     s = session(2)
     s.run("c = worker.replicated([worker_id])")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.functions import lookalikes
+from disco_magic.functions import gaps, lookalikes
 
 
 def last_lines(result, count=1):
@@ -140,6 +140,52 @@ def test_values_of_a_session_that_has_ended_are_not_compared(session):
     assert str(pending.wait()) == "[0] array([1.])\n[1] array([1.])"
 
 
+OWN_NUMBER = """
+class Own(np.float64):
+    def __repr__(self): raise ZeroDivisionError("mine")
+    __str__ = __repr__
+class Box:
+    def __init__(self, x): self.x = x
+    def __repr__(self): return "Box"
+"""
+
+
+def test_a_number_of_a_class_of_its_own_is_not_asked_for_its_text(session):
+    s = session(2)
+    s.run(OWN_NUMBER)
+    assert str(s.run("Box([Own(1 + worker_id)])")) == "[0] Box\n[1] Box"
+    assert last_lines(s.run("Box([1 + worker_id])")) == ["≠ [1] .x[0]: 2, worker 0's is 1"]
+    s.run("c = worker.replicated([1, Own(1 + worker_id)])\nd = worker.replicated([Own(worker_id)] * 100)")
+    report = s.check(values=True)
+    assert not report.ok
+    assert s.registers().row("d").differs
+
+
+def test_texts_that_look_the_same_say_from_where_on_they_differ(session):
+    s = session(2)
+    s.run(OWN_NUMBER)
+    told = "≠ [1] .x[0]: they differ from character 102 on"
+    assert last_lines(s.run("Box(['a' * 100 + str(worker_id)])")) == [told]
+
+
+def test_waiting_again_does_not_compare_again(session, monkeypatch):
+    pending = session(2).run_nowait("np.ones(1) + worker_id / 1e12")
+    first = str(pending.wait())
+    monkeypatch.setattr(lookalikes, "why_apart", None)
+    assert str(pending.wait()) == first
+
+
+def test_ctrl_c_while_values_are_compared_leaves_the_result(session, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lookalikes, "why_apart", interrupt)
+    pending = session(2).run_nowait("np.ones(1) + worker_id / 1e12")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        pending.wait()
+    assert str(caught.value.result) == str(pending.wait()) == "[0] array([1.])\n[1] array([1.])"
+
+
 def test_no_code_of_the_values_is_executed(session):
     s = session(2)
     s.run(
@@ -163,8 +209,8 @@ y = Odd(worker_id)
 
 
 def test_large_arrays_are_compared_by_a_sample(monkeypatch):
-    monkeypatch.setattr(lookalikes, "MOST", 1024)
-    x = np.ones(2048)
+    monkeypatch.setattr(gaps, "MOST", 65_536)
+    x = np.ones(1 << 17)
     told = lookalikes.why_apart(x, x + 1, "worker 3's")
-    assert told == "1,024 of 1,024 sampled elements differ from worker 3's, by up to 1"
+    assert told == "65,536 of 65,536 sampled elements differ from worker 3's, by up to 1"
     assert lookalikes.why_apart(x, x.copy(), "worker 3's") == ""

@@ -131,7 +131,7 @@ def _interrupt(front: Front, options: Namespace) -> None:
     session.interrupt(workers)
     told = [f"{command} on {people(who)}" for command, who in at_work.items()]
     nothing = "nothing to interrupt: the workers are idle"
-    front.sessions.say(f"interrupted: {'; '.join(told)}" if told else nothing)
+    front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
 
 
 def _start_parser() -> OptionParser:

@@ -30,7 +30,7 @@ class Failed(Protocol):
     def summary(self) -> str: ...  # noqa: D102 - see there
 
 
-_ADDRESS: Final = re.compile(r"0x[0-9a-fA-F]{4,}")
+_ADDRESS: Final = re.compile(r"(?<= at )0x[0-9a-fA-F]{4,}")
 
 
 def describe(

@@ -166,8 +166,9 @@ def _sentence(row: CheckRow) -> str:
         told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
         return f"'{row.name}' is marked {told}{only}{place}"
     told = ", ".join(f"{text} on {people(workers)}" for workers, text in groups)
-    known = f" as it did after {row.before}, and nothing else does" if row.before else ""
-    return f"'{row.name}' differs{place}{known}: {told}"
+    if row.before:
+        return f"nothing new differs; '{row.name}' differs{place} as it did after {row.before}: {told}"
+    return f"'{row.name}' differs{place}: {told}"
 
 
 def _names(rows: Iterable[CheckRow], over: str, *, by_value: bool) -> list[str]:

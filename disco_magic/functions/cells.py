@@ -129,8 +129,12 @@ def _ends_silent(source: str) -> bool:
 def _mean_main(tree: ast.Module) -> None:
     """Let ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
 
-    The name itself has to be that of the worker's own module, else what cells define could not be pickled.
+    The name itself has to be that of the worker's own module, else what cells define could not be pickled. A
+    cell that has variables of that name is left as it is.
     """
+    own = (each for each in ast.walk(tree) if getattr(each, "arg", getattr(each, "id", "")) == "__name__")
+    if any(not isinstance(getattr(each, "ctx", None), ast.Load) for each in own):
+        return
     for node in ast.walk(tree):  # a visitor's recursion would limit how long an expression may be
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):

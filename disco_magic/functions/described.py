@@ -24,11 +24,10 @@ _TEXT: Final = 60
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset)
 # So many in a container, and in those in it together, are compared.
 _ITEMS: Final = 64
-# And so many of a list of numbers or texts, by what an item costs: at most a part of the sample, numbers of
-# Python's, those of NumPy's.
-_SHARE: Final = 16
-_SERIES: Final = 1 << 13
-_OF_NUMPY: Final = 1 << 12
+# And of a list of numbers or texts at most such a share of the sample, and so many; of NumPy's numbers fewer.
+_SHARE: Final = 64
+_SERIES: Final = 1 << 12
+_OF_NUMPY: Final = 1 << 10
 
 
 def describe_other(value: Any, sample: int) -> RegisterInfo:
@@ -97,12 +96,12 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
 
 def _fingerprint_of_series(value: Any, sample: int) -> bytes:
     """That of a longer list or tuple of numbers and texts, as losses are; empty of any other."""
-    if type(value) not in (list, tuple) or not 0 < len(value) <= sample // _SHARE:
+    if type(value) not in (list, tuple) or not 0 < len(value) <= min(sample // _SHARE, _SERIES):
         return b""
     items = list(value)  # another thread may be filling it; such a copy is one step
     kinds = kinds_of(items)
     others = [kind for kind in kinds if id(kind) not in PLAIN_IDS]
-    if len(items) > (_OF_NUMPY if others else _SERIES):
+    if others and len(items) > _OF_NUMPY:
         return b""
     # Of a class derived from NumPy's, pickle would ask code of its own.
     if not all(home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_) for kind in others):

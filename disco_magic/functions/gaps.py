@@ -99,11 +99,12 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
     """
     first, count, size = samples[0], samples[0].size, math.prod(shape)
     apart = np.zeros(count, bool)
-    furthest = 0.0
+    furthest, finite = 0.0, True
     for other in samples[1:]:
         if is_number(first.dtype):
             distances = distance(first, other)
             apart |= distances != 0
+            finite = finite and bool(np.isfinite(distances).all())
             furthest = max(furthest, float(np.max(distances, initial=0, where=np.isfinite(distances))))
         else:
             apart |= ~equal(first, other)
@@ -113,7 +114,7 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
             return f"none of the {count:,} elements that were compared, of {size:,}, differs as a number"
         return "as numbers they are equal: signs of zeros differ, or bits of NaNs"
     of = f"{count:,} sampled elements" if count < size else f"{count:,} elements"
-    by = f", by up to {furthest:.3g}" if furthest else ""
+    by = f", by up to {furthest:.3g}{'' if finite else ' where both are finite'}" if furthest else ""
     where = "" if differing == count or count < size else _place(int(apart.argmax()), shape, differing)
     return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}{where}"
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
-from disco_magic.functions.content import PLAIN_IDS
+from disco_magic.functions.content import PLAIN_IDS, kinds_of
 from disco_magic.functions.described import short
+from disco_magic.functions.digests import digest_of
 from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.fingerprint import number_text
@@ -21,7 +24,7 @@ from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import home_of, type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from disco_magic.functions.content import Content
 
@@ -61,16 +64,25 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     contents = content_of(first), content_of(other)
     if contents[0] is not None and contents[1] is not None:
         return _of_containers(contents[0], contents[1], both)
-    arrays = _readable(first), _readable(other)
-    if arrays[0] is None or arrays[1] is None:
-        return None
-    one, another = map(elements_of, arrays)
+    said = _of_arrays(_readable(first), _readable(other), whose, both)
+    return ("", said) if said else None
+
+
+def _of_arrays(first: Any, other: Any, whose: str, both: Callable[[str, str], str]) -> str:
+    """In what two arrays differ; "" if it was not found, or one is None."""
+    if first is None or other is None:
+        return ""
+    one, another = elements_of(first), elements_of(other)
     if (one.name, one.shape) != (another.name, another.shape):
-        return "", both(f"{one.name} {one.shape}", f"{another.name} {another.shape}")
-    samples = [each.sample(most_of(one.shape)) for each in (one, another)]
-    if samples[0].dtype.hasobject or samples[0].tobytes() == samples[1].tobytes():
-        return None
-    return "", gap(samples, one.shape, whose)
+        return both(f"{one.name} {one.shape}", f"{another.name} {another.shape}")
+    try:
+        samples = [each.sample(most_of(one.shape)) for each in (one, another)]
+    except NoPicture:  # a sparse tensor, or one without data
+        return ""
+    # By what says nothing of gaps between elements, whose bytes are anybody's.
+    if samples[0].dtype.hasobject or digest_of(samples[0]) == digest_of(samples[1]):
+        return ""
+    return gap(samples, one.shape, whose)
 
 
 def _readable(value: Any) -> Any:
@@ -85,24 +97,47 @@ def _of_containers(first: Content, other: Content, both: Callable[[str, str], st
     """By their lengths, and the numbers and texts in them."""
     if first.shape != other.shape:
         return "", both(f"{len(first.items):,} items", f"{len(other.items):,} items")
-    others = dict(other.parts(plain=True))
-    for place, item in first.parts(plain=True):
-        said = _of_plain(item, others[place], both) if place in others else ""
+    for place, item, mate in _pairs(first, other):
+        said = _of_plain(item, mate, both)
         if said:
-            return place, said
+            return first.written(place), said
     return None
+
+
+def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
+    """Place, what is there, and what is there in the other one, where both have it."""
+    if first.places is None or other.places is None:
+        return
+    if first.in_order and other.in_order and first.places == other.places:
+        yield from zip(first.places, first.items, other.items, strict=True)
+    # Keys of other types may have a hash of their own.
+    elif all(id(kind) in PLAIN_IDS for kind in kinds_of([*first.places, *other.places])):
+        mates = dict(zip(other.places, other.items, strict=True))
+        yield from (
+            (place, item, mates[place])
+            for place, item in zip(first.places, first.items, strict=True)
+            if place in mates
+        )
 
 
 def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
     """Of two numbers or texts, Python's or NumPy's: a class derived from these may have its own repr."""
     kinds = type(first), type(other)
-    if first is other or not all(id(kind) in PLAIN_IDS or home_of(kind) == "numpy" for kind in kinds):
+    if first is other or not all(map(_tells_all, kinds)):
         return ""
     if kinds[0] is not kinds[1]:
         return both(*map(type_name, kinds))
+    if first == other and first != 0:  # but for signs of zeros, at once
+        return ""
     texts = number_text(first), number_text(other)
     shown = tuple(map(short, texts))
     if texts[0] == texts[1] or shown[0] != shown[1]:
         return "" if texts[0] == texts[1] else both(*shown)
     place = next((n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
     return f"they differ from character {place + 1:,} on"
+
+
+def _tells_all(kind: type) -> bool:
+    """Whether the repr of a value of that type is all that there is to it, and runs nobody's code."""
+    own = home_of(kind) == "numpy" and issubclass(kind, np.generic)
+    return id(kind) in PLAIN_IDS or (own and not issubclass(kind, np.void | np.object_))

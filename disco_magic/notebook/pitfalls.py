@@ -135,5 +135,5 @@ def _of_others(frame: types.FrameType, name: str) -> str:
     lack = [worker for worker, names in workers.items() if name in names and names[name] is None]
     if not have:
         return ""
-    found = f"{name} is None on {people(lack)}, and {class_name(workers[have[0]][name])} on {people(have)}"
-    return f"{found}: {' and '.join(_OF_ROOT)} have a result on their root alone"
+    kind = class_name(workers[have[0]][name])
+    return f"{name} is None on {people(lack)}, and {kind} on {people(have)}"

@@ -242,12 +242,12 @@ class Checks(Calls):
         other = next((w for w in others if row.cells[w] != row.cells[first]), None)
         if other is None:
             return ""
-        with suppress(UsageMistake):  # it is gone, or elements on a GPU are computed still
-            whose = f"worker {first}'s"
-            session = cast("Session", self)
+        session, whose = cast("Session", self), f"worker {first}'s"
+        try:
             why = session.examine_pair(row.name, why_apart, whose, workers=(first, other))
-            return f"{ranges((other,))} {why}" if why else ""
-        return ""
+        except Exception:  # noqa: BLE001 - it is gone, or odd: what differs is known all the same
+            return ""
+        return f"{ranges((other,))} {why}" if why else ""
 
 
 def check_cell(
@@ -265,9 +265,10 @@ def check_cell(
     Raises:
         WorkerError, SyncTimeout: as `Checks.check`.
     """
+    bound: set[str] = set()
 
     def select(found: Mapping[int, Found]) -> Iterable[str]:
-        bound = frozenset().union(*(each.bound for each in found.values()))
+        bound.update(*(each.bound for each in found.values()))
         marked = marked_anywhere(found) if values else frozenset()
         return [name for name in _all_names(found) if name in bound or name in marked]
 
@@ -277,7 +278,7 @@ def check_cell(
     if life is not checks.life:
         known = Known()
         checks._known = checks.life, known  # noqa: SLF001 - as above
-    return replace(report, rows=known.told(label, report.rows))
+    return replace(report, rows=known.told(label, report.rows, bound))
 
 
 def _all_names(found: Mapping[int, Found]) -> list[str]:

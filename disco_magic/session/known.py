@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from disco_magic.core.registers import register_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
@@ -20,14 +22,18 @@ class Known:
         # Register or part, and workers -> the first cell after which it differed as it does now, and how.
         self._differed: dict[tuple[str, Workers], tuple[str, Mapping[int, Held | None]]] = {}
 
-    def told(self, label: str, rows: tuple[CheckRow, ...]) -> tuple[CheckRow, ...]:
-        """`rows` of the check after a cell; those that differ as before come last, and say as when."""
+    def told(self, label: str, rows: tuple[CheckRow, ...], bound: Container[str]) -> tuple[CheckRow, ...]:
+        """`rows` of the check after a cell; those that differ as before come last, and say as when.
+
+        What the cell itself has `bound` is new.
+        """
         new: list[CheckRow] = []
         old: list[CheckRow] = []
         for row in rows:
             key = row.name, tuple(row.cells)
             first, cells = self._differed.pop(key, ("", None))
-            before = first if row.differs and cells == row.cells else ""
+            as_before = row.differs and cells == row.cells and register_of(row.name) not in bound
+            before = first if as_before else ""
             (old if before else new).append(replace(row, before=before))
             if row.differs:
                 self._differed[key] = before or label, row.cells

@@ -30,6 +30,8 @@ WHOLE_NBYTES: Final = 128 << 20
 WHOLE_ELEMENTS: Final = 32 << 20
 """Registers that have no more in all are looked at as a whole, but for single arrays of more than `MOST`."""
 MOST: Final = 1 << 22
+# What an item of a list costs, in elements of an array.
+_ITEM: Final = 16
 
 
 class Looks(Dispatch):
@@ -97,6 +99,7 @@ class Looks(Dispatch):
         if any(info.device not in (None, "cpu") for info in held):
             return SAMPLE
         elements = sum(math.prod(info.shape) for info in held if info.shape is not None)
+        elements += sum(info.items or 0 for info in held) * _ITEM
         few = elements <= WHOLE_ELEMENTS and sum(info.nbytes for info in held) <= WHOLE_NBYTES
         return MOST if few else SAMPLE
 

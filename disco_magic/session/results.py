@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from disco_magic.core.markup import MARK
-from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
+from disco_magic.errors import CellError, SessionClosed, UsageMistake, is_told
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
@@ -129,17 +128,30 @@ class CellResult:
         self._apart = {}  # at once: Ctrl-C leaves it so
         if len(set(self._digests.values())) < 2:
             return
-        groups = self.groups()
         alike: dict[Any, list[int]] = {}
-        for (worker, *_), shown in groups:
+        for (worker, *_), shown in self.groups():
             alike.setdefault(shown.get(_TEXT), []).append(worker)
         self._apart = {
             self._digests[worker]: (first, why)
             for text, (first, *others) in alike.items()
             if text
             for worker in others[:_TOLD]
-            if (why := _why_apart(self._values, first, worker))
+            if (why := self._why_apart(self._values, first, worker))
         }
+
+    def _why_apart(self, values: DRef, first: int, other: int) -> str:
+        """See `why_apart`; "" of values that are gone, or that another command may have changed."""
+        from disco_magic.functions.lookalikes import why_apart  # most cells do not need it
+
+        session, whose = values.session, f"worker {first}'s"
+        try:
+            why = session.examine_pair(values, why_apart, whose, workers=(first, other))
+        except Exception:  # noqa: BLE001 - whatever it raises of odd values, it must not cost the result
+            why = ""
+        if session.ledger.seq != values.seq:
+            return ""
+        unseen = f"differs from {whose} in what is not shown"
+        return why or (unseen if self.shown[first] == self.shown[other] else "")
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
         """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: of groups that look alike.
@@ -192,13 +204,3 @@ class CellResult:
 
     def __repr__(self) -> str:
         return self.text()
-
-
-def _why_apart(values: DRef, first: int, other: int) -> str:
-    """See `why_apart`; "" also of values that are gone."""
-    from disco_magic.functions.lookalikes import why_apart  # most cells do not need it
-
-    with suppress(DiscoError):
-        whose = f"worker {first}'s"
-        return values.session.examine_pair(values, why_apart, whose, workers=(first, other)) or ""
-    return ""

@@ -99,6 +99,10 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
         ),
         (["worker 1 failed", "worker 1 failed", "worker 1 failed"], ["[0-2] ValueError: worker 1 failed"]),
         (["worker 0", "worker 10", "worker 2"], ["[0,2] ValueError: worker N", "[1] ValueError: worker 10"]),
+        (
+            ["0xdead00 is bad", "0xdead01 is bad"],
+            ["[0] ValueError: 0xdead00 is bad", "[1] ValueError: 0xdead01 is bad"],
+        ),
         (["worker 0 at 0xabcdef"], ["[0] ValueError: worker 0 at 0xabcdef"]),
     ],
 )

@@ -349,6 +349,20 @@ def test_long_expressions_and_whatever_else_compares_are_left_as_they_are():
 
 
 @pytest.mark.parametrize(
+    "cell",
+    [
+        "def f(__name__):\n    return __name__ == '__main__'\nran = f('other')",
+        "class K:\n    __name__ = 'k'\n    flag = __name__ == '__main__'\nran = K.flag",
+        "ran = any(__name__ == '__main__' for __name__ in 'ab')",
+    ],
+)
+def test_variables_of_that_name_are_compared_as_they_are(cell):
+    names = {"__name__": "__disco__"}
+    exec(compile_cell(cell).body, names)
+    assert names["ran"] is False
+
+
+@pytest.mark.parametrize(
     ("test", "ran"),
     [
         ('__name__ == "main"', 0),

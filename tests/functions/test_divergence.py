@@ -221,7 +221,7 @@ def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
         (
             [[1.0, np.inf], [3.0, 2.0]],
             (9,),
-            "2 of 2 sampled elements differ from the first worker's, by up to 2",
+            "2 of 2 sampled elements differ from the first worker's, by up to 2 where both are finite",
         ),
         (
             [[0.0, np.nan], [-0.0, np.nan]],

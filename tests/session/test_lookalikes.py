@@ -60,7 +60,16 @@ def test_all_kinds_of_values_say_it(session, cell, told):
     assert [line for line in str(result).splitlines() if "≠" in line] == [f"≠ {workers} {told}"] * bool(told)
 
 
+UNSEEN = object()
 OBJECTS = """
+class Token:
+    def __repr__(self): raise RuntimeError("no text")
+    __reduce__ = __repr__
+PADDED = np.zeros(3, dtype=np.dtype([("x", "i1"), ("y", "f8")], align=True))
+PADDED.view("u1")[1] = worker_id
+RECORD = np.zeros(1, dtype=[("a", object), ("b", "f8")])
+RECORD[0] = Token(), worker_id
+RECORD = RECORD[0]
 class Box:
     def __init__(self, **fields):
         vars(self).update(fields)
@@ -77,8 +86,10 @@ class Box:
         ("x=list(range(3 + worker_id // 2))", ".x: 4 items, worker 0's is 3 items"),
         ("x={'a': {'b': 1 + worker_id // 2}}", ".x['a']['b']: 2, worker 0's is 1"),
         ("x=1, y=[1.0] if worker_id > 1 else (1.0,)", ".y: list, worker 0's is tuple"),
-        ("x={1, 2 + worker_id // 2}", None),
-        ("x={1: 2}, y=np.array([None, worker_id // 2])", None),
+        ("x={1, 2 + worker_id // 2}", UNSEEN),
+        ("x={1: 2}, y=np.array([None, worker_id // 2])", UNSEEN),
+        ("x={1: 2}, y={10**5000: worker_id // 2}", UNSEEN),  # a key that Python refuses to write
+        ("x=0.0 if worker_id > 1 else -0.0", ".x: 0.0, worker 0's is -0.0"),
     ],
 )
 def test_what_is_in_an_object_is_found(session, fields, told):
@@ -86,7 +97,18 @@ def test_what_is_in_an_object_is_found(session, fields, told):
     s.run(OBJECTS)
     result = s.run(f"Box({fields})")
     assert str(result).splitlines()[:2] == ["[0-1] Box", "[2-3] Box"]
-    assert str(result).splitlines()[2:] == [f"≠ [2-3] {told}"] * bool(told)
+    assert str(result).splitlines()[2:] == [
+        f"≠ [2-3] {told}" if told is not UNSEEN else "≠ [2-3] differs from worker 0's in what is not shown"
+    ]
+
+
+@pytest.mark.parametrize("odd", ["PADDED", "Token", "Box(x=RECORD)", "Box(x={10**5000: 1})"])
+def test_what_is_equal_or_cannot_be_compared_does_not_hide_what_differs(session, odd):
+    s = session(4)
+    s.run(OBJECTS)
+    result = s.run(f"[{odd}, np.array([1 / 3 + (worker_id > 1) * 1e-12, 1])]")
+    told = "≠ [2-3] [1]: 1 of 2 elements differs from worker 0's, by up to 1e-12, at [0]"
+    assert last_lines(result) == [told]
 
 
 def test_those_that_differ_in_the_same_way_have_one_line_of_the_first_that_looks_like_them(session):
@@ -118,13 +140,26 @@ def test_it_is_known_when_the_cell_has_ended_and_stays(session):
     assert last_lines(result) == ["≠ [1] 1 of 1 elements differs from worker 0's, by up to 1e-12"]
 
 
-def test_a_cell_that_was_sent_without_waiting_says_it_too_also_while_a_worker_is_busy(session):
+def test_a_cell_that_was_sent_without_waiting_says_it_too(session):
+    pending = session(2).run_nowait("np.ones(1) + worker_id / 1e12")
+    assert last_lines(pending.wait()) == ["≠ [1] 1 of 1 elements differs from worker 0's, by up to 1e-12"]
+
+
+@pytest.mark.parametrize("later", ["x += 100 * worker_id", "x = 5"])
+def test_what_a_later_cell_may_have_changed_is_not_compared(session, later):
+    s = session(2)
+    pending = s.run_nowait("x = np.ones(1) + worker_id / 1e12\nx")
+    s.run(later)
+    assert str(pending.wait()) == "[0] array([1.])\n[1] array([1.])"
+
+
+def test_a_worker_that_is_busy_with_something_later_is_not_waited_for(session):
     s = session(2)
     s.run("import threading; go = threading.Event()")
     pending = s.run_nowait("np.ones(1) + worker_id / 1e12")
     later = s.run_nowait("go.wait()")
     try:
-        assert last_lines(pending.wait()) == ["≠ [1] 1 of 1 elements differs from worker 0's, by up to 1e-12"]
+        assert len(str(pending.wait()).splitlines()) == 2
         assert not later.done()
     finally:
         s.examine_names(lambda bound, behind: bound["go"].set())
@@ -153,7 +188,9 @@ class Box:
 def test_a_number_of_a_class_of_its_own_is_not_asked_for_its_text(session):
     s = session(2)
     s.run(OWN_NUMBER)
-    assert str(s.run("Box([Own(1 + worker_id)])")) == "[0] Box\n[1] Box"
+    assert last_lines(s.run("Box([Own(1 + worker_id)])")) == [
+        "≠ [1] differs from worker 0's in what is not shown"
+    ]
     assert last_lines(s.run("Box([1 + worker_id])")) == ["≠ [1] .x[0]: 2, worker 0's is 1"]
     s.run("c = worker.replicated([1, Own(1 + worker_id)])\nd = worker.replicated([Own(worker_id)] * 100)")
     report = s.check(values=True)

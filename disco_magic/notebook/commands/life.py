@@ -125,12 +125,15 @@ def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.num_workers, session.mesh)
     at_work: dict[str, list[int]] = {}
-    for each in session.doctor().positions:
-        if each.behind and (workers is None or each.worker in workers):
+    places = [each for each in session.doctor().positions if workers is None or each.worker in workers]
+    for each in places:
+        if each.behind:
             at_work.setdefault(each.command or "what was sent", []).append(each.worker)
+    queued = any(each.behind > 1 for each in places)
     session.interrupt(workers)
     told = [f"{command} on {people(who)}" for command, who in at_work.items()]
     nothing = "nothing to interrupt: the workers are idle"
+    told += ["what was sent after that is skipped"] if queued else []
     front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
 
 

@@ -225,6 +225,12 @@ except Exception: w += worker_id"""
 def test_it_says_so_before_a_check_and_once_however_often_it_is_waited_for(four):
     four.fail(f"%%disco --check values{SWALLOWS}", Divergence)
     assert "[0,2-3] caught PlaneAborted at Cell" in four.err
-    four.run(f"%%disco --nowait -o h{SWALLOWS}")
-    four.run("h.wait(); h.wait();")
+    # In one cell: who asks late finds that the handle has said it by itself.
+    four.run(f"h = get_ipython().run_cell_magic('disco', '--nowait', {SWALLOWS!r})\nh.wait(); h.wait();")
+    assert (four.out + four.err).count("caught PlaneAborted") == 1
+
+
+def test_a_cell_that_nobody_asks_about_says_so_once_by_itself(four):
+    sent = f"h = get_ipython().run_cell_magic('disco', '--nowait', {SWALLOWS!r})"
+    four.run(f"{sent}\nwhile not h.done():\n    pass\nh.report(); h.report(); h.wait();")
     assert (four.out + four.err).count("caught PlaneAborted") == 1

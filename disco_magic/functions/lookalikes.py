@@ -17,11 +17,13 @@ from disco_magic.functions.described import short
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
+from disco_magic.functions.fields import is_module
 from disco_magic.functions.fingerprint import number_text
-from disco_magic.functions.frames import Column
+from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.gaps import gap, most_of
 from disco_magic.functions.inside import content_of
-from disco_magic.functions.kinds import home_of, type_name
+from disco_magic.functions.kinds import home_of, module_of, type_name
+from disco_magic.functions.namespaces import CELL_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +52,17 @@ def why_apart(first: Any, other: Any, whose: str) -> str:
             place, said = found
             return f"{path}{place}: {said}" if path or place else said
     return ""
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value that differs between workers should be told apart also if nobody can say in what.
+
+    Models, tables, sets and objects of classes that cells define are; figures and functions are not: these
+    are each worker's own whatever they show.
+    """
+    kind = type(value)
+    own = module_of(kind) == CELL_MODULE
+    return own or is_module(kind) or is_frame(kind) or is_series(kind) or kind in (set, frozenset)
 
 
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from disco_magic.core.markup import MARK
-from disco_magic.errors import CellError, SessionClosed, UsageMistake, is_told
+from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
 from disco_magic.phrases import padded, ranges
 
 if TYPE_CHECKING:
@@ -141,17 +142,16 @@ class CellResult:
 
     def _why_apart(self, values: DRef, first: int, other: int) -> str:
         """See `why_apart`; "" of values that are gone, or that another command may have changed."""
-        from disco_magic.functions.lookalikes import why_apart  # most cells do not need it
+        from disco_magic.functions.lookalikes import is_data, why_apart  # most cells do not need it
 
-        session, whose = values.session, f"worker {first}'s"
-        try:
-            why = session.examine_pair(values, why_apart, whose, workers=(first, other))
-        except Exception:  # noqa: BLE001 - whatever it raises of odd values, it must not cost the result
-            why = ""
-        if session.ledger.seq != values.seq:
-            return ""
-        unseen = f"differs from {whose} in what is not shown"
-        return why or (unseen if self.shown[first] == self.shown[other] else "")
+        session, whose, why = values.session, f"worker {first}'s", ""
+        with suppress(Exception):  # whatever is raised of odd values, it must not cost the result
+            why = session.examine_pair(values, why_apart, whose, workers=(first, other)) or ""
+        if not why and self.shown[first] == self.shown[other]:
+            with suppress(DiscoError):
+                (data,) = session.examine(values, is_data, workers=(first,))
+                why = f"differs from {whose} in what is not shown" if data else ""
+        return why if session.ledger.seq == values.seq else ""
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
         """``≠ [3] 1 of 2 elements differs from worker 0's, by up to 1e-12``: of groups that look alike.

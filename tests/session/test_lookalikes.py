@@ -124,6 +124,19 @@ def test_who_is_not_shown_is_not_told(session):
     assert result.apart((0, 1)) == result.apart((2, 3)) == []
 
 
+@pytest.mark.parametrize("cell", ["lambda: 1", "def f(): pass\n[f, 1]", "class A: pass\nA"])
+def test_what_is_each_worker_s_own_whatever_it_shows_is_not_told(session, cell):
+    assert "≠" not in str(session(2).run(cell))
+
+
+def test_a_figure_and_what_is_in_it_are_not_told(session):
+    pytest.importorskip("matplotlib")
+    s = session(2)
+    s.run("from matplotlib.figure import Figure\nfigure = Figure()\naxes = figure.subplots()")
+    for cell in ("figure", "axes", "axes.set_title('x')"):
+        assert "≠" not in str(s.run(cell))
+
+
 def test_values_that_look_different_are_not_compared(session, monkeypatch):
     monkeypatch.setattr(lookalikes, "why_apart", None)
     assert str(session(2).run("worker_id")) == "[0] 0\n[1] 1"

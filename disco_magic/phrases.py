@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+T = TypeVar("T")
 
 NAMES: Final = 10
 """So many names are told where one is unknown that looks like none of them."""
@@ -37,6 +39,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     shown = names if len(names) <= NAMES else [*sorted(names)[:NAMES], f"and {len(names) - NAMES:,} more"]
     return near_misses(name, names) or f"there are: {', '.join(shown) or 'none'}"
+
+
+def who_has(pairs: Iterable[tuple[int, T]]) -> dict[T, list[int]]:
+    """What each worker has, says or shows -> the workers that do so, in the order of the first one."""
+    groups: dict[T, list[int]] = {}
+    for worker, content in pairs:
+        groups.setdefault(content, []).append(worker)
+    return groups
 
 
 def people(workers: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Protocol
 
-from disco_magic.phrases import people, ranges
+from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,10 +69,9 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
     spoken: dict[str, set[str]] = {}
     for worker, form in forms.items():
         spoken.setdefault(form, set()).add(texts[worker])
-    groups: dict[str, list[int]] = {}
-    for worker, form in forms.items():
-        groups.setdefault(form if len(spoken[form]) > 1 else texts[worker], []).append(worker)
-    return groups
+    return who_has(
+        (worker, form if len(spoken[form]) > 1 else texts[worker]) for worker, form in forms.items()
+    )
 
 
 def form_of(text: str, worker: int) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import mark_in_words
 from disco_magic.core.registers import register_of
-from disco_magic.phrases import ranges
+from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -129,10 +129,7 @@ class CheckRow:
         return found + ([("", "", self.gap)] if self.gap else [])
 
     def _agreement(self) -> list[tuple[str, str, str]]:
-        kinds: dict[str, list[int]] = {}
-        for worker, held in self.cells.items():
-            if held is not None:
-                kinds.setdefault(held.kind, []).append(worker)
+        kinds = who_has((worker, held.kind) for worker, held in self.cells.items() if held is not None)
         why = self.opaque
         verdict = "not compared" if why else f"{'equal' if self.by_value else 'same'}{self.over}"
         return [
@@ -147,9 +144,7 @@ class CheckRow:
         return missing + (("type",) if "type" in found else found)
 
     def _groups(self, circle: Workers) -> list[tuple[Workers, str]]:
-        groups: dict[Held | None, list[int]] = {}
-        for worker in circle:
-            groups.setdefault(self.cells[worker], []).append(worker)
+        groups = who_has((worker, self.cells[worker]) for worker in circle)
         say = _what_tells_apart([held for held in groups if held is not None])
         return [(tuple(ids), _ABSENT if held is None else say(held)) for held, ids in groups.items()]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.phrases import people
+from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -79,7 +79,4 @@ def _follows(calls: Calls, one: int, other: int, number: int) -> bool:
 
 def _by_text(texts: Mapping[int, str]) -> str:
     """``worker 0 at line 4, workers [1-3] at line 6``."""
-    groups: dict[str, list[int]] = {}
-    for worker in sorted(texts):
-        groups.setdefault(texts[worker], []).append(worker)
-    return ", ".join(f"{people(workers)} {text}" for text, workers in groups.items())
+    return ", ".join(f"{people(workers)} {text}" for text, workers in who_has(sorted(texts.items())).items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, overload
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import aligned
 from disco_magic.errors import Divergence, is_told
-from disco_magic.phrases import people, ranges
+from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -158,10 +158,7 @@ def _sentence(row: CheckRow) -> str:
     where, groups = row.splits()[0]
     place = f" {'at' if '=' in where else 'in'} {where}" if where else ""
     if row.aspects == ("mark",):
-        marks: dict[str, list[int]] = {}
-        for workers, _ in groups:
-            for worker in workers:
-                marks.setdefault(row.mark_of(worker), []).append(worker)
+        marks = who_has((worker, row.mark_of(worker)) for workers, _ in groups for worker in workers)
         only = " only" if marks.pop("", None) else ""
         told = ", ".join(f"{mark} on {people(sorted(who))}" for mark, who in marks.items() if mark)
         return f"'{row.name}' is marked {told}{only}{place}"

@@ -6,6 +6,7 @@ Tables are drawn while workers run, from another thread. So nothing here calls a
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, repeat
@@ -30,9 +31,25 @@ if TYPE_CHECKING:
     from disco_magic.functions.wanted import Wanted
 
 _SHORT: Final = 6
-# Elements that are looked at together.
+# Elements that are looked at together, and of one array at most.
 _HELD: Final = 1 << 22
+WHOLE_NBYTES: Final = 128 << 20
+WHOLE_ELEMENTS: Final = 32 << 20
+"""Registers that have no more in all are looked at as a whole."""
+
+# What an item of a list costs, in elements of an array.
+_ITEM: Final = 16
 _NOTHING: Final = Summary()
+
+
+def affordable_sample(infos: Sequence[RegisterInfo]) -> int:
+    """So many elements of an array a look may read at most, for who wants all: `infos` are what there is."""
+    if any(info.device not in (None, "cpu") for info in infos):
+        return SAMPLE
+    elements = sum(math.prod(info.shape) for info in infos if info.shape is not None)
+    elements += sum(info.items or 0 for info in infos) * _ITEM
+    few = elements <= WHOLE_ELEMENTS and sum(info.nbytes for info in infos) <= WHOLE_NBYTES
+    return _HELD if few else SAMPLE
 
 
 def describe(value: Any, sample: int = SAMPLE) -> RegisterInfo:

@@ -29,7 +29,6 @@ _ORDERED = {int, str, bytes}
 _DEPTH = 16
 # Bytes that hashlib takes without letting go of the lock.
 _KEPT = 2047
-_IN_PIECES = 1 << 22
 
 
 def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
@@ -114,14 +113,12 @@ def of_sample(sample: np.ndarray[Any, Any], what: str) -> bytes:
     """16 bytes for elements that a table shows, of any dtype without objects; others than `of_array`.
 
     By SHA-1, in half the time of BLAKE2b: nobody gains from values that look alike in a table. In pieces for
-    which the interpreter's lock is kept: a worker that is busy in Python would give it back after 5 ms. Where
-    that is less than the pieces would take, in one.
+    which the interpreter's lock is kept: a worker that is busy in Python would give it back after 5 ms.
     """
     made = hashlib.sha1(f"{_dtype_text(sample.dtype)} {what}".encode(), usedforsecurity=False)
     content = digest_of(sample) if has_gaps(sample.dtype) else sample.tobytes()
-    piece = _KEPT if len(content) <= _IN_PIECES else len(content)
-    for start in range(0, len(content), piece):
-        made.update(content[start : start + piece])
+    for start in range(0, len(content), _KEPT):
+        made.update(content[start : start + _KEPT])
     return made.digest()[:16]
 
 

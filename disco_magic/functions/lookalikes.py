@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from disco_magic.functions.content import Content
+    from disco_magic.functions.elements import Elements
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
@@ -77,32 +78,32 @@ def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     contents = content_of(first), content_of(other)
     if contents[0] is not None and contents[1] is not None:
         return _of_containers(contents[0], contents[1], both)
-    said = _of_arrays(_readable(first), _readable(other), whose, both)
+    said = _of_arrays(_elements(first), _elements(other), whose, both)
     return ("", said) if said else None
 
 
-def _of_arrays(first: Any, other: Any, whose: str, both: Callable[[str, str], str]) -> str:
+def _of_arrays(
+    first: Elements | None, other: Elements | None, whose: str, both: Callable[[str, str], str]
+) -> str:
     """In what two arrays differ; "" if it was not found, or one is None."""
     if first is None or other is None:
         return ""
-    one, another = elements_of(first), elements_of(other)
-    if (one.name, one.shape) != (another.name, another.shape):
-        return both(f"{one.name} {one.shape}", f"{another.name} {another.shape}")
+    if (first.name, first.shape) != (other.name, other.shape):
+        return both(f"{first.name} {first.shape}", f"{other.name} {other.shape}")
     try:
-        samples = [each.sample(most_of(one.shape)) for each in (one, another)]
+        samples = [each.sample(most_of(each.shape)) for each in (first, other)]
     except NoPicture:  # a sparse tensor, or one without data
         return ""
     # By what says nothing of gaps between elements, whose bytes are anybody's.
     if samples[0].dtype.hasobject or digest_of(samples[0]) == digest_of(samples[1]):
         return ""
-    return gap(samples, one.shape, whose)
+    return gap(samples, first.shape, whose)
 
 
-def _readable(value: Any) -> Any:
-    """`value` or what it holds as something that has elements; None if it has not."""
-    array = alone(facts_of(value)) if type(value) is Column else value
+def _elements(value: Any) -> Elements | None:
+    """Those of `value`, or of the array that it holds; None if it has none."""
     with suppress(NoPicture):
-        return array if elements_of(array) else None
+        return elements_of(alone(facts_of(value)) if type(value) is Column else value)
     return None
 
 

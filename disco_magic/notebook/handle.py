@@ -13,7 +13,7 @@ from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInt
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
-from disco_magic.phrases import people
+from disco_magic.phrases import people, who_has
 from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
@@ -166,11 +166,8 @@ class CellHandle:
         Tools that execute notebooks (nbclient, nbconvert, papermill) drop what a cell writes after its end:
         ``handle.wait()`` and ``handle.show()`` in a later cell keep it. Text only, no displays.
         """
-        texts: dict[str, list[int]] = {}
-        for worker, text in self.stdout.items():
-            texts.setdefault(text, []).append(worker)
         outlet = Outlet(sys.stdout, self.pending.session.num_workers)
-        for text, workers in texts.items():
+        for text, workers in who_has(self.stdout.items()).items():
             if text:
                 outlet.lines(workers, text.removesuffix("\n").split("\n"))
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -23,20 +24,20 @@ from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.gaps import Sample, gap, is_of
-from disco_magic.functions.lookalikes import why_apart
 from disco_magic.functions.parts import as_listed, split
 from disco_magic.functions.surveys import Survey
 from disco_magic.phrases import ranges
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
 from disco_magic.session.known import Known
+from disco_magic.session.looks import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
-    from disco_magic.core.held import Found, Held
+    from disco_magic.core.held import Found
     from disco_magic.core.topology import Axes
     from disco_magic.session.arguments import Life, Limit
     from disco_magic.session.session import Session
@@ -217,7 +218,7 @@ class Checks(Calls):
     def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
         """The rows, and how far apart the first few registers or parts are whose values alone differ."""
         wanted = {row.name: row for row in islice((r for r in rows if r.aspects == ("value",)), _SAMPLED)}
-        arrays = tuple(name for name, row in wanted.items() if _held(row).dtype is not None)
+        arrays = tuple(name for name, row in wanted.items() if math.prod(_shape(row) or ()) > 1)
         samples: dict[int, dict[str, Any]] = {}
         if arrays:
             with suppress(SyncTimeout):  # what differs is known already
@@ -227,12 +228,9 @@ class Checks(Calls):
             place, circle = row.first_differing
             if name in arrays:
                 parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
-                # Another thread's cell may have come between.
-                shape, forms = _held(row).shape or (), {(part.size, part.dtype) for part in parts}
-                whole = len(parts) == len(circle) and len(forms) == 1 and is_of(parts[0], shape)
-                said = gap(parts, shape) if whole and parts[0].size > 1 else ""
+                said = _gap(row, parts, circle)
             else:
-                said = self._why_apart(row, circle)
+                said = self._why_apart(row, circle) if _shape(row) is None else ""
             told[name] = f"{place}: {said}" if place and said else said
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
 
@@ -242,11 +240,7 @@ class Checks(Calls):
         other = next((w for w in others if row.cells[w] != row.cells[first]), None)
         if other is None:
             return ""
-        session, whose = cast("Session", self), f"worker {first}'s"
-        try:
-            why = session.examine_pair(row.name, why_apart, whose, workers=(first, other))
-        except Exception:  # noqa: BLE001 - it is gone, or odd: what differs is known all the same
-            return ""
+        why = told_apart(cast("Session", self), row.name, first, other)
         return f"{ranges((other,))} {why}" if why else ""
 
 
@@ -285,6 +279,14 @@ def _all_names(found: Mapping[int, Found]) -> list[str]:
     return list(dict.fromkeys(name for each in found.values() for name in each.registers))
 
 
-def _held(row: CheckRow) -> Held:
-    """What the first worker has that has anything."""
-    return next(filter(None, row.cells.values()))
+def _shape(row: CheckRow) -> tuple[int, ...] | None:
+    """Of the array that the first worker has that has anything; None if that is no array."""
+    held = next(filter(None, row.cells.values()))
+    return None if held.dtype is None else held.shape or ()
+
+
+def _gap(row: CheckRow, samples: Sequence[Any], circle: Workers) -> str:
+    """How far the arrays of a circle are apart; "" if another thread's cell has changed one meanwhile."""
+    shape, forms = _shape(row) or (), {(sample.size, sample.dtype) for sample in samples}
+    whole = len(samples) == len(circle) and len(forms) == 1 and is_of(samples[0], shape)
+    return gap(samples, shape) if whole else ""

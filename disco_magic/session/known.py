@@ -34,7 +34,10 @@ class Known:
             first, cells = self._differed.pop(key, ("", None))
             as_before = row.differs and cells == row.cells and register_of(row.name) not in bound
             before = first if as_before else ""
-            (old if before else new).append(replace(row, before=before))
+            if before:
+                old.append(replace(row, before=before))
+            else:
+                new.append(row)
             if row.differs:
                 self._differed[key] = before or label, row.cells
         return *new, *old

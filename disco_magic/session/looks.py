@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.registers import register_of
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
 from disco_magic.errors import UsageMistake, is_told
-from disco_magic.functions.describe import describe
+from disco_magic.functions import lookalikes
+from disco_magic.functions.describe import affordable_sample, describe
 from disco_magic.functions.parts import on_part, on_parts, split
-from disco_magic.functions.samples import SAMPLE
 from disco_magic.session.arguments import check_there
 from disco_magic.session.dispatch import Dispatch
 
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from disco_magic.session.dref import DRef
 
 __tracebackhide__ = is_told
-
-WHOLE_NBYTES: Final = 128 << 20
-WHOLE_ELEMENTS: Final = 32 << 20
-"""Registers that have no more in all are looked at as a whole, but for single arrays of more than `MOST`."""
-MOST: Final = 1 << 22
-# What an item of a list costs, in elements of an array.
-_ITEM: Final = 16
 
 
 class Looks(Dispatch):
@@ -89,19 +81,10 @@ class Looks(Dispatch):
             self._refuse()
         self.flush()
         if sample is None:
-            sample = self._affordable_sample(numbered=numbered)
+            seen = self._launcher.look(numbered=numbered, sample=0)
+            sample = affordable_sample([info for each in seen for _, info in each])
         held = self._launcher.look(numbered=numbered, sample=sample)
         return merge(self.id, held, self.circles_of_marks())
-
-    def _affordable_sample(self, *, numbered: bool) -> int:
-        """See `registers`."""
-        held = [info for each in self._launcher.look(numbered=numbered, sample=0) for _, info in each]
-        if any(info.device not in (None, "cpu") for info in held):
-            return SAMPLE
-        elements = sum(math.prod(info.shape) for info in held if info.shape is not None)
-        elements += sum(info.items or 0 for info in held) * _ITEM
-        few = elements <= WHOLE_ELEMENTS and sum(info.nbytes for info in held) <= WHOLE_NBYTES
-        return MOST if few else SAMPLE
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
         """Register marked as equal along axes of the mesh -> the workers that are meant to agree."""
@@ -302,3 +285,16 @@ class Looks(Dispatch):
 def _check_sample(sample: object) -> None:
     if sample is not None and (type(sample) is not int or sample < 0):
         raise UsageMistake(f"sample is {sample!r}, expected a whole number of elements, 0 or more")
+
+
+def told_apart(session: Looks, register: str | DRef, first: int, other: int) -> str:
+    """In what a register differs between two workers, see `lookalikes.why_apart`; "" if that cannot be told.
+
+    It is gone, elements are computed still, or it is odd: what this explains is known already, and an
+    explanation must not take its place.
+    """
+    whose, pair = f"worker {first}'s", (first, other)
+    try:
+        return session.examine_pair(register, lookalikes.why_apart, whose, workers=pair) or ""
+    except Exception:  # noqa: BLE001 - see above
+        return ""

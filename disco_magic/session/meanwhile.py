@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from disco_magic.errors import CellError
 from disco_magic.functions.tracebacks import site_of_error
-from disco_magic.phrases import people
+from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 def sentence(failed: Sequence[Failure]) -> str:
     """``worker 0 failed meanwhile: ValueError: no at Cell In[7], line 2``; a line for each kind."""
-    groups: dict[str, list[int]] = {}
-    for each in failed:
-        site = site_of_error(each.exception)
-        text = f"{each.summary} at {site}" if site.filename else each.summary
-        groups.setdefault(text, []).append(each.worker)
-    return "\n".join(f"{people(workers)} failed meanwhile: {text}" for text, workers in groups.items())
+    sites = ((each, site_of_error(each.exception)) for each in failed)
+    texts = who_has(
+        (each.worker, f"{each.summary} at {site}" if site.filename else each.summary) for each, site in sites
+    )
+    return "\n".join(f"{people(workers)} failed meanwhile: {text}" for text, workers in texts.items())
 
 
 def tell(late: SyncTimeout, failed: Sequence[Failure]) -> SyncTimeout:

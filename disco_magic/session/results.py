@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex
 
 from disco_magic.core.markup import MARK
 from disco_magic.errors import CellError, DiscoError, SessionClosed, UsageMistake, is_told
-from disco_magic.phrases import padded, ranges
+from disco_magic.phrases import padded, ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -117,10 +117,8 @@ class CellResult:
         chosen = [w for w in self.workers if (workers is None or w in workers) and w not in self.errors]
         if all(self.shown[w] is None for w in chosen):
             return []
-        groups: dict[bytes, list[int]] = {}
-        for worker in chosen:
-            groups.setdefault(self._digests[worker], []).append(worker)
-        return [(tuple(ids), self.shown[ids[0]] or {_TEXT: "None"}) for ids in groups.values()]
+        groups = who_has((worker, self._digests[worker]) for worker in chosen).values()
+        return [(tuple(ids), self.shown[ids[0]] or {_TEXT: "None"}) for ids in groups]
 
     def tell_apart(self) -> None:
         """Find out, for `apart`, why values differ that look the same; called by who waited for the cell."""
@@ -129,9 +127,7 @@ class CellResult:
         self._apart = {}  # at once: Ctrl-C leaves it so
         if len(set(self._digests.values())) < 2:
             return
-        alike: dict[Any, list[int]] = {}
-        for (worker, *_), shown in self.groups():
-            alike.setdefault(shown.get(_TEXT), []).append(worker)
+        alike = who_has((ids[0], shown.get(_TEXT)) for ids, shown in self.groups())
         self._apart = {
             self._digests[worker]: (first, why)
             for text, (first, *others) in alike.items()
@@ -141,16 +137,16 @@ class CellResult:
         }
 
     def _why_apart(self, values: DRef, first: int, other: int) -> str:
-        """See `why_apart`; "" of values that are gone, or that another command may have changed."""
-        from disco_magic.functions.lookalikes import is_data, why_apart  # most cells do not need it
+        """See `told_apart`; "" of values that are gone, or that another command may have changed."""
+        from disco_magic.functions.lookalikes import is_data  # most cells do not need these
+        from disco_magic.session.looks import told_apart
 
-        session, whose, why = values.session, f"worker {first}'s", ""
-        with suppress(Exception):  # whatever is raised of odd values, it must not cost the result
-            why = session.examine_pair(values, why_apart, whose, workers=(first, other)) or ""
+        session = values.session
+        why = told_apart(session, values, first, other)
         if not why and self.shown[first] == self.shown[other]:
             with suppress(DiscoError):
                 (data,) = session.examine(values, is_data, workers=(first,))
-                why = f"differs from {whose} in what is not shown" if data else ""
+                why = f"differs from worker {first}'s in what is not shown" if data else ""
         return why if session.ledger.seq == values.seq else ""
 
     def apart(self, workers: tuple[int, ...] | None = None) -> list[str]:
@@ -173,10 +169,7 @@ class CellResult:
 
     def caught_by(self) -> dict[str, list[int]]:
         """What is in `caught` -> the workers that caught it."""
-        told: dict[str, list[int]] = {}
-        for worker, words in self.caught.items():
-            told.setdefault(words, []).append(worker)
-        return told
+        return who_has(self.caught.items())
 
     def text(self, workers: tuple[int, ...] | None = None) -> str:
         """``[0-3] 36.0``, a line or more per group, then `apart`, then what each failed worker says.

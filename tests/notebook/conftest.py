@@ -73,6 +73,11 @@ class Shell:
         self.ip.magics_manager.magics["line"]["disco"].__self__.progress_after = None
 
     @property
+    def shown(self):
+        """What the last cell printed, without blank lines, and below it its error."""
+        return [line for line in (self.out + self.err).splitlines() if line]
+
+    @property
     def lines(self):
         return re.sub(r"Out\[\d+\]: \n?", "", self.out).splitlines()
 

@@ -7,10 +7,6 @@ import pytest
 from disco_magic.errors import CellError
 
 
-def last_line(shell):
-    return [line for line in (shell.out + shell.err).splitlines() if line][-1]
-
-
 @pytest.mark.parametrize(
     ("own", "use", "kind"),
     [
@@ -26,12 +22,31 @@ def test_a_register_that_hides_a_collective_is_named(four, own, use, kind):
     four.fail(f"%%disco\n{use}", CellError)
     name = own.rpartition("\n")[2].partition(" ")[0]
     way = f"%disco rm {name} gives that back"
-    assert last_line(four) == f"{name} is a register, {kind}, which hides what cells are given; {way}"
+    assert four.shown[-1] == f"{name} is a register, {kind}, which hides what cells are given; {way}"
     four.run(f"%disco rm {name}")
     four.run(
         "%%disco\nint(allreduce(np.ones(2))[0]), int(broadcast(1)), gather(1) is None, worker.num_workers"
     )
     assert four.lines == ["[0]   (4, 1, False, 4)", "[1-3] (4, 1, True, 4)"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "to_all"), [("gather", "allgather"), ("reduce", "allreduce"), ("worker.gather", "allgather")]
+)
+def test_who_is_not_the_root_has_no_result(four, verb, to_all):
+    four.fail(f"%%disco\n{verb}(np.ones(2)).sum()", CellError)
+    name = verb.rpartition(".")[2]
+    only = f"what {name} returns is None but for its root, worker 0 by default"
+    assert four.shown[-1] == f"{only}; {to_all} gives it to all"
+
+
+@pytest.mark.parametrize(
+    "use", ["whole.shape", "whole[0]", "whole + 1", "len(whole)", "for row in whole:\n    pass", "whole()"]
+)
+def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use):
+    four.run("%%disco\nwhole = gather(np.ones(2), root=1)")
+    four.fail(f"%%disco -w 0,2,3\n{use}", CellError)
+    assert four.shown[-1] == "whole is None on workers [0,2-3], and ndarray on worker 1"
 
 
 @pytest.mark.parametrize(
@@ -43,37 +58,7 @@ def test_a_register_that_hides_a_collective_is_named(four, own, use, kind):
         "[].allreduce",
         "rows = []\nrows(1)",
         "allreduce()",
-    ],
-)
-def test_what_does_the_same_or_something_of_its_own_hides_nothing(four, cell):
-    four.fail(f"%%disco\n{cell}", CellError)
-    assert "hides" not in four.out + four.err
-    assert "Error: " in last_line(four)
-
-
-@pytest.mark.parametrize(
-    ("verb", "to_all"), [("gather", "allgather"), ("reduce", "allreduce"), ("worker.gather", "allgather")]
-)
-def test_who_is_not_the_root_has_no_result(four, verb, to_all):
-    four.fail(f"%%disco\n{verb}(np.ones(2)).sum()", CellError)
-    name = verb.rpartition(".")[2]
-    only = f"what {name} returns is None but for its root, worker 0 by default"
-    assert last_line(four) == f"{only}; {to_all} gives it to all"
-
-
-@pytest.mark.parametrize(
-    "use", ["whole.shape", "whole[0]", "whole + 1", "len(whole)", "for row in whole:\n    pass", "whole()"]
-)
-def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use):
-    four.run("%%disco\nwhole = gather(np.ones(2), root=1)")
-    four.fail(f"%%disco -w 0,2,3\n{use}", CellError)
-    assert last_line(four) == "whole is None on workers [0,2-3], and ndarray on worker 1"
-
-
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "nobody = None\nnobody.shape",  # a mistake of another kind
+        "nobody = None\nnobody.shape",
         "nobody = None\nnobody + np.add.reduce(np.arange(3))",
         "import functools\nfunctools.reduce(lambda a, b: None, [1, 2, 3]).real",
         "def gather(x):\n    return None\ngather(1).real",
@@ -83,12 +68,13 @@ def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use)
         "whole = gather(np.ones(2))\nlen(3)",
     ],
 )
-def test_what_nobody_has_is_left_to_python(four, cell):
+def test_mistakes_of_another_kind_are_left_to_python(four, cell):
     four.fail(f"%%disco\n{cell}", CellError)
-    assert "root" not in last_line(four)
-    assert "Error: " in last_line(four)
+    assert "hides" not in four.out + four.err
+    assert "root" not in four.shown[-1]
+    assert "Error: " in four.shown[-1]
 
 
 def test_a_cell_with_a_line_of_ipython_is_read_as_well(four):
     four.fail("%%time\n\n%%disco\n!true\nallreduce = {}; allreduce(1)", CellError)
-    assert last_line(four).startswith("allreduce is a register, dict, which hides")
+    assert four.shown[-1].startswith("allreduce is a register, dict, which hides")

@@ -9,15 +9,11 @@ from disco_magic.errors import CellError, UnknownName
 MODES = ["Context", "Plain", "Minimal", "Verbose", "Docs"]
 
 
-def last_lines(shell):
-    return [line for line in (shell.out + shell.err).splitlines() if line]
-
-
 def test_a_variable_of_the_notebook_is_one_command_away(four):
     four.run("lr = 0.5")
     four.fail("%%disco\nx = 1\nx * lr", CellError)
     advice = "%disco broadcast lr or %%disco --push lr hands it to every worker"
-    assert last_lines(four)[-2:] == [
+    assert four.shown[-2:] == [
         "[0-3] NameError: name 'lr' is not defined",
         f"lr is a variable of the notebook; {advice}",
     ]
@@ -32,14 +28,14 @@ def test_a_variable_of_the_notebook_is_one_command_away(four):
 def test_a_module_is_imported_on_the_workers_too(four):
     four.run("import json as js")
     four.fail("%%disco\ndef f():\n    return js.dumps(1)\nf()", CellError)
-    assert last_lines(four)[-1] == "js is imported in the notebook; import it in a %%disco cell, too"
+    assert four.shown[-1] == "js is imported in the notebook; import it in a %%disco cell, too"
 
 
 def test_a_session_is_no_variable_that_could_be_sent(four):
     four.run("import disco_magic as disco\nhere = disco.session()")
     four.fail("%%disco\nhere.num_workers", CellError)
     has = "a cell has worker, worker_id and the collectives: allreduce(x), barrier(), ..."
-    assert last_lines(four)[-1] == f"here is a session, which the notebook has; {has}"
+    assert four.shown[-1] == f"here is a session, which the notebook has; {has}"
 
 
 @pytest.mark.parametrize("name", ["np", "allreduce", "len"])
@@ -47,13 +43,13 @@ def test_what_every_cell_is_given_cannot_be_deleted(four, name):
     four.run("import numpy as np")
     four.fail(f"%%disco\n{name} = 1\ndel {name}\ndel {name}", CellError)
     said = f"{name} is given to every cell, behind the cell's own names, and cannot be deleted"
-    assert last_lines(four)[-2:] == [f"[0-3] NameError: name '{name}' is not defined", said]
+    assert four.shown[-2:] == [f"[0-3] NameError: name '{name}' is not defined", said]
 
 
 def test_a_reference_is_named_for_cells(four):
     four.run("import disco_magic\nref = disco_magic.session().call_packed(int, 5)")
     four.fail("%%disco\nref", CellError)
-    *_, said = last_lines(four)
+    *_, said = four.shown
     way = 'disco_magic.session()["ref"] = ref'
     assert said == f"ref is a reference of the notebook; {way} gives its register that name for cells"
     four.run(way)
@@ -67,7 +63,7 @@ def test_a_handle_is_the_notebook_s(four, made):
     four.run(made)
     four.fail("%%disco\nh.wait()", CellError)
     said = "h is the handle of a cell, and the notebook's; ask it there, under %%local if need be"
-    assert last_lines(four)[-1] == said
+    assert four.shown[-1] == said
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_other_names(four, name, said):
     four.run("lr = 0.5")
     four.run("%%disco\nlosses = []\nglobals()[3] = 4")
     four.fail(f"%%disco\n{name}", CellError)
-    assert last_lines(four)[-1] == said
+    assert four.shown[-1] == said
 
 
 def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
@@ -100,15 +96,15 @@ def test_libraries_and_other_errors_are_left_alone(four, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     four.run("lr = 0.5")
     four.fail("%%disco\nimport astray\nastray.look()", CellError)
-    assert last_lines(four)[-1] == "[0-3] NameError: name 'lr' is not defined"
+    assert four.shown[-1] == "[0-3] NameError: name 'lr' is not defined"
     four.fail("%%disco\nastray.total()", CellError)
-    assert last_lines(four)[-1] == "[0-3] NameError: name 'reduce' is not defined"
+    assert four.shown[-1] == "[0-3] NameError: name 'reduce' is not defined"
     four.fail("%%disco\ndef f():\n    def g(): return gather\n    g()\n    gather = 1\nf()", CellError)
-    assert last_lines(four)[-1].startswith("[0-3] NameError: cannot access free variable 'gather'")
+    assert four.shown[-1].startswith("[0-3] NameError: cannot access free variable 'gather'")
     four.fail("%%disco\ndef f():\n    lr += 1\nf()", CellError)
-    assert "UnboundLocalError" in last_lines(four)[-1]
+    assert "UnboundLocalError" in four.shown[-1]
     four.fail("%%disco\nraise NameError('lr')", CellError)
-    assert last_lines(four)[-1] == "[0-3] NameError: lr"
+    assert four.shown[-1] == "[0-3] NameError: lr"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +122,7 @@ def test_a_module_is_told_how_it_comes_to_what_cells_find_without_import(
     monkeypatch.syspath_prepend(tmp_path)
     four.fail(f"%%disco\nimport apart_{name}\napart_{name}.look()", CellError)
     said = f"{name} is there without import in cells alone; a module imports disco_magic and has {way}"
-    assert last_lines(four)[-1] == said
+    assert four.shown[-1] == said
 
 
 FREE = "def f():\n    def g():\n        return lr\n    g()\n    lr = 1\nf()"
@@ -135,11 +131,11 @@ FREE = "def f():\n    def g():\n        return lr\n    g()\n    lr = 1\nf()"
 def test_a_variable_of_a_function_that_has_no_value_yet_is_not_one_from_elsewhere(four):
     four.run("lr = 0.5")
     four.fail(f"%%disco\n{FREE}", CellError)
-    assert last_lines(four)[-1].startswith("[0-3] NameError: cannot access free variable 'lr'")
+    assert four.shown[-1].startswith("[0-3] NameError: cannot access free variable 'lr'")
     four.run("del lr")
     four.run("%%disco\nlr = 1")
     four.fail(FREE, NameError)
-    assert last_lines(four)[-1].startswith("NameError: cannot access free variable 'lr'")
+    assert four.shown[-1].startswith("NameError: cannot access free variable 'lr'")
 
 
 def test_a_function_of_the_notebook_looks_names_up_there(four):
@@ -148,35 +144,35 @@ def test_a_function_of_the_notebook_looks_names_up_there(four):
     rest = "was defined in the notebook, where it looks names up; define it in a %%disco cell"
     for name, said in (("f", "f"), ("h", "h"), ("k", "this function")):
         four.fail(f"%%disco --push {name}\n{name}()", CellError)
-        assert last_lines(four)[-1] == f"{said} {rest}"
-        assert not any("register" in line for line in last_lines(four))
+        assert four.shown[-1] == f"{said} {rest}"
+        assert not any("register" in line for line in four.shown)
 
 
 def test_a_register_of_some_workers_is_told_with_them(four):
     four.run("%%disco -w 1,2\npart = worker_id")
     four.fail("%%disco\npart", CellError)
-    assert last_lines(four)[-1] == "only workers [1-2] have part"
+    assert four.shown[-1] == "only workers [1-2] have part"
     four.fail("part", NameError)
     way = "%disco get part -w 1"
-    assert last_lines(four)[-1] == f"part is a register of workers [1-2]; {way} copies it into the notebook"
+    assert four.shown[-1] == f"part is a register of workers [1-2]; {way} copies it into the notebook"
     four.run(f"{way}\npass")
     assert four.run("part") == 1
     four.run("%%disco -w 3\nthis = worker_id")
     four.fail("%%disco\nthis", CellError)
-    assert last_lines(four)[-1] == "only worker 3 has this"
+    assert four.shown[-1] == "only worker 3 has this"
 
 
 @pytest.mark.parametrize("name", ["allreduce", "barrier", "worker_id", "num_workers", "worker", "xp"])
 def test_a_cell_that_should_have_been_the_workers(shell, name):
     shell.fail(name, NameError)
-    assert last_lines(shell)[-1] == f"{name} is there on the workers; begin the cell with %%disco"
+    assert shell.shown[-1] == f"{name} is there on the workers; begin the cell with %%disco"
 
 
 def test_a_value_that_says_nothing_of_its_class_does_not_break_the_error(four):
     raising = "@property\n    def __class__(self):\n        raise RuntimeError('unbound')"
     four.run(f"class Proxy:\n    {raising}\np = Proxy()")
     four.fail("%%disco\np", CellError)
-    assert last_lines(four)[-1].startswith("p is a variable of the notebook; ")
+    assert four.shown[-1].startswith("p is a variable of the notebook; ")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -185,10 +181,10 @@ def test_both_ways_in_every_mode(four, mode):
     four.run("%%disco\nlosses = [1]")
     four.run(f"%xmode {mode}")
     four.fail("%%disco\nlr", CellError)
-    assert last_lines(four)[-1].startswith("lr is a variable of the notebook; ")
-    assert last_lines(four)[0].endswith(" and on 3 others")  # and no traceback behind it
+    assert four.shown[-1].startswith("lr is a variable of the notebook; ")
+    assert four.shown[0].endswith(" and on 3 others")  # and no traceback behind it
     four.fail("losses", NameError)
-    *_, error, advice = last_lines(four)
+    *_, error, advice = four.shown
     assert error == "NameError: name 'losses' is not defined"
     assert (
         advice == "losses is a register of the workers; %disco get losses copies worker 0's into the notebook"
@@ -199,23 +195,23 @@ def test_both_ways_in_every_mode(four, mode):
 
 def test_a_plain_cell_is_told_how_it_comes_to_the_session(four):
     four.fail("session.names()", NameError)
-    assert last_lines(four)[-1] == "the session of %disco start is disco_magic.session(): import disco_magic"
+    assert four.shown[-1] == "the session of %disco start is disco_magic.session(): import disco_magic"
 
 
 def test_a_plain_cell_is_told_of_registers_only(four):
     four.run("%%disco\nlosses = [1]")
     four.fail("losess", NameError)
-    assert last_lines(four)[-1] == "NameError: name 'losess' is not defined"
+    assert four.shown[-1] == "NameError: name 'losess' is not defined"
     four.fail("import disco_magic\ndisco_magic.session()['losess']", UnknownName)
-    assert last_lines(four)[-1].endswith("did you mean 'losses'?")
+    assert four.shown[-1].endswith("did you mean 'losses'?")
     four.run("%disco stop")
     four.fail("losses", NameError)
-    assert last_lines(four)[-1] == "NameError: name 'losses' is not defined"
+    assert four.shown[-1] == "NameError: name 'losses' is not defined"
 
 
 def test_nothing_of_it_is_left_without_the_extension(four):
     four.run("%%disco\nlosses = [1]")
     four.run("%unload_ext disco_magic")
     four.fail("losses", NameError)
-    assert last_lines(four)[-1] == "NameError: name 'losses' is not defined"
+    assert four.shown[-1] == "NameError: name 'losses' is not defined"
     assert "structured_traceback" not in vars(four.ip.InteractiveTB)

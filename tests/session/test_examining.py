@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError
+from disco_magic.functions import describe
 from disco_magic.functions.peek import Window, difference_of, picture_of, statistics_of
-from disco_magic.session import looks
 
 every_size = pytest.mark.parametrize("n", [1, 2, 3])
 
@@ -223,7 +223,7 @@ def test_registers_are_looked_at_as_a_whole_while_they_are_not_too_large_togethe
     assert (x.odd(), n.odd()) == ((False, False, True), (False, True, False))
     assert [cell.nans for cell in x.cells] == [0, 0, 1]
     assert not any(cell.sampled for cell in x.cells)
-    monkeypatch.setattr(looks, "WHOLE_NBYTES", s.registers().row("x").cells[0].nbytes)
+    monkeypatch.setattr(describe, "WHOLE_NBYTES", s.registers().row("x").cells[0].nbytes)
     assert all(cell.sampled for cell in s.registers().row("x").cells)
     assert all(cell.sampled for cell in s.registers(sample=1000).row("x").cells)
 

@@ -8,6 +8,13 @@ import pytest
 from disco_magic.functions import gaps, lookalikes
 
 
+def noting(monkeypatch):
+    """Pairs of values that are compared from now on."""
+    compared = []
+    monkeypatch.setattr(lookalikes, "why_apart", lambda *pair: compared.append(pair[:2]))
+    return compared
+
+
 def last_lines(result, count=1):
     return str(result).splitlines()[-count:]
 
@@ -138,9 +145,10 @@ def test_a_figure_and_what_is_in_it_are_not_told(session):
 
 
 def test_values_that_look_different_are_not_compared(session, monkeypatch):
-    monkeypatch.setattr(lookalikes, "why_apart", None)
+    compared = noting(monkeypatch)
     assert str(session(2).run("worker_id")) == "[0] 0\n[1] 1"
     assert str(session(2).run("np.ones(2)")) == "[0-1] array([1., 1.])"
+    assert compared == []
 
 
 def test_it_is_known_when_the_cell_has_ended_and_stays(session):
@@ -221,8 +229,9 @@ def test_texts_that_look_the_same_say_from_where_on_they_differ(session):
 def test_waiting_again_does_not_compare_again(session, monkeypatch):
     pending = session(2).run_nowait("np.ones(1) + worker_id / 1e12")
     first = str(pending.wait())
-    monkeypatch.setattr(lookalikes, "why_apart", None)
+    compared = noting(monkeypatch)
     assert str(pending.wait()) == first
+    assert compared == []
 
 
 def test_ctrl_c_while_values_are_compared_leaves_the_result(session, monkeypatch):

@@ -15,7 +15,7 @@ from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import mesh_named
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
-from disco_magic.phrases import people
+from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -124,11 +124,8 @@ def _sync(front: Front, _: Namespace) -> None:
 def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.num_workers, session.mesh)
-    at_work: dict[str, list[int]] = {}
     places = [each for each in session.doctor().positions if workers is None or each.worker in workers]
-    for each in places:
-        if each.behind:
-            at_work.setdefault(each.command or "what was sent", []).append(each.worker)
+    at_work = who_has((each.worker, each.command or "what was sent") for each in places if each.behind)
     queued = any(each.behind > 1 for each in places)
     session.interrupt(workers)
     told = [f"{command} on {people(who)}" for command, who in at_work.items()]

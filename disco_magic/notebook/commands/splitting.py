@@ -19,7 +19,7 @@ from disco_magic.functions.arrays import host_array, read_array
 from disco_magic.functions.copies import table_kinds
 from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.functions.returned import as_array_of, library_in, library_of
-from disco_magic.phrases import class_name, people, ranges, words
+from disco_magic.phrases import class_name, people, ranges, who_has, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -169,7 +169,5 @@ def _called(value: Any) -> str:
 
 def _who_holds(workers: Iterable[int], texts: Iterable[str]) -> str:
     """``list on worker 0; tuple on workers [1-3]``."""
-    holders: dict[str, list[int]] = {}
-    for worker, text in zip(workers, texts, strict=True):
-        holders.setdefault(text, []).append(worker)
+    holders = who_has(zip(workers, texts, strict=True))
     return "; ".join(f"{text} on {people(who)}" for text, who in holders.items())

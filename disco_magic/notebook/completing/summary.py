@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import MARK
 from disco_magic.core.register_text import line_of
 from disco_magic.core.snapshot import Row
-from disco_magic.phrases import ranges
+from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +60,7 @@ def _html(sections: Sequence[tuple[str, str]]) -> str:
 
 def _groups(row: Row) -> list[tuple[str, bool, RegisterInfo | None]]:
     """``[0-2]``, whether these are the odd ones, and what they have: equal ones together."""
-    groups: dict[RegisterInfo | None, list[int]] = {}
-    for worker, info in enumerate(row.cells):
-        groups.setdefault(info, []).append(worker)
+    groups = who_has(enumerate(row.cells))
     odd = row.odd() if row.differs else (False,) * len(row.cells)
     return [(ranges(workers), any(odd[each] for each in workers), info) for info, workers in groups.items()]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from disco_magic.core.markup import MARK
 from disco_magic.notebook.pictures.frames import note
+from disco_magic.phrases import who_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -40,9 +41,7 @@ class Likeness:
 
 def likeness(contents: Mapping[int, Hashable]) -> Likeness:
     """Group workers by content, by the rule of the table of registers; `contents` is not empty."""
-    groups: dict[Hashable, list[int]] = {}
-    for worker, content in contents.items():
-        groups.setdefault(content, []).append(worker)
+    groups = who_has(contents.items())
     usual = max(groups.values(), key=len)
     return Likeness(groups, usual[0], frozenset(contents) - frozenset(usual))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 from disco_magic.core.words import aligned, coarse_seconds
 from disco_magic.errors import SessionClosed, WorkerError
-from disco_magic.phrases import class_name, ranges, words
+from disco_magic.phrases import class_name, ranges, who_has, words
 from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
@@ -187,7 +187,4 @@ def _ended(handle: CellHandle) -> Standing:
 
 def _alike(states: Iterable[tuple[int, str]]) -> tuple[tuple[tuple[int, ...], str], ...]:
     """Workers in the same state together, in the order of their first one."""
-    groups: dict[str, list[int]] = {}
-    for worker, said in states:
-        groups.setdefault(said, []).append(worker)
-    return tuple((tuple(ids), said) for said, ids in groups.items())
+    return tuple((tuple(ids), said) for said, ids in who_has(states).items())

@@ -9,10 +9,10 @@ from html import escape
 import pytest
 
 from disco_magic import ThreadedSession
+from disco_magic.functions import describe
 from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector import faces, panel
 from disco_magic.notebook.inspector.watch import Watch
-from disco_magic.session import looks
 from tests.notebook.inspector.user import detail, look_at, message, press, until
 
 
@@ -192,7 +192,7 @@ def test_the_worker_that_differs_is_compared_with_one_that_does_not(inspector, s
 def test_exact_statistics_are_those_of_all_elements_and_stay_until_asked_again(
     inspector, session, monkeypatch
 ):
-    monkeypatch.setattr(looks, "WHOLE_NBYTES", 1 << 20)
+    monkeypatch.setattr(describe, "WHOLE_NBYTES", 1 << 20)
     session.run("large = np.zeros(200_001); large[-1] = 7 + worker_id")
     inspector.refresh()
     look_at(inspector, "large")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.display import display
@@ -69,7 +70,7 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
         if sending.options.nowait:
             return _handed_over(handle, sending)
         with _binding_what_failed(sending):
-            result = handle.wait(sending.limit, on_look=sending.look)
+            result = handle.wait(sending.limit, on_look=sending.look, stop=True)
         _bind_result(sending, result)
     return _finished(handle, result, sending)
 
@@ -96,7 +97,7 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
             return _handed_over(handle, sending)
         with _binding_what_failed(sending), ticking():
             try:
-                result = await in_thread(lambda: handle.wait(sending.limit, on_look=sending.look))
+                result = await in_thread(partial(handle.wait, sending.limit, on_look=sending.look, stop=True))
             except asyncio.CancelledError:
                 handle.pending.stop_soon()  # somebody has cancelled all tasks
                 raise

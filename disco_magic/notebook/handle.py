@@ -9,7 +9,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
 
-from disco_magic.errors import DiscoError, SessionClosed, WorkerError, WorkerInterrupt, is_by
+from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
@@ -60,44 +60,27 @@ class CellHandle:
             _handles.add(self)
 
     def wait(
-        self, timeout: float | Limit | None = None, *, on_look: Callable[[], None] | None = None
+        self,
+        timeout: float | Limit | None = None,
+        *,
+        on_look: Callable[[], None] | None = None,
+        stop: bool = False,
     ) -> CellResult:
         """Wait for the cell and return its result.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped, and nothing before it. None: as long as it
-                takes.
+            timeout: seconds; a cell that takes longer goes on, and can be waited for again. None: the
+                session's `timeout`, or as long as it takes.
             on_look: called ten times a second; None keeps what the cell shows in place up to date.
+            stop: True stops a cell that takes longer, and nothing before it.
 
         Raises:
-            CellError, SyncTimeout, KeyboardInterrupt: as the cell itself would have, without ``--nowait``;
-                with the attribute `result`, a `CellResult` of what there is or None.
+            SyncTimeout: a TimeoutError that says who is where: `timeout` ran out.
+            CellError, KeyboardInterrupt: as the cell itself would have, without ``--nowait``; as the
+                SyncTimeout of one that was stopped with the attribute `result`, a `CellResult` of what there
+                is or None.
             SessionClosed: it was stopped because its session was shut down or restarted.
         """
-        try:
-            return self._waited(timeout, on_look, stop=True)
-        finally:
-            del self  # see `_waited`
-
-    def result(self, timeout: float | None = None) -> CellResult:
-        """As `wait`, but a cell that takes longer goes on, as a future does.
-
-        Args:
-            timeout: seconds; None: as long as it takes.
-
-        Raises:
-            SyncTimeout: a TimeoutError that says who is where; the cell goes on and can be waited for again,
-                so that this has no attribute `result`.
-            CellError, KeyboardInterrupt, SessionClosed: as `wait`.
-        """
-        try:
-            return self._waited(timeout, None, stop=False)
-        finally:
-            del self  # see `_waited`
-
-    def _waited(
-        self, timeout: float | Limit | None, on_look: Callable[[], None] | None, *, stop: bool
-    ) -> CellResult:
         self.asked = True
         page = self._scope.page
         try:
@@ -122,6 +105,13 @@ class CellHandle:
     def __await__(self) -> Generator[Any, None, CellResult]:
         return self._awaited().__await__()
 
+    def result(self, timeout: float | None = None) -> CellResult:
+        """What `wait` gives and raises, under the name that it has for a future."""
+        try:
+            return self.wait(timeout)
+        finally:
+            del self  # as in `wait`
+
     async def _awaited(self) -> CellResult:
         import asyncio
 
@@ -132,6 +122,9 @@ class CellHandle:
         try:
             with page.waited_for():
                 return await awaited(self.pending, self.wait, page.look)
+        except SyncTimeout as late:
+            self.asked = self.done()
+            raise dress(self._shell, late) from None
         except KeyboardInterrupt as stopped:
             # The notebook shows it where it executes a cell; out of another task it would end the event loop,
             # and with that a kernel.
@@ -140,7 +133,7 @@ class CellHandle:
                 raise
             raise dress(self._shell, asyncio.CancelledError(str(stopped))) from None
         finally:
-            del self, page  # as in `_waited`
+            del self, page  # as in `wait`
 
     def done(self) -> bool:
         """Whether every worker has ended the cell, well or not."""

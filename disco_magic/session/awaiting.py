@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
-from disco_magic.errors import is_told
+from disco_magic.errors import SyncTimeout, is_told
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.ear import EAR
 from disco_magic.session.pump import LOOK_UP_S
@@ -78,8 +78,10 @@ def ticking(then: Callable[[], object] | None = None) -> Iterator[None]:
         timers.pop().cancel()
 
 
-async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None = None) -> bool:
-    """Return when a cell has ended; `PendingCell.wait` then says how, at once.
+async def until_ended(
+    pending: PendingCell, on_look: Callable[[], None] | None = None
+) -> tuple[bool, SyncTimeout | None]:
+    """Return when a cell has ended, `PendingCell.wait` then says how, or when the session's time is over.
 
     Cancelling the await stops the cell, as cancelling the await of any future does, and returns when it has;
     so do Ctrl-C and the stop button, which cancel what they interrupt. Nothing tells one from the other, so
@@ -90,13 +92,18 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
         on_look: as for `PendingCell.wait`; called in another thread.
 
     Returns:
-        Whether the await was cancelled: whoever called this has to be, too.
+        Whether the await was cancelled: whoever called this has to be, too. Then what says that it takes too
+        long; None of a cell that has ended.
     """
 
-    def wait() -> None:
-        # The next wait raises it again; out of a task a KeyboardInterrupt would end the loop.
-        with suppress(BaseException):
+    def wait() -> SyncTimeout | None:
+        try:
             pending.wait(on_look=on_look)
+        except SyncTimeout as late:
+            return None if pending.done() else late
+        except BaseException:  # noqa: BLE001, S110 - the next wait raises it again; out of a task a KeyboardInterrupt would end the loop
+            pass
+        return None
 
     waiter = asyncio.ensure_future(in_thread(wait))
     cancelled = False
@@ -108,7 +115,7 @@ async def until_ended(pending: PendingCell, on_look: Callable[[], None] | None =
             except asyncio.CancelledError:
                 cancelled = True
                 pending.stop_soon()
-    return cancelled
+    return cancelled, waiter.result()
 
 
 async def awaited(
@@ -117,15 +124,18 @@ async def awaited(
     """What ``wait()`` gives or raises of a cell that has ended; CancelledError if this was cancelled before.
 
     Raises:
+        SyncTimeout: it took longer than the session's `timeout`, and goes on.
         KeyboardInterrupt: the cell was stopped by it. Out of a task it ends the event loop.
     """
     refuse_in_worker(pending.session.id, "await")
-    cancelled = await until_ended(pending, on_look)
+    cancelled, late = await until_ended(pending, on_look)
     try:
         if not cancelled:
+            if late is not None:
+                raise late
             return wait()
         if pending.done():
             wait()
         raise asyncio.CancelledError(f"the wait for {pending.label} was cancelled")
     finally:
-        del pending, wait, on_look  # error -> traceback -> this frame -> handle -> error
+        del pending, wait, on_look, late  # error -> traceback -> this frame -> handle -> error

@@ -72,7 +72,7 @@ class Cells(Failures):
             with attentive() as inbox:
                 pending = self.run_nowait(code, workers=workers, scope=scope, inbox=inbox)
                 with suppress(WorkerError):  # raised below, if nothing struck before attention ends
-                    pending.wait(limit)
+                    pending.wait(limit, stop=True)
             pending.note_late_sigint()
             return pending.wait()
         finally:

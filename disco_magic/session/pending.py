@@ -152,23 +152,24 @@ class PendingCell(Stopping):
         timeout: float | Limit | None = None,
         *,
         on_look: Callable[[], None] | None = None,
-        stop: bool = True,
+        stop: bool = False,
     ) -> CellResult:
         """Wait for the cell.
 
         What this raises of a cell that has ended or was stopped has the attribute `result`, a `CellResult` of
-        what there is or None. The SyncTimeout of ``stop=False`` has not: the cell goes on.
+        what there is or None. The SyncTimeout of one that goes on has not.
 
         Args:
-            timeout: seconds; a cell that takes longer is stopped, as by `cancel`. None: the session's
-                `timeout`.
-            stop: False lets a cell that takes longer go on; it can be waited for again.
+            timeout: seconds; a cell that takes longer goes on, and can be waited for again. None: the
+                session's `timeout`.
+            stop: True stops one that takes longer, as `cancel` does; what `Session.run` and ``%%disco
+                --timeout`` do.
             on_look: called after every `pump.LOOK_UP_S` seconds of waiting, by the thread that waits. It
                 must not raise, and should be quick: meanwhile nobody listens to Ctrl-C.
 
         Raises:
             CellError: it failed on some worker (or a command before it did).
-            SyncTimeout: `timeout` ran out; the cell was stopped, if it was to be.
+            SyncTimeout: a TimeoutError that says who is where: `timeout` ran out.
             KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and what was
                 sent before it.
         """
@@ -195,16 +196,8 @@ class PendingCell(Stopping):
             del outcome, self  # error -> traceback -> this frame -> error would keep the cell's arrays
 
     def result(self, timeout: float | None = None) -> CellResult:
-        """As `wait`, but a cell that takes longer goes on, as a future does.
-
-        Args:
-            timeout: seconds; None: the session's `timeout`.
-
-        Raises:
-            SyncTimeout: a TimeoutError that says who is where; the cell can be waited for again.
-            CellError, KeyboardInterrupt: as `wait`.
-        """
-        return self.wait(timeout, stop=False)
+        """What `wait` gives and raises, under the name that it has for a future."""
+        return self.wait(timeout)
 
     def __await__(self) -> Generator[Any, None, CellResult]:
         """Await it for what `wait` gives and raises; cancelling that stops the cell."""
@@ -246,7 +239,7 @@ class PendingCell(Stopping):
                 if self.done():  # meanwhile, or who looked had the answer in hand
                     break
                 if not stop:
-                    late = f"{self.label} takes longer than {limit} and goes on"
+                    late = f"{self.label} takes longer than {limit} and goes on - .cancel() stops it"
                     return tell(self.session.too_late(late, then, sentence(failed)), failed)
                 self._stop_for(partial(Stopping.late, limit=limit, then=then, failed=failed), self._withdraw)
                 return None

@@ -87,7 +87,7 @@ def test_a_cell_that_takes_too_long_is_stopped_and_says_where_it_was(busy, here)
     pending = s.run_nowait("here()\nn = 0\nwhile True:\n    n += 1\n")
     here.arrived(2)
     with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped; ") as caught:
-        pending.wait(timeout=0)
+        pending.wait(0, stop=True)
     assert sorted(caught.value.result.errors) == [0, 1]
     assert [each.worker for each in caught.value.diagnosis.positions] == [0, 1]
     assert s.run("worker_id").values == [0, 1]

@@ -82,7 +82,7 @@ def test_what_failed_before_a_cell_that_was_stopped_is_raised_by_the_next_wait(s
     s.call_packed(fail_on, 1)
     endless = s.run_nowait("while True:\n    n = 1")
     with pytest.raises(disco.errors.SyncTimeout):
-        endless.wait(timeout=0.1)
+        endless.wait(0.1, stop=True)
     with pytest.raises(WorkerError, match="call fail_on failed on worker 1"):
         s.sync_all()
     s.sync_all()

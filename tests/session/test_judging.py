@@ -35,7 +35,7 @@ def test_who_waits_beside_one_that_gives_up_is_woken(stage, fast, background):
     until(pending._inbox.empty)
     launcher.on_replace = lambda workers: [pending._inbox.put(INTERRUPT) for _ in range(8)] and []
     with pytest.raises((SyncTimeout, KeyboardInterrupt), match="does not end"):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     session.raise_failures()  # forgets that anybody waited for it
     with pytest.raises((SyncTimeout, KeyboardInterrupt), match="does not end"):
         waits()
@@ -50,7 +50,7 @@ def test_one_that_ends_as_its_time_runs_out_has_ended(stage, monkeypatch):
         given.append(pending.wait())
 
     instead(monkeypatch, session, "diagnosis", ends)
-    assert pending.wait(0) is given[0]
+    assert pending.wait(0, stop=True) is given[0]
     assert launcher.interrupts == []
 
 
@@ -64,7 +64,7 @@ def test_one_that_another_thread_has_stopped_and_whose_outcome_was_given_stays(s
         given.append(pending.wait())
 
     launcher.on_interrupt = on_interrupt
-    assert pending.wait(0) is given[0]
+    assert pending.wait(0, stop=True) is given[0]
     pending.stop_soon()
     assert pending.wait() is given[0]
 
@@ -78,7 +78,7 @@ def test_one_that_was_found_ended_before_the_stop_began_has_ended(stage, fast):
         assert pending.done()
 
     launcher.on_interrupt = on_interrupt
-    assert pending.wait(0).errors == {}
+    assert pending.wait(0, stop=True).errors == {}
 
 
 def test_a_worker_that_is_lost_later_changes_nothing(stage):
@@ -164,14 +164,14 @@ def test_ctrl_c_as_a_wait_gives_up_that_lets_the_cell_go_on_stops_it(stage, monk
     launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
     instead(monkeypatch, session, "too_late", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
-        pending.wait(0, stop=False)
+        pending.wait(0)
     assert len(launcher.interrupts) == 1
 
 
 def test_the_error_of_a_wait_that_lets_the_cell_go_on_goes_with_its_last_reference(stage):
     _, _, pending = stage
     with pytest.raises(SyncTimeout, match="goes on") as caught:
-        pending.wait(0, stop=False)
+        pending.wait(0)
     gone = weakref.ref(caught.value)
     gc.collect()
     gc.disable()
@@ -248,4 +248,4 @@ def test_who_was_replaced_is_told_to_all_who_stop_it(stage, fast):
     launcher.on_replace = replace
     words = r"(?s)was stopped; .*\nThe thread of \[0-1\] did not end.* until the process ends$"
     with pytest.raises(SyncTimeout, match=words):
-        pending.wait(0)
+        pending.wait(0, stop=True)

@@ -55,7 +55,7 @@ def test_waiting_twice_raises_the_same_error(stage):
 def test_only_a_cell_that_is_over_has_a_result_in_its_error(stage, fast):
     _, launcher, pending = stage
     with pytest.raises(SyncTimeout, match="goes on") as caught:
-        pending.wait(0, stop=False)
+        pending.wait(0)
     assert not hasattr(caught.value, "result")
     launcher.cell_done(Failure(0, 1, "Cell In[7]", ValueError("boom"), ""))
     with pytest.raises(CellError) as caught:
@@ -128,7 +128,7 @@ def test_a_cell_that_nothing_ends_is_given_up(stage, fast, monkeypatch, way):
     if way == "cancel":
         pending.cancel()
     with pytest.raises(SyncTimeout, match=r"does not end; workers \[0-1\] are executing"):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     launcher.cell_done(interrupted())
     with pytest.raises(WorkerError):
         session.raise_failures()
@@ -139,7 +139,7 @@ def test_a_timeout_stops_the_cell_and_says_where_it_was(stage):
     launcher.places = ["in the first line", "in the second line"]
     launcher.on_interrupt = lambda through, workers: launcher.cell_done(interrupted())
     with pytest.raises(SyncTimeout, match="worker 1 is executing in the second line") as caught:
-        pending.wait(timeout=0)
+        pending.wait(0, stop=True)
     assert sorted(caught.value.result.errors) == [0, 1]
 
 
@@ -164,7 +164,7 @@ def test_whoever_looks_at_a_cell_while_it_is_being_stopped_finds_what_the_wait_r
     if stop:
         pending.stop_soon()
     with pytest.raises(kind) as caught:
-        pending.wait(timeout)
+        pending.wait(timeout, stop=True)
     assert [type(error) for error in seen] == [kind]
     assert str(seen[0]) == str(caught.value)
     assert sorted(seen[0].result.errors) == [0, 1]
@@ -200,7 +200,7 @@ def test_one_that_was_to_be_stopped_as_its_time_ran_out_was_stopped(stage, fast,
     launcher.on_interrupt = on_interrupt
     monkeypatch.setattr(session, "diagnosis", struck)
     with pytest.raises(KeyboardInterrupt):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     assert [type(error) for error in seen] == [KeyboardInterrupt]
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from disco_magic.errors import CellError, WorkerError
+from disco_magic.errors import CellError, SyncTimeout, WorkerError
 
 
 def test_it_can_be_awaited_and_gathered(session):
@@ -42,6 +42,22 @@ def test_an_await_that_is_cancelled_stops_the_cell(session):
         asyncio.run(main())
     assert pending.done()
     assert s.run("int(allreduce(1))").values == [2, 2]
+
+
+def test_one_that_is_awaited_for_longer_than_the_session_waits_goes_on(gated, gate):
+    s = gated(1)
+    pending = s.run_nowait("gate()\n5")
+    s.timeout = 0.01
+
+    async def main():
+        with pytest.raises(SyncTimeout, match=r"longer than 0\.01 s and goes on"):
+            await pending
+        assert not pending.done()
+        gate.open()
+        s.timeout = 60
+        return await pending
+
+    assert asyncio.run(main())[0] == 5
 
 
 def test_its_result_comes_within_the_timeout_or_the_cell_goes_on(gated, gate):

@@ -199,7 +199,7 @@ def test_a_thread_that_was_given_up_prints_nowhere(gated, gate, capsys):
     pending = s.run_nowait(cell)
     gate.arrived()
     with pytest.raises(SyncTimeout, match="was stopped"):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     assert capsys.readouterr().out == "[0] half"
     assert stand_ins() == [True, True]
     gate.open()
@@ -297,7 +297,7 @@ def test_a_worker_that_is_given_up_while_a_stream_keeps_it(gated, gate, stream):
     pending = s.run_nowait("print('x')\nprint('y', end='')")
     gate.arrived()
     with pytest.raises(SyncTimeout, match=r"(?s)longer than 0 s and was stopped; .*\nThe thread of \[0\]"):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     assert s._launcher.stuck
     out.act = broken
     assert s.run("worker_id").values == [0]

@@ -116,7 +116,7 @@ def test_a_cell_that_takes_longer_than_the_sessions_timeout_is_stopped(session, 
     pending = s.run_nowait("n = 0\nhere()\nwhile True:\n    n += 1")
     here.arrived(2)
     with pytest.raises(SyncTimeout, match=r"took longer than 0.05 s and was stopped; "):
-        pending.wait()
+        pending.wait(stop=True)
     assert s.run("allreduce(1)", timeout=60).values == [2, 2]
 
 
@@ -225,7 +225,7 @@ def half_failed(session, here):
 def test_a_cell_that_took_too_long_says_who_had_failed_in_it_and_where(half_failed):
     _, pending = half_failed
     with pytest.raises(SyncTimeout, match="took longer than 0 s and was stopped") as caught:
-        pending.wait(0)
+        pending.wait(0, stop=True)
     line = r"\nworker 0 failed meanwhile: ZeroDivisionError: division by zero at Cell \d+, line 2$"
     assert re.search(line, str(caught.value))
     assert list(caught.value.failures) == [0]
@@ -236,7 +236,7 @@ def test_a_cell_that_took_too_long_says_who_had_failed_in_it_and_where(half_fail
 def test_what_a_timeout_has_told_of_is_not_raised_again(half_failed):
     s, pending = half_failed
     with pytest.raises(SyncTimeout, match="failed meanwhile"):
-        pending.wait(0)
+        pending.wait(0, stop=True)
     s.sync_all()
     assert s.run("1").values == [1, 1]
 
@@ -244,7 +244,7 @@ def test_what_a_timeout_has_told_of_is_not_raised_again(half_failed):
 def test_a_cell_that_goes_on_says_who_has_failed_in_it_and_fails_in_the_end(half_failed):
     _, pending = half_failed
     with pytest.raises(SyncTimeout, match=r"goes on(.|\n)*worker 0 failed meanwhile: ZeroDivisionError"):
-        pending.wait(0, stop=False)
+        pending.wait(0)
     pending.cancel()
     with pytest.raises(disco.CellError, match="ZeroDivisionError"):
         pending.wait()

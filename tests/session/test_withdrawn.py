@@ -91,7 +91,7 @@ def test_a_timeout_that_strikes_some_in_it_says_that_it_was_stopped(behind, gate
     with pytest.raises(
         SyncTimeout, match=r"Cell \d+ took longer than 0 s and was stopped; .*executing Cell"
     ) as caught:
-        second.wait(0)
+        second.wait(0, stop=True)
     assert sorted(caught.value.result.errors) == [0, 1, 2]
     gate.open()
     first.wait()
@@ -233,7 +233,7 @@ def test_ctrl_c_while_a_cell_is_withdrawn_stops_what_came_before_too(busy, gate,
     here.arrived()
     threading.Thread(target=lambda: (until(lambda: LEFT_OUT in told(s, second)), second.stop_soon())).start()
     with pytest.raises(KeyboardInterrupt):
-        second.wait(0.01)
+        second.wait(0.01, stop=True)
     assert sorted(stopped(first)) == [1]
     gate.open()
     assert s.run("allreduce(1)").values == [2, 2]

@@ -26,22 +26,23 @@ def test_result_raises_what_the_cell_raised_as_often_as_it_is_asked(four):
             ask()
 
 
-def test_a_result_that_is_not_there_in_time_leaves_the_cell_alone(gated, gate):
+@pytest.mark.parametrize("way", ["wait", "result"])
+def test_what_is_not_there_in_time_goes_on(gated, gate, way):
     handle = begun(gated, "gate()\nworker_id")
-    with pytest.raises(
-        TimeoutError, match="takes longer than 0 s and goes on; workers \\[0-3\\] are executing"
-    ):
-        handle.result(timeout=0)
+    ask = getattr(handle, way)
+    words = r"takes longer than 0 s and goes on - .cancel\(\) stops it; workers \[0-3\] are executing"
+    with pytest.raises(TimeoutError, match=words):
+        ask(timeout=0)
     assert not handle.done()
     gate.open()
-    assert handle.result(timeout=60).values == [0, 1, 2, 3]
+    assert ask(timeout=60).values == [0, 1, 2, 3]
 
 
-def test_wait_stops_what_is_not_there_in_time(four):
+def test_a_wait_that_is_to_stop_what_is_not_there_in_time_does(four):
     handle = four.run(f"%%disco --nowait\n{SPIN}")
     # The workers may not have come to it yet.
     with pytest.raises(SyncTimeout, match=r"(took longer than|did not begin within) 0 s and was"):
-        handle.wait(timeout=0)
+        handle.wait(timeout=0, stop=True)
     assert handle.done()
     with pytest.raises(SyncTimeout):
         handle.result()

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from disco_magic.errors import CellError, UsageMistake
+from disco_magic.errors import CellError, SyncTimeout, UsageMistake
 from disco_magic.session import awaiting
 from disco_magic.session.current import session
 from tests.conftest import until
@@ -29,6 +29,17 @@ def test_awaiting_raises_what_the_cell_raised(four):
     assert "ZeroDivisionError: division by zero" in four.out
     four.run("1")
     assert "failed after its cell" not in four.err
+
+
+def test_one_that_takes_longer_than_the_session_waits_goes_on(gated, gate):
+    begun(gated, "gate()\n5")
+    gated.run("import disco_magic\ndisco_magic.session().timeout = 0.01")
+    assert isinstance(gated.fail("await h"), SyncTimeout)
+    assert "SyncTimeout: Cell In[4] takes longer than 0.01 s and goes on - .cancel() stops it" in gated.out
+    assert "disco_magic/session" not in gated.out  # no frames of ours
+    gate.open()
+    gated.run("disco_magic.session().timeout = None\nx = await h")
+    assert repr(gated.ip.user_ns["x"]) == "[0-3] 5"
 
 
 def test_several_can_be_awaited_together(four):

@@ -44,15 +44,28 @@ def cell_parser() -> OptionParser:
         description="Run the cell on every worker, each in its own namespace; names it binds are registers.",
         epilog="WORKERS: numbers and ranges like 0, 1,2, 1:3, 0-2, ::2 or all. %disco -h: all but cells.",
     )
-    _add_workers(parser.add_argument_group("who runs it, and who is shown").add_argument)
-    _add_waiting(parser.add_argument_group("waiting").add_argument)
-    _add_output(parser.add_argument_group("output").add_argument)
-    _add_check(parser.add_argument_group("workers that should agree").add_argument)
-    _add_variables(parser.add_argument_group("variables").add_argument)
+    who = add_execution_options(parser)
+    who(
+        "--local",
+        action="store_true",
+        help="run it in the notebook's own namespace first, where worker_id and the collectives are not; "
+        "if it fails there, no worker gets it",
+    )
     parser.add_argument("--no-verbose", action="store_true", help=argparse.SUPPRESS)  # nobody announces cells
     for option in REFUSED:
         parser.add_argument(option, action=_Refused, nargs="?", help=argparse.SUPPRESS)
     return parser
+
+
+def add_execution_options(parser: OptionParser) -> Callable[..., object]:
+    """How something is executed, a cell or a file; gives ``add_argument`` of the group of who executes it."""
+    who = parser.add_argument_group("who runs it, and who is shown").add_argument
+    _add_workers(who)
+    _add_waiting(parser.add_argument_group("waiting").add_argument)
+    _add_output(parser.add_argument_group("output").add_argument)
+    _add_check(parser.add_argument_group("workers that should agree").add_argument)
+    _add_variables(parser.add_argument_group("variables").add_argument)
+    return who
 
 
 def _add_workers(who: Callable[..., object]) -> None:
@@ -72,12 +85,6 @@ def _add_workers(who: Callable[..., object]) -> None:
     )
     who("-g", "--group", type=int, metavar="G", help="run it on the workers of one group only")
     who("--show", metavar="WORKERS", help="show output and values of these only; all run")
-    who(
-        "--local",
-        action="store_true",
-        help="run it in the notebook's own namespace first, where worker_id and the collectives are not; "
-        "if it fails there, no worker gets it",
-    )
 
 
 def _add_waiting(how: Callable[..., object]) -> None:

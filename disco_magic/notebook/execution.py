@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,18 +51,29 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     return None if sending is None else _executed(sending)
 
 
-def execute_file(front: Front, path: str, arguments: Sequence[str], line: str) -> None:
-    """Run a file as a cell with the options in `line`; no more than what it prints is shown.
+def execute_file(
+    front: Front, path: str, arguments: Sequence[str], options: Namespace
+) -> CellResult | CellHandle | None:
+    """Run a file as a cell, with the options of one.
 
     Raises:
         SyntaxError, and as `execute`.
     """
+    _check(options)
     try:
         cell = compile_file(path)
     except SyntaxError as error:
         raise syntax_error(front.shell, error) from None
-    with as_main(path, arguments):
-        _executed(_sending(front, cell_parser().read(line), cell))
+    sending = _sending(front, options, replace(cell, watched=options.check is not None))
+    main = ExitStack()
+    sending.scope.at_end.append(main.close)  # of one that nobody waits for
+    with ExitStack() as until_here:
+        until_here.callback(main.close)
+        main.enter_context(as_main(path, arguments))
+        executed = _executed(sending)
+        if options.nowait:
+            until_here.pop_all()
+    return executed
 
 
 def _executed(sending: _Sending) -> CellResult | CellHandle | None:

@@ -7,7 +7,7 @@ import sys
 import pytest
 from IPython.core.error import UsageError
 
-from disco_magic.errors import CellError, UsageMistake
+from disco_magic.errors import CellError, Divergence, UsageMistake
 from disco_magic.functions.scripts import as_main
 from disco_magic.notebook.tracebacks import CellSyntaxError
 from disco_magic.session.current import session as current_session
@@ -204,3 +204,20 @@ def test_a_syntax_error_is_shown_at_its_line_without_frames(four, tmp_path):
     assert "wrong.py" in shown
     assert "y = (" in shown
     assert "scripts.py" not in shown
+
+
+def test_the_magic_takes_the_options_of_cells(four, program):
+    program.write_text("import sys\nx = worker_id\nprint(sys.argv[1:])\nsum = allreduce(x)\n")
+    four.run(f"%disco run --show 1 --time --check --out r --pull sum {program} --check values --time")
+    assert "[1] ['--check', 'values', '--time']" in four.lines
+    assert not any(line.startswith(("[0]", "[2]", "[3]")) and "--check" in line for line in four.lines)
+    assert any(line.startswith("check ") for line in four.lines)
+    assert any(line.startswith("time [0-3]") for line in four.lines)
+    assert (four.ip.user_ns["sum"], four.ip.user_ns["r"].workers) == (6, (0, 1, 2, 3))
+    program.write_text("x = worker_id if worker_id else 'text'\n")
+    for check in ("--check", "--check types", "--check=types"):
+        four.fail(f"%disco run {check} {program}", Divergence)
+    assert current_session().run("x").values == ["text", 1, 2, 3]
+    assert "did you mean '--workers'" in str(four.fail(f"%disco run --wokers 2 {program}", UsageError))
+    assert "unrecognized arguments: --local" in str(four.fail(f"%disco run --local {program}", UsageError))
+    assert "required: FILE" in str(four.fail("%disco run --check values", UsageError))

@@ -2,43 +2,65 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.cell_options import add_execution_options
+from disco_magic.notebook.commands.command import Command
+from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from disco_magic.notebook.front import Front
-    from disco_magic.notebook.options import OptionParser
 
 _EPILOG: Final = """\
 The file runs as a cell does, among the workers' registers, and leaves its own. __name__ == "__main__" is true
 in it, and sys.argv has the arguments. Options of %disco run stand before the file."""
 
 
-def _run(front: Front, options: Namespace) -> None:
+class _RunParser(OptionParser):
+    """Options up to the first word that is none; that and all behind it is the program's."""
+
+    # IPython's parser gives it a list, and nothing else.
+    def parse_args(self, args: Sequence[str], namespace: None = None) -> Namespace:  # type: ignore[override]
+        start = self._start_of_program(args)
+        program = args[start + (args[start : start + 1] == ["--"]) :]
+        # Behind a -- for argparse, too, which would take it for the value that --check need not have.
+        file = ["--", program[0]] if program else []
+        options: Namespace = super().parse_args([*args[:start], *file], namespace)
+        options.arguments = program[1:]
+        return options
+
+    def _start_of_program(self, words: Sequence[str]) -> int:
+        start = 0
+        while start < len(words) and words[start].startswith("-") and words[start] != "--":
+            action = self._option_string_actions.get(words[start])
+            start += 1
+            if action is None or start == len(words):
+                continue
+            is_value = words[start] in (action.choices or ()) if action.nargs == "?" else action.nargs is None
+            start += is_value
+        return start
+
+
+def _run(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.execution import execute_file
 
-    chosen = [("-w", options.workers), ("--timeout", options.timeout)]
-    line = " ".join(f"{name} {value}" for name, value in chosen if value is not None)
-    program = options.program[options.program[0] == "--" :]  # it may stand before the file, as elsewhere
-    path = os.path.expanduser(of.unquoted(program[0]))
-    execute_file(front, path, shlex.split(" ".join(program[1:])), line)
+    path = os.path.expanduser(of.unquoted(options.program))
+    return execute_file(front, path, shlex.split(" ".join(options.arguments)), options)
 
 
 def _parser() -> OptionParser:
-    parser = parser_of("run", "Run a file of Python on the workers, as mpiexec or torchrun would.")
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help="these workers only; as for cells")
-    parser.add_argument("--timeout", metavar="SECONDS", help="stop it after so long; as for cells")
-    # As one: between two argparse takes a -- for its own, which may be the program's.
-    parser.add_argument(
-        "program", nargs=argparse.PARSER, metavar="FILE", help="what to run, and its arguments"
+    parser = _RunParser(
+        "%disco run", description="Run a file of Python on the workers, as mpiexec or torchrun would."
     )
+    add_execution_options(parser)
+    parser.set_defaults(local=False)
+    parser.add_argument("program", metavar="FILE", help="what to run; its arguments stand behind it")
     parser.epilog = _EPILOG
     return parser
 

@@ -27,7 +27,7 @@ _OF_IPYTHON: Final = {
 
 
 # What other frameworks call what is there.
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     **dict.fromkeys(("rank", "local_rank", "RANK", "WORLD_RANK"), "a worker's number is worker_id here"),
     **dict.fromkeys(("world_size", "WORLD_SIZE", "nranks"), "the number of workers is num_workers here"),
     **dict.fromkeys(("comm", "dist"), "collectives are functions here: allreduce(x), barrier(), ..."),
@@ -61,7 +61,7 @@ def _there(shell: Shell, frame: types.FrameType, name: str) -> str:
     if holders:
         return only(holders, name)
     if name not in shell.user_ns or name in shell.user_ns_hidden:
-        return _ELSEWHERE.get(name, "")
+        return ELSEWHERE.get(name, "")
     return _of_notebook(name, shell.user_ns[name])
 
 

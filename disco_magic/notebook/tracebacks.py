@@ -11,6 +11,7 @@ from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError
 from disco_magic.functions.sites import runtime_file
 from disco_magic.functions.tracebacks import error_text, steps_of, traceback_of
+from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers
 from disco_magic.phrases import ranges
@@ -100,7 +101,8 @@ def worker_lines(
     also = f" and on {plural(more, 'other')}" if more else ""
     summary = [_line(workers, text, origin) for text, workers in grouped(failures).items()]
     head = head or f"{origin.command} failed on worker {origin.worker}{also}"
-    advice = advice_on_workers(shell, origin.exception) or advice_on_pitfalls(shell, origin.exception)
+    kinds = (advice_on_workers, advice_on_pitfalls, advice_on_miscalls)
+    advice = next(filter(None, (advise(shell, origin.exception) for advise in kinds)), [])
     # Who ends a program says so, and not how.
     trace = [] if issubclass(type(origin.exception), SystemExit) else _trace(shell, origin)
     return ended(shell, [head, *trace, "", *summary, *notes, *advice, *other_lines(others)])

@@ -57,7 +57,6 @@ def test_a_register_that_is_none_but_on_the_root_says_where_it_is_not(four, use)
         "def f(reduce):\n    return reduce(1)\nreduce = 1\nf(2)",
         "[].allreduce",
         "rows = []\nrows(1)",
-        "allreduce()",
         "nobody = None\nnobody.shape",
         "nobody = None\nnobody + np.add.reduce(np.arange(3))",
         "import functools\nfunctools.reduce(lambda a, b: None, [1, 2, 3]).real",

@@ -370,3 +370,16 @@ def test_a_mesh_says_how_many_workers_there_are_and_outlives_a_restart(grid):
 def test_a_mesh_that_cannot_be_starts_nothing(given, told):
     with pytest.raises(UsageMistake, match=told):
         disco.ThreadedSession(**given)
+
+
+@pytest.mark.parametrize(
+    "call", ["allreduce(1.0, 'tp')", "allgather(np.ones(2), 'tp')", "scatter(1, 'tp')", "broadcast(1, 'tp')"]
+)
+def test_an_axis_in_the_place_of_another_argument_is_told_of(session, call):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    with pytest.raises(disco.WorkerError, match=r"; 'tp' is an axis of the mesh: over='tp'"):
+        s.run(call)
+    with pytest.raises(disco.WorkerError) as caught:
+        s.run(call.replace("'tp'", "'pp'"))
+    assert "axis of the mesh" not in str(caught.value)
+    assert s.run("allreduce(1, over='tp')").values == [2, 2, 2, 2]

@@ -1,0 +1,72 @@
+"""Which expression of a cell has failed; Python keeps the place of each."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from contextlib import suppress
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.functions.cells import parsed
+from disco_magic.functions.tracebacks import steps_of, traceback_of
+
+if TYPE_CHECKING:
+    import types
+
+    from disco_magic.notebook.shell import Shell
+
+_CODE_UNIT: Final = 2  # bytes: `tb_lasti` counts these, `co_positions` has an entry for each unit
+
+
+class FailedExpression(NamedTuple):
+    """What raised, an expression of a cell or a statement, and the frame that executed it."""
+
+    node: ast.AST
+    frame: types.FrameType
+
+
+def failed_expression(shell: Shell, error: BaseException) -> FailedExpression | None:
+    """Where `error` was raised, if that is code of a cell."""
+    *_, step = [None, *steps_of(traceback_of(error))]
+    if step is None:
+        return None
+    code = step.tb_frame.f_code
+    if shell.compile.format_code_name(code.co_filename) is None:
+        return None
+    place = next(islice(code.co_positions(), step.tb_lasti // _CODE_UNIT, None), None)
+    with suppress(SyntaxError):  # lines that have been replaced meanwhile
+        tree = parsed(_source(code.co_filename), code.co_filename)
+        found = (node for node in ast.walk(tree) if place == _place(node))
+        return next((FailedExpression(node, step.tb_frame) for node in found), None)
+    return None
+
+
+def _source(filename: str) -> str:
+    """The lines of a cell as they were compiled, blank ones in place of the magics at its top."""
+    lines = linecache.getlines(filename)
+    above = len(list(takewhile(lambda line: line.startswith(("%", "\n")), lines)))
+    return "\n" * above + "".join(lines[above:])
+
+
+def _place(node: ast.AST) -> tuple[int | None, ...] | None:
+    """As `co_positions` has it; a statement that is an expression stands for nothing."""
+    if not isinstance(node, ast.expr | ast.stmt) or isinstance(node, ast.Expr):
+        return None
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def own_names(frame: types.FrameType) -> tuple[str, ...]:
+    """Variables of the function that is executed, and of those around it."""
+    code = frame.f_code
+    return (*code.co_varnames, *code.co_freevars, *code.co_cellvars)
+
+
+def name_of_called(called: ast.expr, frame: types.FrameType) -> str:
+    """What stands there, if every cell is given it: ``allreduce``, or `rank` of ``worker.rank``; or ""."""
+    named = called.value if isinstance(called, ast.Attribute) else called
+    if not isinstance(named, ast.Name) or named.id in own_names(frame) or named.id in frame.f_globals:
+        return ""
+    if isinstance(called, ast.Attribute):
+        return called.attr if named.id == "worker" else ""
+    return named.id

@@ -1,0 +1,63 @@
+"""Calls of what every cell is given that Python refuses: below its words stands how it is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import CellError
+
+
+@pytest.fixture
+def mesh(four):
+    four.run("%disco stop")
+    four.run("%disco start --mesh dp=2,tp=2")
+    return four
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("allreduce(1.0, 'sum', 'tp')", "it is allreduce(x, op='sum', *, {}); over='tp' for the axis"),
+        ("allreduce(1.0, axis='dp')", "it is allreduce(x, op='sum', *, {})"),
+        ("worker.reduce()", "it is worker.reduce(x, op='sum', root=0, *, {})"),
+        ("barrier('tp')", "it is barrier(*, in_group=True, over=None); over='tp' for the axis"),
+        ("worker.rank('tp')", "it is worker.rank(*, in_group=True, over=None); over='tp' for the axis"),
+        ("worker.at(3)", "it is worker.at(dp=..., tp=...)"),
+        ("recv()", "it is recv(source, out=None)"),
+        ("worker.coordinates.tp", "it is worker.coordinates['tp']"),
+        ("worker.coordinate", "did you mean 'coordinates'?"),
+        ("worker.local_rank", "a worker's number is worker_id here"),
+    ],
+)
+def test_how_it_is_called_is_said(mesh, call, said):
+    mesh.fail(f"%%disco\n{call}", CellError)
+    expected = said.format("out=None, in_group=True, over=None")
+    assert mesh.shown[-1].startswith(expected)
+    mesh.run("%%disco\nint(allreduce(1, over='tp'))")
+    assert mesh.lines == ["[0-3] 2"]
+
+
+def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
+    four.fail("%%disco\nallreduce(1.0, 'sum', 'tp')", CellError)
+    assert four.shown[-1] == "it is allreduce(x, op='sum', *, out=None, in_group=True, over=None)"
+    four.fail("%%disco\nworker.at(3)", CellError)
+    assert four.shown[-1] == "it is worker.at(**coordinates)"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "def reduce(x):\n    return x\nreduce()",
+        "def f(recv):\n    return recv()\nf(lambda x: x)",
+        "class worker:\n    rank = staticmethod(lambda x: x)\nworker.rank()",
+        "print(sep=1)",
+        "allreduce(1 + '1')",
+        "worker.zzzzzz",
+        "allreduce.over",
+        "'text'.coordinates.tp",
+        "{}.tp",
+    ],
+)
+def test_other_mistakes_are_left_to_python(mesh, cell):
+    mesh.fail(f"%%disco\n{cell}", CellError)
+    assert "Error: " in mesh.shown[-1]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 _SUMMARY_LENGTH: Final = 90
+_OURS: Final = "disco_magic."
 
 
 def dress(shell: Shell, error: BaseException) -> BaseException:
@@ -166,11 +167,19 @@ def user_frames(shell: Shell, error: BaseException) -> types.TracebackType | Non
     """The traceback of `error` from the first line of a cell on, without the runtime's frames."""
     frames = list(steps_of(traceback_of(error)))
     first = next((i for i, step in enumerate(frames) if _in_cell(shell, step)), 0)
-    kept = [step for step in frames[first:] if not runtime_file(step.tb_frame.f_code.co_filename)]
+    kept = [step for step in frames[first:] if not _is_ours(step.tb_frame)]
     result: types.TracebackType | None = None
     for step in reversed(kept):
         result = types.TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return result
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    """Whether it executes code of this package, or what `dataclass` has written for it."""
+    file = frame.f_code.co_filename
+    return runtime_file(file) or (
+        file == "<string>" and f"{frame.f_globals.get('__name__')}".startswith(_OURS)
+    )
 
 
 def _in_cell(shell: Shell, step: types.TracebackType) -> bool:

@@ -37,6 +37,16 @@ def test_functions_of_the_user_on_the_way_are_shown(four, tmp_path, monkeypatch)
     assert "disco_magic/" not in shown
 
 
+def test_what_is_written_for_a_class_of_ours_is_not_shown(four):
+    four.run(SESSION)
+    four.fail("disco.ThreadedSession(0)", UsageMistake)
+    shown = four.out + four.err
+    assert "----> 1 disco.ThreadedSession(0)" in shown
+    assert "<string>" not in shown
+    four.fail("exec('def f():\\n    s.check(timeout=-1)')\nf()", UsageMistake)
+    assert "<string>:2" in four.out + four.err  # the user's own
+
+
 def test_verbose_shows_all(four):
     four.run(SESSION)
     four.run("%xmode Verbose")

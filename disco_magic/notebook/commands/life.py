@@ -84,7 +84,10 @@ def _status(front: Front, _: Namespace) -> None:
         )
     else:
         _say_status(front, session)
-    cells = standings_of(handles_of(front.shell))
+    handles = handles_of(front.shell)
+    if session is not None:  # who has begun anew asks no more how cells of before ended
+        handles = [each for each in handles if not (each.pending.is_outlived and each.done())]
+    cells = standings_of(handles)
     if cells is not None:
         display(cells)  # type: ignore[no-untyped-call]
 

@@ -184,6 +184,9 @@ def test_status_without_a_session_still_says_what_nobody_has_asked_about(four):
     four.run("%disco status")
     assert "no session is running" in four.lines[0]
     assert four.lines[1].startswith("ended, and nobody has asked how")
+    four.run("%disco start")
+    four.run("%disco status")
+    assert "nobody has asked how" not in four.out
     with pytest.raises(SessionClosed):
         handle.wait()
 

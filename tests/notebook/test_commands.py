@@ -8,7 +8,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.core.doctor import Diagnosis, Position
-from disco_magic.errors import CellError, UnknownName, UsageMistake
+from disco_magic.errors import CellError, SyncTimeout, UnknownName, UsageMistake
 from disco_magic.notebook.commands.table import COMMANDS
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
@@ -135,9 +135,12 @@ def test_status_beside_a_running_cell_says_who_keeps_whom_waiting(four):
     while len(session()._launcher.plane.waiting) < 3:
         pass
     four.run("%disco status")
+    told = four.out
+    late = four.fail("%disco sync --timeout 0.01", SyncTimeout)
     gate.open()
-    assert "worker 3 keeps workers [0-2] waiting: executing Cell In[" in four.out
-    assert "waiting in barrier() for worker 3" in four.out
+    assert "worker 3 keeps workers [0-2] waiting: executing Cell In[" in str(late)
+    assert "worker 3 keeps workers [0-2] waiting: executing Cell In[" in told
+    assert "waiting in barrier() for worker 3" in told
     data, _ = four.ip.display_formatter.format(session().doctor())
     assert "<caption>Disco session" in data["text/html"]
     four.run("%disco sync")

@@ -12,7 +12,7 @@ from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
-from disco_magic.notebook.option_types import mesh_named
+from disco_magic.notebook.option_types import limit, mesh_named
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import people, who_has
@@ -113,11 +113,11 @@ def _sizes(snapshot: SessionSnapshot) -> str:
     return f": {totals(snapshot)}" if any(snapshot.nbytes) else ""
 
 
-def _sync(front: Front, _: Namespace) -> None:
+def _sync(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.handle import handles_of  # brings NumPy
 
     session = front.sessions.require()
-    session.sync_all()
+    session.sync_all(options.timeout)
     failures = session.failures_of_handles()  # who types this asks about those cells, too
     for handle in handles_of(front.shell):
         failures += [each for each in handle.failures_unasked(session) if each not in failures]
@@ -151,18 +151,23 @@ def _interrupt_parser() -> OptionParser:
     return parser
 
 
+def _sync_parser() -> OptionParser:
+    parser = parser_of(
+        "sync",
+        "Wait until the workers have executed everything sent so far; raise what failed, also in --nowait "
+        "cells whose handles nobody has asked.",
+    )
+    parser.add_argument(
+        "--timeout", type=limit, metavar="SECONDS", help="say then who is where; nothing is stopped"
+    )
+    return parser
+
+
 START: Final = Command(_start_parser(), _start)
 STOP: Final = Command(parser_of("stop", "End the workers. Registers are gone."), _stop)
 RESTART: Final = Command(
     parser_of("restart", "New workers with the same numbers. Registers are gone."), _restart
 )
 STATUS: Final = Command(parser_of("status", "Say what there is and what every worker is doing."), _status)
-SYNC: Final = Command(
-    parser_of(
-        "sync",
-        "Wait until the workers have executed everything sent so far; raise what failed, also in --nowait "
-        "cells whose handles nobody has asked.",
-    ),
-    _sync,
-)
+SYNC: Final = Command(_sync_parser(), _sync)
 INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)

@@ -101,7 +101,7 @@ def _own_function(
     if type(own) is types.FunctionType and _is_same(own, function):
         return own
     made = types.FunctionType(
-        function.__code__,
+        own_code(function.__code__),
         cast("Names", namespace),
         function.__name__,
         function.__defaults__,
@@ -112,6 +112,21 @@ def _own_function(
     made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
     made.__dict__.update(function.__dict__)
     return made
+
+
+def own_code(code: types.CodeType) -> types.CodeType:
+    """The same code as another object, that of functions in it, too. Costs 1 us each.
+
+    PyTorch's compiler keeps what it has compiled with the code object, and finds it there by the name that it
+    has bound in one worker's namespace.
+    """
+    inner = [own_code(each) if type(each) is types.CodeType else each for each in code.co_consts]
+    return code.replace(co_consts=tuple(inner))
+
+
+def with_own_code(cell: types.CodeType) -> types.CodeType:
+    """Code of a cell, whose functions are the worker's own."""
+    return own_code(cell) if any(type(each) is types.CodeType for each in cell.co_consts) else cell
 
 
 def _is_same(own: Any, other: Any) -> bool:

@@ -24,6 +24,7 @@ from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
+from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.printing import whole_print
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class CellRunner:
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""
+        codes = list(map(with_own_code, codes))
         if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
             return self._await(codes)
         value = None

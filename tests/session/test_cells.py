@@ -113,3 +113,15 @@ def test_a_task_made_in_the_body_can_be_awaited_in_the_last_line(session):
 def test_body_and_last_line_share_an_event_loop(session):
     source = "import asyncio\nt = asyncio.ensure_future(asyncio.sleep(0, 7))\nawait asyncio.sleep(0)\nawait t"
     assert session(1).run(source).values == [7]
+
+
+def test_functions_of_cells_have_code_of_their_own_on_every_worker(session):
+    # Compilers keep what they have made of it there.
+    s = session(3)
+    s.run("def f():\n    return lambda: 1\nclass A:\n    def g(self): pass")
+    held = s.run("f.__code__, f().__code__, A.g.__code__").values
+    for codes in zip(*held, strict=True):
+        assert len({id(code) for code in codes}) == 3
+        assert len(set(codes)) == 1
+    s.run("import asyncio\nawait asyncio.sleep(0)\ndef h(): pass")
+    assert len({id(code) for code in s.run("h.__code__").values}) == 3

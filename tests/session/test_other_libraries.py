@@ -77,6 +77,25 @@ mean = allreduce(loss.detach(), "avg").item()
     assert len(set(s["mean"].get_all())) == 1
 
 
+def test_what_torch_has_compiled_is_found_by_later_cells(with_torch):
+    s = with_torch
+    s.run("""
+by = 2.0 + worker_id
+@torch.compile(backend="eager")
+def scaled(x):
+    return x * by
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return scaled(x) + by
+net = torch.compile(Net(), backend="eager")
+scaled(torch.ones(1)), net(torch.ones(1))
+""")
+    for _ in range(2):
+        assert s.run("scaled(torch.ones(1)).item(), net(torch.ones(1)).item()").values == [
+            (2.0 + worker, 4.0 + 2 * worker) for worker in range(s.num_workers)
+        ]
+
+
 def test_gradients_are_averaged_by_one_call(with_torch):
     s = with_torch
     s.run(

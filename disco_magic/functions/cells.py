@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.functions import sites
 from disco_magic.functions.seeds import shared_seeds
@@ -28,6 +28,18 @@ _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __fu
 _MAIN = "__main__"
 
 
+class Program(NamedTuple):
+    """A file that is executed, as ``python train.py --lr 0.1`` would.
+
+    Attributes:
+        argv: its `sys.argv`.
+        folder: where it lies; the first one that is imported from.
+    """
+
+    argv: tuple[str, ...]
+    folder: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Source and code of a cell.
@@ -40,7 +52,7 @@ class Cell:
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
         seeds: lines that seed a random state of all workers, each with what to do instead.
-        is_program: whether it is a file, which may end by ``sys.exit()``.
+        program: what it is a program of, which may end by ``sys.exit()``; None: it is a cell.
     """
 
     source: str
@@ -50,7 +62,7 @@ class Cell:
     last: types.CodeType | None
     watched: bool = False
     seeds: tuple[tuple[int, str], ...] = ()
-    is_program: bool = False
+    program: Program | None = None
 
     @property
     def codes(self) -> list[types.CodeType]:
@@ -63,7 +75,7 @@ class Cell:
 
         What cells before it have left is among it. A program's are its own.
         """
-        return 0 if self.is_program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
+        return 0 if self.program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
 
 
 def compile_cell(

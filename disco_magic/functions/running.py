@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces, redirecting
+from disco_magic.functions import adopted, namespaces, programs, redirecting
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
@@ -137,6 +137,7 @@ class CellRunner:
 
     def succeed(self) -> CellRunner:
         """For a thread that takes the place of the one whose runner this is."""
+        programs.end(self.context)
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         if self.started is not None:
@@ -184,17 +185,26 @@ class CellRunner:
         if context.marks:
             context.marks.cell_begins()
         watch = Watch(self.namespace) if cell.watched else None
-        try:
+        if cell.program is None:
             value = self._evaluate(cell.codes)
-        except SystemExit as end:
-            if not cell.is_program or end.code not in (None, 0):
-                raise
+        else:
             value = None
+            self._execute_program(cell, programs.Execution(cell.program))
         if context.marks:
             context.marks.cell_ended(cell.codes)
         if watch is not None:
             context.bound = watch.bound(cell.codes)
         return value
+
+    def _execute_program(self, cell: Cell, execution: programs.Execution) -> None:
+        try:
+            programs.begin(self.context, execution)
+            self._evaluate(cell.codes)
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+        finally:
+            programs.end(self.context, execution)
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, UsageMistake
-from disco_magic.functions.scripts import as_main, compile_file
+from disco_magic.functions.scripts import compile_file
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -61,19 +61,10 @@ def execute_file(
     """
     _check(options)
     try:
-        cell = compile_file(path)
+        cell = compile_file(path, arguments)
     except SyntaxError as error:
         raise syntax_error(front.shell, error) from None
-    sending = _sending(front, options, replace(cell, watched=options.check is not None))
-    main = ExitStack()
-    sending.scope.at_end.append(main.close)  # of one that nobody waits for
-    with ExitStack() as until_here:
-        until_here.callback(main.close)
-        main.enter_context(as_main(path, arguments))
-        executed = _executed(sending)
-        if options.nowait:
-            until_here.pop_all()
-    return executed
+    return _executed(_sending(front, options, replace(cell, watched=options.check is not None)))
 
 
 def _executed(sending: _Sending) -> CellResult | CellHandle | None:

@@ -52,6 +52,7 @@ class CellHandle:
         self.pending = pending
         self.sent_s = time.perf_counter()
         self.asked = False
+        self._waits: list[object] = []  # a mark for each that goes on now
         self._told = self._has_told_caught = False
         self._sent_in = shell.execution_count
         self._shell = shell
@@ -81,19 +82,29 @@ class CellHandle:
                 is or None.
             SessionClosed: it was stopped because its session was shut down or restarted.
         """
-        self.asked = True
-        page = self._scope.page
+        page, mark = self._scope.page, self._begin_asking()
         try:
-            with page.waited_for():
-                result = self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
+            try:
+                with page.waited_for():
+                    result = self.pending.wait(timeout, on_look=on_look or page.look, stop=stop)
+            finally:
+                self._end_asking(mark)
         except (DiscoError, KeyboardInterrupt) as error:
-            self.asked = self.done()
             shell, shown = self._shell, [self._told_apart(error)]
             # error -> traceback -> this frame -> handle -> error would keep the cell's arrays
             del self, page, on_look
             raise dress(shell, shown.pop())  # noqa: B904 - the same exception, made presentable
         self._tell_caught(result)
         return result
+
+    def _begin_asking(self) -> object:
+        self._waits.append(mark := object())
+        self.asked = True
+        return mark
+
+    def _end_asking(self, mark: object) -> None:
+        self._waits.remove(mark)
+        self.asked = self.done() or bool(self._waits)
 
     def _tell_caught(self, result: CellResult) -> None:
         """Say once that a collective could not be carried out, and the cell went on: numbers may be wrong."""
@@ -117,13 +128,14 @@ class CellHandle:
 
         from disco_magic.session.awaiting import awaited
 
-        self.asked = True
-        page, task = self._scope.page, asyncio.current_task()
+        page, task, mark = self._scope.page, asyncio.current_task(), self._begin_asking()
         try:
-            with page.waited_for():
-                return await awaited(self.pending, self.wait, page.look)
+            try:
+                with page.waited_for():
+                    return await awaited(self.pending, self.wait, page.look)
+            finally:
+                self._end_asking(mark)
         except SyncTimeout as late:
-            self.asked = self.done()
             raise dress(self._shell, late) from None
         except KeyboardInterrupt as stopped:
             # The notebook shows it where it executes a cell; out of another task it would end the event loop,

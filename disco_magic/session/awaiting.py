@@ -115,6 +115,8 @@ async def until_ended(
             except asyncio.CancelledError:
                 cancelled = True
                 pending.stop_soon()
+            if cancelled and waiter.done() and waiter.result() is not None:
+                waiter = asyncio.ensure_future(in_thread(wait))  # time was over before that could hear of it
     return cancelled, waiter.result()
 
 

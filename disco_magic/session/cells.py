@@ -10,7 +10,7 @@ from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
-from disco_magic.functions.scripts import as_main, compile_file
+from disco_magic.functions.scripts import compile_file
 from disco_magic.functions.seeds import warn_of_shared_seeds
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
@@ -88,9 +88,9 @@ class Cells(Failures):
         """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
 
         It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it,
-        ``__file__`` is its path, and stays. Meanwhile `sys.argv` is that of the program and its folder the
-        first one that is imported from: for the whole process, so that two files at once get in each other's
-        way.
+        ``__file__`` is its path, and stays. `sys.argv` is the program's for the workers that execute it.
+        Meanwhile its folder is the first one that is imported from, for the whole process: of modules of one
+        name in the folders of two programs both get the first that is imported.
 
         Args:
             path: of the file.
@@ -105,9 +105,7 @@ class Cells(Failures):
             UsageMistake: it cannot be read; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
-        cell = compile_file(path)
-        with as_main(path, arguments):
-            return self.run(cell, workers=workers, timeout=timeout)
+        return self.run(compile_file(path, arguments), workers=workers, timeout=timeout)
 
     def run_nowait(
         self,

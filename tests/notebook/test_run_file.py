@@ -8,7 +8,6 @@ import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, Divergence, UsageMistake
-from disco_magic.functions.scripts import as_main
 from disco_magic.notebook.tracebacks import CellSyntaxError
 from disco_magic.session.current import session as current_session
 
@@ -185,18 +184,6 @@ def test_it_is_the_main_program_however_it_asks(session, tmp_path, line):
     assert s.run("ran").values == [True]
 
 
-def test_programs_of_two_sessions_at_once_leave_the_arguments_of_the_process_as_they_were(tmp_path):
-    before = sys.argv
-    first, second = as_main("a.py", ["1"]), as_main("b.py", ["2"])
-    first.__enter__()
-    second.__enter__()
-    assert sys.argv == ["b.py", "2"]
-    first.__exit__(None, None, None)
-    assert sys.argv == ["b.py", "2"]
-    second.__exit__(None, None, None)
-    assert sys.argv is before
-
-
 def test_a_syntax_error_is_shown_at_its_line_without_frames(four, tmp_path):
     (tmp_path / "wrong.py").write_text("x = 1\ny = (\n")
     error = four.fail(f"%disco run {tmp_path}/wrong.py", CellSyntaxError)
@@ -221,3 +208,9 @@ def test_the_magic_takes_the_options_of_cells(four, program):
     assert "did you mean '--workers'" in str(four.fail(f"%disco run --wokers 2 {program}", UsageError))
     assert "unrecognized arguments: --local" in str(four.fail(f"%disco run --local {program}", UsageError))
     assert "required: FILE" in str(four.fail("%disco run --check values", UsageError))
+    assert "no closing quotation" in str(four.fail(f"%disco run {program} it's", UsageError))
+    program.write_text("import sys\nprint(sys.argv[1:])\n")
+    four.run(f"%disco run -bw 0 {program} -w 1")
+    assert four.lines == ["[0] ['-w', '1']"]
+    four.run(f"%disco run -bw0 {program} a")
+    assert four.lines == ["[0] ['a']"]

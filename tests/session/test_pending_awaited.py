@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -58,6 +59,26 @@ def test_one_that_is_awaited_for_longer_than_the_session_waits_goes_on(gated, ga
         return await pending
 
     assert asyncio.run(main())[0] == 5
+
+
+def test_an_await_that_is_cancelled_as_its_time_ends_stops_the_cell(session):
+    s = session(1, timeout=0.05)
+    pending = s.run_nowait("while True:\n    i = 1\n    i += 1")
+
+    async def main():
+        async def wait():
+            await pending
+
+        waiter = asyncio.ensure_future(wait())
+        await asyncio.sleep(0.01)
+        threading.Event().wait(0.3)  # the loop stands still while time runs out
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+
+    asyncio.run(main())
+    assert pending.done()
+    assert s.run("1", timeout=60).values == [1]
 
 
 def test_its_result_comes_within_the_timeout_or_the_cell_goes_on(gated, gate):

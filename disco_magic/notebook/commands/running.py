@@ -12,6 +12,7 @@ from disco_magic.notebook.commands.command import Command
 from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
+    import argparse
     from argparse import Namespace
     from collections.abc import Sequence
 
@@ -38,7 +39,7 @@ class _RunParser(OptionParser):
     def _start_of_program(self, words: Sequence[str]) -> int:
         start = 0
         while start < len(words) and words[start].startswith("-") and words[start] != "--":
-            action = self._option_string_actions.get(words[start])
+            action = self._last_option(words[start])
             start += 1
             if action is None or start == len(words):
                 continue
@@ -46,12 +47,27 @@ class _RunParser(OptionParser):
             start += is_value
         return start
 
+    def _last_option(self, word: str) -> argparse.Action | None:
+        """The option whose value the next word may be: that of ``--out``, the last one of ``-ao``."""
+        known = self._option_string_actions
+        if word in known or word.startswith("--"):
+            return known.get(word)
+        for position, letter in enumerate(word[1:], 2):
+            action = known.get(f"-{letter}")
+            if action is None or action.nargs is None:  # what follows in this word is its value
+                return action if position == len(word) else None
+        return action
+
 
 def _run(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.execution import execute_file
 
     path = os.path.expanduser(of.unquoted(options.program))
-    return execute_file(front, path, shlex.split(" ".join(options.arguments)), options)
+    try:
+        arguments = shlex.split(" ".join(options.arguments))
+    except ValueError as reason:  # a quote that is not closed
+        RUN.parser.error(f"{reason}"[:1].lower() + f"{reason}"[1:])
+    return execute_file(front, path, arguments, options)
 
 
 def _parser() -> OptionParser:

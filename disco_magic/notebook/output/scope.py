@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import sys
 import weakref
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.adopted import may_write_to
@@ -22,7 +21,7 @@ from disco_magic.notebook.output.streams import current_sink, use_sink
 from disco_magic.phrases import padded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextvars import Context
 
     from disco_magic.notebook.handle import CellHandle
@@ -44,7 +43,6 @@ class NotebookScope:
 
     Attributes:
         handle: the cell on its way, from when it was sent until `close`.
-        at_end: what is to be called when no worker executes it any more, by one of them or by `close`.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class NotebookScope:
         self.workers = tuple(workers)
         self.page = _page(self.workers, mode, show, shell.display_pub, among)
         self.handle: CellHandle | None = None
-        self.at_end: list[Callable[[], object]] = []
         self._has_failed = False
         margin = len(padded((0,), among)) + 1 + SPARE
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
@@ -141,10 +138,8 @@ class NotebookScope:
             show_all()
             self._sinks[worker].finish()
             self._has_failed |= sys.exception() is not None
-            if not self.page.running:
-                self._call_at_end()
-                if self._has_failed and self.handle is not None:
-                    self.handle.report_soon()
+            if self._has_failed and self.handle is not None and not self.page.running:
+                self.handle.report_soon()
 
     def _draw(self, sink: Sink, value: Any) -> None:
         """Leave the worker's figures to the page, but for one that is the cell's value and is shown as that.
@@ -178,15 +173,9 @@ class NotebookScope:
     def close(self) -> None:
         """No worker executes the cell any more, whatever they said."""
         self.page.close()
-        self._call_at_end()
         handle, self.handle = self.handle, None  # each refers to the other
         if handle is not None:
             handle.report()
-
-    def _call_at_end(self) -> None:
-        while self.at_end:
-            with suppress(IndexError):  # another worker has taken it
-                self.at_end.pop()()
 
     @property
     def stdout(self) -> Mapping[int, str]:

@@ -10,6 +10,7 @@ import pytest
 from disco_magic.errors import CellError, SessionClosed, SyncTimeout
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.session.current import session
+from tests.conftest import until
 from tests.notebook.handles.cells import SPIN, begun
 
 
@@ -36,6 +37,18 @@ def test_what_is_not_there_in_time_goes_on(gated, gate, way):
     assert not handle.done()
     gate.open()
     assert ask(timeout=60).values == [0, 1, 2, 3]
+
+
+def test_a_short_wait_takes_nothing_from_one_that_goes_on(gated, gate, background):
+    handle = begun(gated, "gate()\n1 / 0")
+    waits = background(handle.wait)
+    until(lambda: handle._waits)
+    with pytest.raises(SyncTimeout):
+        handle.wait(timeout=0.01)
+    assert handle.asked
+    gate.open()
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        waits()
 
 
 def test_a_wait_that_is_to_stop_what_is_not_there_in_time_does(four):

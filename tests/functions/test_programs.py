@@ -1,0 +1,89 @@
+"""`sys.argv` and `sys.path` while workers execute programs."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import sys
+import threading
+
+import pytest
+
+PROGRAM = ("program.py", "--rate", "1")
+
+
+@pytest.fixture
+def told(session, tmp_path):
+    """What a line gives in a program with arguments, on each of two workers."""
+    s = session(2)
+
+    def run(source, *arguments):
+        path = tmp_path / "program.py"
+        path.write_text(f"import copy, json, pickle, sys, threading\n{source}\n")
+        s.run_file(path, *arguments)
+        return s.run("told").values
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("sys.argv[1:]", ["a", "b"]),
+        ("sys.argv[-1], len(sys.argv), 'a' in sys.argv", ("b", 3, True)),
+        ("list(sys.argv)[1:], [*sys.argv][1:], tuple(sys.argv)[1:]", (["a", "b"], ["a", "b"], ("a", "b"))),
+        ("(['x'] + sys.argv)[2:], (sys.argv + ['y'])[1:]", (["a", "b"], ["a", "b", "y"])),
+        ("' '.join(sys.argv)[-3:], sys.argv == ['a'], isinstance(sys.argv, list)", ("a b", False, True)),
+        ("copy.copy(sys.argv)[1:], copy.deepcopy(sys.argv)[1:], sys.argv.copy()[1:]", (["a", "b"],) * 3),
+        ("pickle.loads(pickle.dumps(sys.argv))[1:], json.loads(json.dumps(sys.argv))[1:]", (["a", "b"],) * 2),
+        ("type(copy.copy(sys.argv)) is type(pickle.loads(pickle.dumps(sys.argv))) is list", True),
+        ("repr(sys.argv)[-11:], sys.argv.index('b'), list(reversed(sys.argv))[0]", (", 'a', 'b']", 2, "b")),
+    ],
+)
+def test_a_program_has_its_own_list(told, line, expected):
+    assert told(f"told = {line}", "a", "b") == [expected, expected]
+
+
+def test_each_worker_may_change_its_own(told):
+    before = list(sys.argv)
+    source = (
+        "sys.argv.pop(1)\nsys.argv += [str(worker_id)]\nsys.argv[0] = 'me'\nbarrier()\ntold = sys.argv[:]"
+    )
+    assert told(source, "a", "b") == [["me", "b", "0"], ["me", "b", "1"]]
+    assert sys.argv == before
+
+
+def test_threads_of_a_program_have_its_arguments(told):
+    source = "told = []\nt = threading.Thread(target=lambda: told.extend(sys.argv[1:]))\nt.start()\nt.join()"
+    assert told(source, "a") == [["a"], ["a"]]
+
+
+def test_the_process_sees_its_own_meanwhile(gated, gate, tmp_path):
+    s, before = gated(1), sys.argv
+    path = tmp_path / "program.py"
+    path.write_text("gate()\n")
+    thread = threading.Thread(target=s.run_file, args=(path, "a"))
+    thread.start()
+    gate.arrived()
+    try:
+        assert sys.argv == before
+        assert before == list(sys.argv)
+        for copied in (copy.copy(sys.argv), pickle.loads(pickle.dumps(sys.argv))):  # noqa: S301 - our own
+            assert type(copied) is list
+            assert copied == before
+        assert json.dumps(sys.argv) == json.dumps(before)
+        assert sys.path[0] == str(tmp_path)
+    finally:
+        gate.open()
+        thread.join(60)
+    assert sys.argv is before
+    assert str(tmp_path) not in sys.path
+
+
+def test_the_list_of_folders_is_never_changed_under_who_goes_through_it(told, tmp_path):
+    kept = sys.path
+    before = list(kept)
+    assert told("told = sys.path[0]") == [str(tmp_path)] * 2
+    assert kept == before
+    assert sys.path == before

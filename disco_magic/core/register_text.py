@@ -21,7 +21,7 @@ COMING: Final = "not there yet"
 
 def snapshot_text(snapshot: SessionSnapshot) -> str:
     """All registers of a session: a line each where workers agree, the odd ones marked where they do not."""
-    table = table_text(list(snapshot.rows), snapshot.num_workers)
+    table = table_text(snapshot.listed, snapshot.num_workers)
     return "\n".join(part for part in (caption(snapshot), table, f"total {totals(snapshot)}") if part)
 
 
@@ -92,7 +92,7 @@ def line_of(info: RegisterInfo | None, missing: str = ABSENT) -> str:
 def caption(snapshot: SessionSnapshot) -> str:
     """How many registers, and how many of them differ."""
     count = len(snapshot.rows)
-    differing = sum(row.differs for row in snapshot.rows)
+    differing = sum(row.differs for row in snapshot.listed)
     text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
     if differing:
         text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from disco_magic.core.register_text import snapshot_text, table_text
+from disco_magic.core.registers import register_of
 from disco_magic.core.words import shape_text
 
 if TYPE_CHECKING:
@@ -174,11 +175,16 @@ class SessionSnapshot:
     """All registers of a session at one moment per worker (not one moment for all of them).
 
     Shows itself as a table.
+
+    Attributes:
+        rows: the registers.
+        parts: those parts of them that are meant to agree between other workers than the whole, and do not.
     """
 
     session_id: int
     num_workers: int
     rows: tuple[Row, ...]
+    parts: tuple[Row, ...] = ()
 
     def __repr__(self) -> str:
         return snapshot_text(self)
@@ -191,6 +197,14 @@ class SessionSnapshot:
             for worker, cell in enumerate(row.cells):
                 totals[worker] += cell.nbytes if cell is not None else 0
         return tuple(totals)
+
+    @property
+    def listed(self) -> list[Row]:
+        """The registers, below each the parts of it."""
+        below: dict[str, list[Row]] = {}
+        for part in self.parts:
+            below.setdefault(register_of(part.name), []).append(part)
+        return [each for row in self.rows for each in (row, *below.get(row.name, ()))]
 
     def row(self, name: str) -> Row:
         """The row of register `name`, ``"x"`` or ``"#5"``; KeyError if there is none."""

@@ -22,10 +22,12 @@ class Survey:
     Attributes:
         names: look at these only, registers or parts of some; None: at all.
         values: digest values of `names`; without names, those of registers and parts marked as replicated.
+        parts: with `names`, also those parts of them that have marks of their own.
     """
 
     names: tuple[str, ...] | None = None
     values: bool = False
+    parts: bool = False
 
     @property
     def disco_name(self) -> str:
@@ -55,7 +57,10 @@ class Survey:
     def _labels(self, public: Iterable[str], marked: Iterable[str]) -> Iterable[str]:
         """What to look at: of parts only those that are asked for, and compared by value."""
         if self.names is not None:
-            return self.names
+            within = tuple(f"{name}{mark}" for name in self.names for mark in ".[")
+            return dict.fromkeys(
+                [*self.names, *(each for each in marked if self.parts and each.startswith(within))]
+            )
         return dict.fromkeys([*public, *(marked if self.values else ())])
 
 

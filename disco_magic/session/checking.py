@@ -120,10 +120,11 @@ class Checks(Calls):
 
         def select(found: Mapping[int, Found]) -> Iterable[str]:
             self._refuse_unknown(names, found)
-            return names or _all_names(found)
+            return dict.fromkeys([*names, *_all_names(found)])
 
-        survey = Survey(names or None, values)
         asked = self._asked_circles(chosen, over, in_group=in_group)
+        # Who says who has to agree does not ask what the marks of parts say of that.
+        survey = Survey(names or None, values, parts=values and asked is None and chosen == self._everybody)
         title = f"Disco session {self.id}"
         return self._compared(title, survey, chosen, select, circles=asked, timeout=timeout)
 
@@ -170,11 +171,12 @@ class Checks(Calls):
             self.keep_pace(limit, "the check")
             found: dict[int, Found] = self._asked(survey, workers, limit)
             marked = marked_everywhere(found)
+            selected = list(select(found))
             rows = compare(
                 found,
                 circles or Circles((workers,)),
-                names=select(found),
-                by_value=(survey.names or marked) if survey.values else (),
+                names=selected,
+                by_value=(selected if survey.names else marked) if survey.values else (),
                 marks=survey.values and not survey.names,
                 apart=self._apart(marked, workers, circles, named=survey.names is not None),
             )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.registers import register_of
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UsageMistake, is_told
+from disco_magic.errors import UnknownName, UsageMistake, is_told
 from disco_magic.functions import lookalikes
 from disco_magic.functions.describe import affordable_sample, describe
 from disco_magic.functions.parts import on_part, on_parts, split
+from disco_magic.functions.samples import SAMPLE
+from disco_magic.session import marked
 from disco_magic.session.arguments import check_there
 from disco_magic.session.dispatch import Dispatch
 
@@ -84,17 +87,16 @@ class Looks(Dispatch):
             seen = self._launcher.look(numbered=numbered, sample=0)
             sample = affordable_sample([info for each in seen for _, info in each])
         held = self._launcher.look(numbered=numbered, sample=sample)
-        return merge(self.id, held, self.circles_of_marks())
+        circles = self.circles_of_marks()
+        parts = []
+        for label in marked.parts_apart(circles) if sample else ():
+            with suppress(UnknownName):  # the register has another value by now, or none
+                parts.append(self._picture_of(label, circles, sample))
+        return replace(merge(self.id, held, circles), parts=tuple(part for part in parts if part.differs))
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
-        """Register marked as equal along axes of the mesh -> the workers that are meant to agree."""
-        marks = self._launcher.marks() if self.mesh else ()
-        found = {}
-        for name in dict.fromkeys(name for each in marks for name in each):
-            (axes, *others) = {each[name] for each in marks if name in each}
-            if axes and not others:
-                found[name] = self.mesh.groups(*axes)
-        return found
+        """Registers and parts marked as equal -> who is meant to agree, see `marked.circles_of`."""
+        return marked.circles_of(self._launcher.marks(), self.mesh) if self.mesh else {}
 
     def examine(
         self,
@@ -215,13 +217,11 @@ class Looks(Dispatch):
             >>> session.look_at("params['b']")
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
-        cells = tuple(self.examine(register, describe))
-        return Row(register, cells, circles=self._circles_of(register))
+        return self._picture_of(register, self.circles_of_marks())
 
-    def _circles_of(self, register: str) -> tuple[Workers, ...]:
-        """The workers that are meant to agree on a register or a part, by its own mark or the register's."""
-        circles = self.circles_of_marks()
-        return circles.get(register) or circles.get(register_of(register), ())
+    def _picture_of(self, label: str, circles: marked.Circles, sample: int = SAMPLE) -> Row:
+        cells = tuple(self.examine(label, describe, sample))
+        return Row(label, cells, circles=marked.innermost(circles, label))
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""

@@ -202,3 +202,21 @@ def test_axes_and_places_complete(grid, offered):
     assert places == {"dp=0", "dp=1", "tp=0", "tp=1", "tp=2"}
     after = {text.rsplit(",", 1)[-1]: kind for text, kind in offered("%%disco -w dp=0,").items()}
     assert after == {"tp=0": "place", "tp=1": "place", "tp=2": "place"}
+
+
+def test_a_part_that_has_drifted_is_shown_below_its_register(shell):
+    shell.run("%disco start --mesh dp=2,tp=2")
+    shell.run(
+        "%%disco\nm = {'w': np.zeros(2), 'k': worker.coordinates['tp']}\n"
+        "worker.replicated(m, over='dp'); worker.replicated(m['w']);\n"
+        "m['w'] += worker.coordinates['tp']"
+    )
+    shell.run("%disco registers m")
+    assert [line[:6].strip() for line in shell.lines if "float64" in line] == [
+        "m['w']",
+        "\u2260",
+        "",
+        "\u2260",
+    ]
+    html = shell.ip.display_formatter.format(session().registers())[0]["text/html"]
+    assert "<code>m[&#x27;w&#x27;]</code>" in html

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.registers import register_of
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
@@ -44,13 +46,19 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     if not widget and options.face != FACE_OPTIONS[0]:
         raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")
     if not widget:
-        return snapshot if not name else part or snapshot.row(name)
+        return part or (snapshot if not name else _of_one(snapshot, name))
     from disco_magic.notebook.inspector.panel import Inspector
 
     inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
     inspector.look_at(options.name, options.face, workers or ())
     inspector.set_live(options.live)
     return inspector
+
+
+def _of_one(snapshot: SessionSnapshot, name: str) -> SessionSnapshot | Row:
+    """The row of a register; with the parts of it that differ, if there are such."""
+    row, parts = snapshot.row(name), tuple(part for part in snapshot.parts if register_of(part.name) == name)
+    return replace(snapshot, rows=(row,), parts=parts) if parts else row
 
 
 def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:

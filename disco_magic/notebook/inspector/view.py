@@ -66,7 +66,7 @@ class View:
 
     def rows(self, snapshot: SessionSnapshot) -> list[Row]:
         """The rows to show, in order."""
-        chosen = [row for row in snapshot.rows if row.name not in self.pinned and self.shows(row)]
+        chosen = [row for row in snapshot.listed if row.name not in self.pinned and self.shows(row)]
         pinned = [row for row in snapshot.rows if row.name in self.pinned]
         order = ORDERS[self.order]
         return sorted(pinned, key=order) + sorted(chosen, key=order)

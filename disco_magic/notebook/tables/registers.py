@@ -48,7 +48,7 @@ def snapshot_html(snapshot: SessionSnapshot) -> str:
     title = f"<caption>{escape(caption(snapshot))}</caption>"
     totals = "".join(f"<td>{human_bytes(total)}</td>" for total in snapshot.nbytes)
     foot = f'<tfoot><tr><th scope="row">total</th>{totals}</tr></tfoot>'
-    return _table_html(title, list(snapshot.rows), foot, snapshot.num_workers)
+    return _table_html(title, snapshot.listed, foot, snapshot.num_workers)
 
 
 def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:

@@ -1,0 +1,65 @@
+"""Parts that are meant to agree between other workers than the register they are in."""
+
+from __future__ import annotations
+
+import pytest
+
+MODEL = """
+model = {"norm": {"w": np.ones(4)}, "rows": np.full(3, worker.coordinates["tp"])}
+worker.replicated(model, over="dp"); worker.replicated(model["norm"]["w"])
+other = 1
+"""
+DRIFTS = "if worker.coordinates['tp'] == 1: model['norm']['w'] += 0.5"
+NORM = "model['norm']['w']"
+
+
+@pytest.fixture
+def marked(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(MODEL)
+    return s
+
+
+def test_a_register_is_checked_with_the_marked_parts_of_it(marked):
+    report = marked.check("model", values=True)
+    assert (report.ok, [row.name for row in report.rows]) == (True, ["model", NORM])
+    marked.run(DRIFTS)
+    for names in (["model"], ["model['norm']"], ["other", "model"]):
+        report = marked.check(*names, values=True)
+        assert [row.name for row in report.differing] == [NORM]
+    assert "4 of 4 elements differ from the first worker's, by up to 0.5" in str(report)
+
+
+def test_who_says_who_has_to_agree_is_not_told_of_other_marks(marked):
+    marked.run(DRIFTS)
+    assert marked.check("model", values=True, over="dp").ok
+    assert marked.check("model", values=True, workers=[0, 2]).ok
+    assert marked.check("model").ok
+
+
+def test_tables_show_such_a_part_if_it_differs(marked):
+    before = marked.registers()
+    assert before.parts == ()
+    marked.run(DRIFTS)
+    seen = marked.registers()
+    assert [row.name for row in seen.listed] == ["model", NORM, "other"]
+    assert [row.name for row in seen.rows] == ["model", "other"]
+    assert "2 registers, 1 differs between workers" in str(seen)
+    assert f"  {NORM}  [0] float64" in str(seen)
+    assert seen.nbytes == before.nbytes
+    assert marked.registers(sample=0).parts == ()
+
+
+def test_one_part_is_judged_by_the_innermost_mark(marked):
+    marked.run(DRIFTS)
+    found = {label: marked.look_at(label).differs for label in (NORM, "model['norm']", "model['rows']")}
+    assert found == {NORM: True, "model['norm']": False, "model['rows']": False}
+    marked.run("worker.replicated(model['norm'], over='tp')")
+    assert marked.look_at("model['norm']").differs
+
+
+def test_a_part_that_is_gone_is_not_shown(marked):
+    marked.run(DRIFTS)
+    marked.run("del model['norm']")
+    assert marked.registers().parts == ()
+    assert marked.check("model", values=True).ok

@@ -28,7 +28,7 @@ from disco_magic.session.sigint import interrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.doctor import Diagnosis, Position
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
     from disco_magic.session.arguments import Limit
@@ -51,16 +51,17 @@ class Stopping(Judging):
         self._replaced: set[int] = set()
         self._sigints = 0
         self._before: list[str] | None = None  # what an interrupt has stopped, too
+        self._then: Diagnosis | None = None  # where everybody was when it struck
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
 
     def _interrupt(self) -> None:
         if self._before is None:
-            self._before = self._running_before()
+            self._then = self.session.diagnosis() if self.session.life is self._life else None
+            self._before = self._running_before(self._then.positions if self._then is not None else ())
         self.session.interrupt_through(self.seq, self.workers, self._life)
 
-    def _running_before(self) -> list[str]:
+    def _running_before(self, places: Sequence[Position]) -> list[str]:
         """What its workers execute that was sent before it: an interrupt stops that, too."""
-        places = self.session.diagnosis().positions if self.session.life is self._life else ()
         before = (
             each for each in places if each.worker in self.workers and (each.seq or self.seq) < self.seq
         )
@@ -145,7 +146,8 @@ class Stopping(Judging):
             f"{self.label} was stopped on workers {ranges(self.workers)}; registers may differ between them"
         )
         before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
-        return ". ".join(filter(None, (text, before, self._given_up())))
+        where = f"Where they were: {self._then}" if self._then is not None else ""
+        return ". ".join(filter(None, (text, before, self._given_up(), where)))
 
     def _given_up(self) -> str:
         """What to say of threads that did not end; nothing if all did."""

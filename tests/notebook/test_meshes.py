@@ -212,7 +212,7 @@ def test_a_part_that_has_drifted_is_shown_below_its_register(shell):
         "m['w'] += worker.coordinates['tp']"
     )
     shell.run("%disco registers m")
-    assert [line[:6].strip() for line in shell.lines if "float64" in line] == [
+    assert [line[:8].strip() for line in shell.lines if "float64" in line] == [
         "m['w']",
         "\u2260",
         "",

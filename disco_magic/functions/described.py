@@ -12,7 +12,7 @@ from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
 from disco_magic.functions.compared import fingerprint_of_parts
 from disco_magic.functions.content import PLAIN_IDS, kinds_of
-from disco_magic.functions.fields import is_module
+from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
 from disco_magic.functions.frames import columns_text, is_frame
 from disco_magic.functions.inside import content_of, plain_copy
@@ -35,8 +35,8 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
     kind = type(value)
     if kind in PLAIN:
         return _describe_plain(value, sample)
-    if is_module(kind):
-        return _describe_module(value, sample)
+    if is_module(kind) or is_optimizer(kind):
+        return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
     if home_of(kind) in ARRAY_LIBRARIES:
         return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
     if kind in _CONTAINERS:
@@ -64,6 +64,20 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
     return RegisterInfo(
         name_of(type(module)),
         device=places[0] if len(places) == 1 else None,
+        nbytes=sum(map(nbytes_of, arrays)),
+        text=plural(len(arrays), "array") if arrays else "",
+        fingerprint=told,
+        sampled=is_part,
+    )
+
+
+def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
+    """An optimizer of PyTorch by its state."""
+    arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
+    told, is_part = fingerprint_of_parts(optimizer, sample)
+    return RegisterInfo(
+        name_of(type(optimizer)),
+        device=common_device(arrays),
         nbytes=sum(map(nbytes_of, arrays)),
         text=plural(len(arrays), "array") if arrays else "",
         fingerprint=told,

@@ -1,4 +1,4 @@
-"""What is in an object: named tuples, dataclasses, PyTorch's modules, the states of random generators.
+"""What is in an object: named tuples, dataclasses, modules and optimizers of PyTorch, random generators.
 
 And in objects of the user's own classes, that is of a cell or of a file that is no library's, and of Python's
 classes that have nothing but attributes.
@@ -10,6 +10,7 @@ import abc
 import sys
 import types
 import typing
+from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
 _MODULES: Final = "torch.nn.modules.module"
+_OPTIMIZERS: Final = "torch.optim.optimizer"
 # What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
 _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
     ("numpy.random._generator", "Generator"): ("bit_generator.state", lambda made: made.bit_generator.state),
@@ -49,8 +51,8 @@ def content_of_object(value: Any) -> Content | None:
         return _of_attributes(object.__getattribute__(value, "__dict__")) if _is_what_it_says(kind) else None
     if issubclass(kind, tuple):
         return _of_named_tuple(value)
-    if is_module(kind):
-        return _of_module(value)
+    if is_module(kind) or is_optimizer(kind):
+        return _of_module(value) if is_module(kind) else _of_optimizer(value)
     return _of_dataclass(value) or (_of_fields(value) if _is_the_users(kind) else None)
 
 
@@ -135,8 +137,32 @@ def _of_attributes(held: dict[str, Any]) -> Content | None:
 
 def is_module(kind: type) -> bool:
     """Whether it is derived from ``torch.nn.Module``."""
-    bases = _MRO.__get__(kind)
-    return any(name_of(base) == "Module" and module_of(base) == _MODULES for base in bases)
+    return _is_derived_from(kind, "Module", _MODULES)
+
+
+def is_optimizer(kind: type) -> bool:
+    """Whether it is derived from ``torch.optim.Optimizer``."""
+    return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
+
+
+def _is_derived_from(kind: type, name: str, module: str) -> bool:
+    return any(name_of(base) == name and module_of(base) == module for base in _MRO.__get__(kind))
+
+
+def _of_optimizer(value: Any) -> Content | None:
+    """As its ``state_dict()`` has it: parameters by their numbers, and not in the groups."""
+    own = _attributes(value) or {}
+    state: Any = own.get("state")
+    groups: Any = own.get("param_groups")
+    if type(state) not in (dict, defaultdict) or type(groups) is not list:
+        return None
+    if not all(type(group) is dict and type(group.get("params")) is list for group in groups):
+        return None
+    parameters = [parameter for group in groups for parameter in list(group["params"])]
+    of_parameter = {id(parameter): held for parameter, held in list(state.items())}
+    numbered = {n: of_parameter[id(p)] for n, p in enumerate(parameters) if id(p) in of_parameter}
+    settings = [{name: each for name, each in {**group}.items() if name != "params"} for group in groups]
+    return Content([numbered, settings], ["state", "param_groups"], attribute, None, in_order=False)
 
 
 def _of_module(value: Any) -> Content | None:

@@ -17,7 +17,7 @@ from disco_magic.functions.described import short
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
-from disco_magic.functions.fields import is_module
+from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.fingerprint import number_text
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.gaps import gap, most_of
@@ -62,8 +62,8 @@ def is_data(value: Any) -> bool:
     are each worker's own whatever they show.
     """
     kind = type(value)
-    own = module_of(kind) == CELL_MODULE
-    return own or is_module(kind) or is_frame(kind) or is_series(kind) or kind in (set, frozenset)
+    own = module_of(kind) == CELL_MODULE or is_module(kind) or is_optimizer(kind)
+    return own or is_frame(kind) or is_series(kind) or kind in (set, frozenset)
 
 
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:

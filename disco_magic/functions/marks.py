@@ -29,6 +29,8 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
 from disco_magic.functions.divergence import parts_of
+from disco_magic.functions.fields import is_module
+from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
@@ -212,9 +214,9 @@ class Marks:
             for key, each in self._pending.items()
             if key not in at_home and passing.issuperset(each.names) and each.reference() is not None
         }
-        found = _paths(wanted, names, held) if wanted else {}
-        for key, path in found.items():
-            self.names[path] = self._pending.pop(key).axes
+        found = _all_paths(wanted, names, held) if wanted else {}
+        for key, paths in found.items():
+            self.names.update(dict.fromkeys(paths, self._pending.pop(key).axes))
             self._alive.pop(key, None)  # else the next name that passes by would get the mark
             self._kept.pop(key, None)
         if found or not wanted:
@@ -244,6 +246,25 @@ def _paths(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]
             if id(part) in wanted:
                 found.setdefault(id(part), path)
     return found
+
+
+def _all_paths(
+    wanted: Mapping[int, _Pending], names: Iterable[str], held: Mapping[str, Any]
+) -> dict[int, tuple[str, ...]]:
+    """As `_paths`; modules of PyTorch are no parts of the one they are in, but what they hold is."""
+    found: dict[int, tuple[str, ...]] = {key: (path,) for key, path in _paths(wanted, names, held).items()}
+    inside = {key: _parameters(each.reference()) for key, each in wanted.items() if key not in found}
+    paths = _paths(set().union(*inside.values()), names, held) if any(inside.values()) else {}
+    for key, parameters in inside.items():
+        if parameters and paths.keys() >= parameters:
+            found[key] = tuple(path for each, path in paths.items() if each in parameters)
+    return found
+
+
+def _parameters(module: Any) -> set[int]:
+    """The identities of a module's parameters and buffers; none of anything else."""
+    content = content_of(module) if is_module(type(module)) else None
+    return set() if content is None else set(map(id, content.items))
 
 
 def _is_anonymous(value: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.functions.fields import is_module
+from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.frames import is_frame, nbytes_of_frame
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of
@@ -69,7 +69,7 @@ def _items(value: Any) -> Sequence[Any]:
 def _counts_itself(kind: type) -> bool:
     if issubclass(kind, np.ndarray | np.generic) or id(kind) in _TEXTS or id(kind) in _WITHOUT:
         return True
-    return home_of(kind) in ARRAY_LIBRARIES and not is_module(kind)
+    return home_of(kind) in ARRAY_LIBRARIES and not is_module(kind) and not is_optimizer(kind)
 
 
 def _nbytes(value: Any) -> int:

@@ -58,6 +58,31 @@ def test_one_part_is_judged_by_the_innermost_mark(marked):
     assert marked.look_at("model['norm']").differs
 
 
+NET = """
+_Module = type("Module", (), {"__module__": "torch.nn.modules.module"})
+def _module(modules, **parameters):
+    made = _Module()
+    made._parameters, made._buffers, made._modules = parameters, {}, modules
+    return made
+_inner = {name: _module({}, weight=np.ones(2)) for name in ("0", "out")}
+model = _module(_inner)
+worker.replicated(model, over="dp")
+for name, inner in model._modules.items():
+    worker.replicated(inner)
+del name, inner
+"""
+
+
+def test_a_module_in_another_one_is_marked_by_its_parameters(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(NET)
+    paths = ["model.0.weight", "model.out.weight"]
+    assert [row.name for row in s.check("model", values=True).rows] == ["model", *paths]
+    s.run("if worker.coordinates['tp']: model._modules['out']._parameters['weight'] += 1")
+    assert [row.name for row in s.check("model", values=True).differing] == paths[1:]
+    assert [row.name for row in s.registers().parts] == paths[1:]
+
+
 def test_a_part_that_is_gone_is_not_shown(marked):
     marked.run(DRIFTS)
     marked.run("del model['norm']")

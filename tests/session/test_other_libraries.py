@@ -77,6 +77,24 @@ mean = allreduce(loss.detach(), "avg").item()
     assert len(set(s["mean"].get_all())) == 1
 
 
+def test_an_optimizer_that_has_drifted_is_found(with_torch):
+    s = with_torch
+    s.run("""
+net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+for p in net.parameters(): p.data.fill_(1)
+opt = torch.optim.AdamW(net.parameters(), lr=0.1)
+net(torch.ones(1, 3)).sum().backward()
+opt.step()
+opt = worker.replicated(opt)
+""")
+    assert s.check(values=True).ok
+    assert not s.registers().row("opt").differs
+    s.run("if worker_id == 1: opt.state[net[1].weight]['exp_avg'] *= 2")
+    assert [row.name for row in s.check(values=True).differing] == ["opt.state[2]['exp_avg']"]
+    assert s.registers().row("opt").differs
+    assert s.look_at("opt.state[2]['exp_avg']").differs
+
+
 def test_what_torch_has_compiled_is_found_by_later_cells(with_torch):
     s = with_torch
     s.run("""

@@ -68,6 +68,11 @@ class CheckReport:
         """The rows that differ."""
         return tuple(row for row in self.rows if row.differs)
 
+    @property
+    def shown(self) -> tuple[CheckRow, ...]:
+        """The rows in the order of the table: what differs comes first."""
+        return (*self.differing, *(row for row in self.rows if not row.differs))
+
     def __bool__(self) -> bool:
         return self.ok and not self.uncompared
 
@@ -141,7 +146,7 @@ class CheckReport:
         return f"{ranges(self.workers)} {'; '.join(f'{what}: {_list(n)}' for what, n in named.items() if n)}"
 
     def __repr__(self) -> str:
-        return "\n".join([f"{self.title}: {self.summary}", *table(self.rows)])
+        return "\n".join([f"{self.title}: {self.summary}", *table(self.shown)])
 
 
 def table(rows: Iterable[CheckRow]) -> list[str]:

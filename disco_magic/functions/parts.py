@@ -17,12 +17,13 @@ from disco_magic.functions.describe import describe
 from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.inside import content_of
-from disco_magic.functions.kinds import is_gpu_array, is_of_framework
+from disco_magic.functions.kinds import is_gpu_array, is_of_framework, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 NOTHING: Final = object()
+_GRADIENT: Final = ".grad"
 MOST: Final = 200
 """Arrays of a value that are listed."""
 
@@ -64,7 +65,7 @@ def _part_at(value: Any, written: str) -> Any:
         return value
     content = content_of(value)
     if content is None:
-        return NOTHING
+        return _gradient(value) if written == _GRADIENT else NOTHING
     if is_module(type(value)):
         written = _INDEX.sub(r".\1", written)
     for plain in (False, True):
@@ -74,6 +75,12 @@ def _part_at(value: Any, written: str) -> Any:
                 if found is not NOTHING:
                     return found
     return NOTHING
+
+
+def _gradient(value: Any) -> Any:
+    """That of a tensor which has one; PyTorch warns who asks a computed one for it."""
+    found = value.grad if is_tensor(type(value)) and getattr(value, "is_leaf", False) else None
+    return NOTHING if found is None else found
 
 
 def arrays_in(value: Any) -> list[Part]:

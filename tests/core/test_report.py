@@ -121,3 +121,11 @@ def test_of_thousands_of_lines_the_error_shows_the_first_sixty():
     assert "... and 40 lines of these" in lines
     assert len(lines) < 70
     assert len(repr(report).splitlines()) == 1 + workers
+
+
+def test_what_differs_comes_first_in_the_table_and_rows_keep_their_order():
+    checked = report({"a": FLOAT, "w": FLOAT, "z": INT}, {"a": FLOAT, "w": DOUBLE, "z": INT})
+    assert [row.name for row in checked.rows] == ["a", "w", "z"]
+    assert [row.name for row in checked.shown] == ["w", "a", "z"]
+    named = [line.split()[:2] for line in repr(checked).splitlines()[1:]]
+    assert named == [["≠", "w"], ["[1]", "float64"], ["a", "same"], ["z", "same"]]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from disco_magic.errors import CellError, NoPicture, UsageMistake
+from disco_magic.errors import CellError, NoPicture, UnknownName, UsageMistake
 from disco_magic.functions.peek import statistics_of
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "bool", "complex64"]
@@ -75,6 +75,28 @@ mean = allreduce(loss.detach(), "avg").item()
     )
     assert s.check(values=True).ok
     assert len(set(s["mean"].get_all())) == 1
+
+
+def test_gradients_are_parts_of_what_they_are_of(with_torch):
+    s = with_torch
+    s.run("""
+net = torch.nn.Sequential(torch.nn.Linear(3, 2))
+for p in net.parameters(): p.data.fill_(1)
+x = torch.ones(1, 3, requires_grad=True)
+y = net(x) * (1 + worker_id)
+""")
+    for label in ("net.0.weight.grad", "y.grad"):
+        with pytest.raises(UnknownName):
+            s.look_at(label)
+    s.run("y.sum().backward()")
+    assert s.check("net", values=True).ok
+    assert [row.name for row in s.check("net.0.weight.grad", "x.grad", values=True).differing] == [
+        "net.0.weight.grad",
+        "x.grad",
+    ]
+    assert [cell.mean for cell in s.look_at("net.0.bias.grad").cells] == [
+        1.0 + worker for worker in range(s.num_workers)
+    ]
 
 
 def test_an_optimizer_that_has_drifted_is_found(with_torch):

@@ -18,7 +18,7 @@ _STYLE: Final = table_style("disco-check")
 def report_bundle(report: CheckReport, **_: object) -> dict[str, str]:
     """MIME bundle of a report; what differs is marked, not by colour alone."""
     heads = head_cells(_COLUMNS)
-    body = "".join(map(_row_html, report.rows))
+    body = "".join(map(_row_html, report.shown))
     caption = escape(f"{report.title}: {report.summary}")
     table = (
         f'{_STYLE}<table class="disco-check"><caption>{caption}</caption>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,7 +31,8 @@ class Spent:
         idle_s: the rest. Commands too short to be recorded count as idle; `session.stats()` has them all.
         errors: commands that failed.
         came_last: in how many collectives it was the last member to come.
-        others_waited_s: how long the others waited for it there, all together.
+        others_waited_s: how long the others waited for it there and in `recv`, all together.
+        in_recv_s: how much of that in `recv`. Who waits for one that waits itself waits for whom that needs.
     """
 
     worker: int
@@ -40,6 +42,7 @@ class Spent:
     errors: int
     came_last: int
     others_waited_s: float
+    in_recv_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +98,21 @@ class Summary:
         if not worst.others_waited_s:
             return ""
         of = f"{self.collectives:,} collective{'' if self.collectives == 1 else 's'}"
+        received_s = sum(each.in_recv_s for each in self.workers)
+        where = f"{of} and recv" if received_s and self.collectives else "recv" if received_s else of
         total = sum(each.others_waited_s for each in self.workers)
         if worst.others_waited_s < total * min(2 / len(self.workers), 2 / 3):
             most = f"{human_seconds(worst.others_waited_s)} of it for worker {worst.worker}"
             return (
-                f"no worker stands out: in {of} they waited {human_seconds(total)} for each other, "
+                f"no worker stands out: in {where} they waited {human_seconds(total)} for each other, "
                 f"all together; {most}"
             )
-        return (
-            f"worker {worst.worker} came last to {worst.came_last:,} of {of}; "
-            f"the others waited {human_seconds(worst.others_waited_s)} for it, all together"
-        )
+        waited = f"waited {human_seconds(worst.others_waited_s)} for"
+        if not worst.came_last:
+            return f"the others {waited} worker {worst.worker} in recv, all together"
+        of_it = f", {human_seconds(worst.in_recv_s)} of it in recv" if worst.in_recv_s else ""
+        came = f"worker {worst.worker} came last to {worst.came_last:,} of {of}"
+        return f"{came}; the others {waited} it, all together{of_it}"
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table's cells as text, a row per worker; see `HEADER`."""
@@ -133,8 +140,12 @@ def summarize(timeline: Timeline) -> Summary:
         last = max(members, key=lambda span: span.start_s)
         came_last[last.worker] += 1
         waited[last.worker] += sum(last.start_s - span.start_s for span in members)
+    received = _waited_in_recv(timeline)
     return Summary(
-        tuple(_spent(timeline, worker, came_last[worker], waited[worker]) for worker in timeline.workers),
+        tuple(
+            _spent(timeline, worker, came_last[worker], waited[worker], received[worker])
+            for worker in timeline.workers
+        ),
         len(meetings),
         _missed(timeline, groups),
     )
@@ -173,15 +184,46 @@ def _missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
     return tuple(sorted(missed, key=lambda each: -each.waited_s))
 
 
-def _spent(timeline: Timeline, worker: int, came_last: int, others_waited_s: float) -> Spent:
+def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
+    """By worker, how long others waited in `recv` because of it."""
+    waits = {
+        worker: [span for span in timeline.lane(worker) if span.kind == "waiting"]
+        for worker in timeline.workers
+    }
+    ends = {worker: [span.end_s for span in spans] for worker, spans in waits.items()}
+    because_of: defaultdict[int, float] = defaultdict(float)
+
+    def blame(worker: int, start_s: float, end_s: float, depth: int) -> None:
+        """Hand on what `worker` waits itself meanwhile; in a collective, that is told by who comes last."""
+        because_of[worker] += end_s - start_s
+        spans = waits.get(worker, [])
+        for span in spans[bisect_right(ends.get(worker, []), start_s) :]:
+            if span.start_s >= end_s:
+                break
+            begin, end = max(start_s, span.start_s), min(end_s, span.end_s)
+            because_of[worker] -= end - begin
+            if span.source is not None and depth:
+                blame(span.source, begin, end, depth - 1)
+
+    for spans in waits.values():
+        for span in spans:
+            start_s, end_s = max(span.start_s, timeline.start_s), min(span.end_s, timeline.end_s)
+            if span.source is not None and start_s < end_s:
+                blame(span.source, start_s, end_s, len(waits))
+    return because_of
+
+
+def _spent(
+    timeline: Timeline, worker: int, came_last: int, in_collectives_s: float, in_recv_s: float
+) -> Spent:
     start, end = timeline.known_from_s(worker), timeline.end_s
     lane = timeline.lane(worker)
     busy_s = covered([span for span in lane if span.kind != "error"], start, end)
     waiting_s = covered([span for span in lane if span.kind == "waiting"], start, end)
     errors = sum(span.kind == "error" and start <= span.start_s for span in lane)
-    return Spent(
-        worker, busy_s - waiting_s, waiting_s, end - start - busy_s, errors, came_last, others_waited_s
-    )
+    others_waited_s = in_collectives_s + in_recv_s
+    idle_s = end - start - busy_s
+    return Spent(worker, busy_s - waiting_s, waiting_s, idle_s, errors, came_last, others_waited_s, in_recv_s)
 
 
 def covered(spans: Iterable[Span], start_s: float, end_s: float) -> float:

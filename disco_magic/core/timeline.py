@@ -49,6 +49,7 @@ class Span:
         seq: number of the command, or of the one that failed; of several calls that of the last; else None.
         waited_s: of a command that is over: seconds asleep in its collectives, for others; None if that was
             not kept. All of them, also where the collectives themselves were dropped.
+        source: of the waiting in a `recv`, for whom.
     """
 
     worker: int
@@ -62,6 +63,7 @@ class Span:
     meeting: Meeting | None = None
     seq: int | None = None
     waited_s: float | None = None
+    source: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -82,6 +84,7 @@ class Span:
             self.meeting,
             self.seq,
             self.waited_s,
+            self.source,
         )
 
     def __str__(self) -> str:

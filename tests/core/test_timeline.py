@@ -184,6 +184,49 @@ def test_who_has_not_come_yet_is_told_before_who_came_last():
     )
 
 
+def received(worker, start, end, source, **more):
+    return Span(worker, "waiting", f"recv(source={source})", start, end, source=source, **more)
+
+
+def test_who_is_waited_for_in_recv_is_charged_with_it():
+    summary = timeline(received(0, 1.0, 4.0, 1), received(0, 5.0, 6.0, 1)).summary()
+    assert [(each.others_waited_s, each.in_recv_s) for each in summary.workers] == [(0.0, 0.0), (4.0, 4.0)]
+    assert summary.sentence == "the others waited 4.00 s for worker 1 in recv, all together"
+
+
+def test_who_waits_himself_hands_that_on():
+    # 0 waits for 1, which waits for 2, which waits in a collective for a while and works the rest.
+    spans = (
+        received(0, 0.0, 5.0, 1),
+        received(1, 0.0, 3.0, 2),
+        waiting(2, 1.0, 2.0),
+        received(2, 8.0, 9.0, 0),
+    )
+    seen = timeline(*spans, workers=3)
+    assert [each.in_recv_s for each in seen.summary().workers] == [1.0, 2.0, 4.0]
+    assert [each.in_recv_s for each in seen.between(2.5, 10.0).summary().workers] == [1.0, 2.0, 1.0]
+
+
+def test_circles_of_waits_come_to_an_end():
+    seen = timeline(received(0, 0.0, 5.0, 1, unfinished=True), received(1, 0.0, 5.0, 0, unfinished=True))
+    assert [each.in_recv_s for each in seen.summary().workers] == [0.0, 0.0]
+
+
+def test_recv_and_collectives_are_told_apart():
+    spans = (
+        *(met(worker, start, 5.0, members=BOTH) for worker, start in ((0, 1.0), (1, 5.0))),
+        received(0, 6.0, 9.0, 1),
+    )
+    summary = timeline(*spans).summary()
+    assert (summary.workers[1].others_waited_s, summary.workers[1].in_recv_s) == (7.0, 3.0)
+    assert summary.sentence == (
+        "worker 1 came last to 1 of 1 collective; the others waited 7.00 s for it, all together, "
+        "3.00 s of it in recv"
+    )
+    even = timeline(*spans, received(1, 1.0, 9.0, 0)).summary()
+    assert even.sentence.startswith("no worker stands out: in 1 collective and recv they waited ")
+
+
 def test_one_collective_is_not_called_many():
     spent = Spent(0, 0.0, 0.0, 0.0, 0, 1, 2.0)
     assert "to 1 of 1 collective;" in Summary((spent,), 1).sentence

@@ -200,6 +200,7 @@ def test_messages_between_two_are_shown_with_the_waiting(gated, gate, clock):
     pending.wait()
     timeline = s.timeline()
     assert [span.label for span in timeline.lane(0)[1:]] == ["recv(source=1)"] * 2
+    assert [span.source for span in timeline.lane(0)[1:]] == [None, 1]
     assert [span.label for span in timeline.lane(1)[1:]] == ["send(float, to=0)"]
     assert timeline.summary().workers[0].waiting_s == 3.0
     assert timeline.summary().collectives == 0

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Wait
+    from disco_magic.planes.meeting import Sent, Wait
 
 CLOSED = "the data plane was closed"
 _FOREVER = 2**63
@@ -53,6 +53,7 @@ class Board:
         lock: guards everything here and all meetings and mailboxes.
         left: worker -> the last scope it has left.
         waiting: worker -> what it waits for.
+        sent: worker -> its last message.
         ended: calls with a scope up to here raise.
         asleep: worker -> the time it has spent waiting.
         look: says in words where a worker is that has not come to a call; asked with the lock held.
@@ -62,6 +63,7 @@ class Board:
         self.lock = threading.Lock()
         self.left = [-1] * num_workers
         self.waiting: dict[int, Wait] = {}
+        self.sent: dict[int, Sent] = {}
         self.ended = -1
         self.asleep = [Stopwatch() for _ in range(num_workers)]
         self.look: Callable[[int], str] | None = None
@@ -147,7 +149,7 @@ class Board:
         workers = circles.circle(self.waiting, worker)
         if not workers:
             return
-        verdict = Verdict(PlaneMismatch, circles.describe(self.waiting, workers))
+        verdict = Verdict(PlaneMismatch, circles.describe(self.waiting, workers, self.sent))
         for wait in _distinct(self.waiting[w] for w in workers):
             self.fail(wait, verdict)
 

@@ -10,7 +10,7 @@ from disco_magic.planes.meeting import Receive
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from disco_magic.planes.meeting import Wait
+    from disco_magic.planes.meeting import Sent, Wait
 
 
 def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
@@ -47,8 +47,14 @@ def _needed(waiting: Mapping[int, Wait], worker: int) -> Iterator[int]:
     return iter(() if wait is None or wait.complete or wait.verdict is not None else wait.missing())
 
 
-def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
-    """What is wrong, in words: one line per worker with what it waits in and for whom."""
+def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int, Sent]) -> str:
+    """What is wrong, in words: one line per worker with what it waits in and for whom.
+
+    Args:
+        waiting: worker -> what it waits for.
+        workers: a circle.
+        sent: worker -> its last message.
+    """
     if len(workers) == 1:
         return f"worker {workers[0]} waits for itself in {waiting[workers[0]]} - send before recv"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
@@ -57,10 +63,22 @@ def describe(waiting: Mapping[int, Wait], workers: list[int]) -> str:
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
         for worker, needed in pairs
     ]
-    receives = [type(waiting[worker]) is Receive for worker in workers]
-    said += (
-        ["  Send before you receive: send does not wait."]
-        if all(receives)
-        else ["  Make calls on different communicators, send and recv in the same order on all workers."]
-    )
+    if not all(type(waiting[worker]) is Receive for worker in workers):
+        return "\n".join(
+            [
+                *said,
+                "  Make calls on different communicators, send and recv in the same order on all workers.",
+            ]
+        )
+    told = [sent.get(worker) for worker in workers]
+    last = [
+        each for each in told if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
+    ]
+    said += [f"  {each.describe()}" for each in last]
+    if len(last) < len(workers):
+        said.append("  Send before you receive: send does not wait.")
+    else:
+        said.append(
+            "  Each has sent: perhaps to another one than was meant, or it was received in another's place."
+        )
     return "\n".join(said)

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.planes.meeting import Message, Receive
+from disco_magic.planes.meeting import Message, Receive, Sent
 
 if TYPE_CHECKING:
     from disco_magic.planes.board import Board
@@ -47,9 +47,11 @@ class Mailbox:
                     f"worker {to} has finished without receiving the {message.array.dtype}"
                     f" {message.array.shape} that worker {call.worker} sends it at {call.site}"
                 )
+            sent = board.sent[call.worker] = Sent(call, to)
             wait = board.waiting.get(to)
             if isinstance(wait, Receive) and wait.source == call.worker and wait.scope == scope:
                 wait.message = message
+                sent.taken = wait.call
                 board.wake(wait)
                 return
             self.forget(to)
@@ -70,6 +72,9 @@ class Mailbox:
             boxes = self.boxes[call.worker]
             if key in boxes:
                 message = boxes[key].popleft()
+                sent = board.sent[source]
+                if sent.call is message.call:
+                    sent.taken = call
                 if not boxes[key]:
                     del boxes[key]
                 return message

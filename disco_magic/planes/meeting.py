@@ -203,6 +203,24 @@ class Message(NamedTuple):
         return f"{describe_array(self.array)} from worker {self.call.worker}, sent at {self.call.site}"
 
 
+class Sent:
+    """The last message of a worker, without what was in it: whom it went to, and who received it where."""
+
+    __slots__ = ("call", "receiver", "taken")
+
+    def __init__(self, call: Call, receiver: int) -> None:
+        self.call = call
+        self.receiver = receiver
+        self.taken: Call | None = None
+
+    def describe(self) -> str:
+        """``what worker 2 sent last, to worker 3 at Cell In[3], line 8, was received at ...``."""
+        came = "has not been received" if self.taken is None else f"was received at {self.taken.site}"
+        return (
+            f"what worker {self.call.worker} sent last, to worker {self.receiver} at {self.call.site}, {came}"
+        )
+
+
 class Receive:
     """A worker that waits for a message.
 

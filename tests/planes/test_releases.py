@@ -178,6 +178,47 @@ def test_those_who_all_receive_are_told_to_send_first(make, until_parked):
         cell("plane.recv(seat, 0, None)", 1)(plane, Seat(1, (0, 1), 1))
     [error] = ended(first)
     assert str(error).splitlines()[-1] == "  Send before you receive: send does not wait."
+    assert "sent last" not in str(error)
+
+
+def test_those_who_have_sent_to_somebody_else_are_told_whom_and_where_it_was_received(make, until_parked):
+    # 1 means what it sends to 2 for 0, and 2 takes it for what 1 owes it.
+    plane = make(3)
+    seats = [Seat(worker, (0, 1, 2), 1) for worker in range(3)]
+    cell("plane.send(seat, np.ones(2), 2)", 4)(plane, seats[1])
+    cell("plane.recv(seat, 1, None)", 7)(plane, seats[2])
+    cell("plane.send(seat, np.ones(2), 1)", 3)(plane, seats[0])
+    cell("plane.recv(seat, 0, None)", 5)(plane, seats[1])
+    cell("plane.send(seat, np.ones(2), 1)", 3)(plane, seats[0])
+    cell("plane.recv(seat, 0, None)", 5)(plane, seats[1])
+    first = background(plane, cell("plane.recv(seat, 1, None)", 6), 0)
+    until_parked(plane, 1)
+    with pytest.raises(PlaneMismatch, match="in a circle"):
+        cell("plane.recv(seat, 0, None)", 8)(plane, seats[1])
+    [error] = ended(first)
+    assert str(error).splitlines()[3:] == [
+        "  what worker 1 sent last, to worker 2 at Cell In[3], line 4, was received at Cell In[3], line 7",
+        "  what worker 0 sent last, to worker 1 at Cell In[3], line 3, was received at Cell In[3], line 5",
+        "  Each has sent: perhaps to another one than was meant, or it was received in another's place.",
+    ]
+
+
+def test_a_message_that_nobody_took_is_told_of_and_one_of_another_command_is_not(make, until_parked):
+    plane = make(3)
+    cell("plane.send(seat, np.ones(2), 1)", 2)(plane, Seat(0, (0, 1, 2), 1))
+    cell("plane.recv(seat, 0, None)", 2)(plane, Seat(1, (0, 1, 2), 1))
+    for worker in range(3):
+        plane.leave(worker, 1)
+    cell("plane.send(seat, np.ones(2), 2)", 4)(plane, Seat(1, (0, 1, 2), 2))
+    first = background(plane, cell("plane.recv(seat, 1, None)", 6), 0, scope=2)
+    until_parked(plane, 1)
+    with pytest.raises(PlaneMismatch, match="in a circle"):
+        cell("plane.recv(seat, 0, None)", 8)(plane, Seat(1, (0, 1, 2), 2))
+    [error] = ended(first)
+    assert str(error).splitlines()[3:] == [
+        "  what worker 1 sent last, to worker 2 at Cell In[3], line 4, has not been received",
+        "  Send before you receive: send does not wait.",
+    ]
 
 
 def test_waiting_for_a_worker_that_waits_for_a_third_is_no_circle(make, until_parked):

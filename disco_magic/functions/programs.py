@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _fit() -> None:
             if folder in paths:
                 paths.remove(folder)
             sys.path = paths
+            sources.note(folder)
         argv = sys.argv
         if wanted and not isinstance(argv, _Arguments):
             sys.argv = _Arguments(argv)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions import sources
 from disco_magic.functions.cells import Program, cell_from_tree, parsed
 from disco_magic.phrases import words
 
@@ -38,6 +39,20 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
     _tell_file(tree, filename)
     cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
     return replace(cell, program=Program((name, *arguments), os.path.dirname(filename)))
+
+
+def refresh(cell: Cell, *, reload: bool) -> str:
+    """Before a program is executed: let modules beside it be imported anew, or say which have changed."""
+    if cell.program is None:
+        return ""
+    folder = cell.program.folder
+    if reload:
+        sources.forget(folder)
+    files = sources.changed(folder)
+    if not files:
+        return ""
+    have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")
+    return f"{', '.join(files)} {have} changed since {it} imported, and what was imported is used"
 
 
 def _tell_file(tree: ast.Module, filename: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, UsageMistake
-from disco_magic.functions.scripts import compile_file
+from disco_magic.functions.scripts import compile_file, refresh
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -64,6 +64,9 @@ def execute_file(
         cell = compile_file(path, arguments)
     except SyntaxError as error:
         raise syntax_error(front.shell, error) from None
+    said = refresh(cell, reload=options.reload)
+    if said:
+        front.sessions.say(f"{said}; %disco run --reload imports it anew")
     return _executed(_sending(front, options, replace(cell, watched=options.check is not None)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -10,7 +11,7 @@ from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
-from disco_magic.functions.scripts import compile_file
+from disco_magic.functions.scripts import compile_file, refresh
 from disco_magic.functions.seeds import warn_of_shared_seeds
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
@@ -84,19 +85,23 @@ class Cells(Failures):
         *arguments: str,
         workers: Sequence[int] | None = None,
         timeout: float | None = None,
+        reload: bool = False,
     ) -> CellResult:
         """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
 
         It runs among the workers' registers and binds more of them. ``__name__ == "__main__"`` is true in it,
         ``__file__`` is its path, and stays. `sys.argv` is the program's for the workers that execute it.
         Meanwhile its folder is the first one that is imported from, for the whole process: of modules of one
-        name in the folders of two programs both get the first that is imported.
+        name in the folders of two programs both get the first that is imported. A warning tells of modules
+        beside it that have changed since an earlier run imported them.
 
         Args:
             path: of the file.
             *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.
+            reload: True lets modules that lie beside it, or beneath, be imported anew. Who has the old ones
+                keeps them.
 
         Returns:
             CellResult: what each worker printed, and its time; there is no value.
@@ -105,7 +110,11 @@ class Cells(Failures):
             UsageMistake: it cannot be read; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
-        return self.run(compile_file(path, arguments), workers=workers, timeout=timeout)
+        cell = compile_file(path, arguments)
+        said = refresh(cell, reload=reload)
+        if said:
+            warnings.warn(f"{said}; reload=True imports it anew", stacklevel=2)
+        return self.run(cell, workers=workers, timeout=timeout)
 
     def run_nowait(
         self,

@@ -214,3 +214,34 @@ def test_the_magic_takes_the_options_of_cells(four, program):
     assert four.lines == ["[0] ['-w', '1']"]
     four.run(f"%disco run -bw0 {program} a")
     assert four.lines == ["[0] ['a']"]
+
+
+def test_a_module_that_has_changed_since_an_earlier_run_is_told_of_and_imported_anew(four, program):
+    module = program.parent / "beside.py"
+    program.write_text("import beside\nprint(beside.TWO)\n")
+    four.run(f"%disco run -w 0 {program}")
+    four.run(f"%disco run -w 0 {program}")
+    assert four.lines == ["[0] 2"]
+    module.write_text("TWO = 'two'\n")
+    four.run(f"%disco run -w 0 {program}")
+    way = "%disco run --reload imports it anew"
+    assert four.lines == [
+        f"beside.py has changed since it was imported, and what was imported is used; {way}",
+        "[0] 2",
+    ]
+    four.run(f"%disco run -w 0 --reload {program}")
+    assert four.lines == ["[0] two"]
+    four.run(f"%disco run -w 0 {program}")
+    assert four.lines == ["[0] two"]
+
+
+def test_a_session_warns_of_a_module_that_has_changed(session, program):
+    s = session(1)
+    program.write_text("import beside\nvalue = beside.TWO\n")
+    s.run_file(program)
+    (program.parent / "beside.py").write_text("TWO = 'two'\n")
+    with pytest.warns(UserWarning, match=r"^beside.py has changed .* reload=True imports it anew"):
+        s.run_file(program)
+    assert s.run("value").values == [2]
+    s.run_file(program, reload=True)
+    assert s.run("value").values == ["two"]

@@ -75,6 +75,11 @@ def _parser() -> OptionParser:
         "%disco run", description="Run a file of Python on the workers, as mpiexec or torchrun would."
     )
     add_execution_options(parser)
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="import modules that lie beside the file, or beneath, anew: they may have changed since",
+    )
     parser.set_defaults(local=False)
     parser.add_argument("program", metavar="FILE", help="what to run; its arguments stand behind it")
     parser.epilog = _EPILOG

@@ -262,13 +262,21 @@ def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> s
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
     # Out here Ctrl-C ends a wait; within `cell` it is a message to that.
     if sending.options.check:
-        checked = _checked(sending.session, result, sending.options.check, sending.limit)
+        try:
+            checked = _checked(sending.session, result, sending.options.check, sending.limit)
+        except (DiscoError, KeyboardInterrupt):
+            _show_times(handle, result, sending)
+            raise
         # In one piece: ipykernel may send what `print` has written before it writes the end of the line.
         sys.stdout.write(f"{checked}\n")
     show_only(result, sending.show)
     pulled = fetched(sending.session, sending.options.pull, result.workers[:1])
     sending.front.bind({name: value for name, (value,) in pulled.items()})
+    _show_times(handle, result, sending)
+    return None if is_empty(result) else result
+
+
+def _show_times(handle: CellHandle, result: CellResult, sending: _Sending) -> None:
     if sending.options.time:
         times = times_of(sending.session.timeline(), handle.pending.seq, result.label, result.elapsed)
         display(times)  # type: ignore[no-untyped-call]
-    return None if is_empty(result) else result

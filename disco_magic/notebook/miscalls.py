@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.notebook.expressions import failed_expression, name_of_called
 from disco_magic.notebook.strays import ELSEWHERE
-from disco_magic.phrases import near_misses
+from disco_magic.phrases import near_misses, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
+_GROUP: Final = "init_process_group"
+_NO_GROUP: Final = (
+    "workers are threads of this process and need no process group: allreduce(x), allgather(x), ... are "
+    "there, allreduce_tree(grads, 'avg') for gradients"
+)
+
+
 def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
-    """A line if `error`, of a worker, comes from arguments that do not fit, or from what `worker` lacks."""
+    """A line if `error`, of a worker, comes from arguments that do not fit, or from what `worker` lacks.
+
+    Or if PyTorch's own collectives look for processes.
+    """
+    if type(error) in (ValueError, RuntimeError) and _GROUP in words(error):
+        return [_NO_GROUP]
     if type(error) not in (TypeError, AttributeError):
         return []
     failed = failed_expression(shell, error)

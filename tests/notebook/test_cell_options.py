@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
-from disco_magic.errors import CellError, SessionClosed, SyncTimeout, UsageMistake
+from disco_magic.errors import CellError, Divergence, SessionClosed, SyncTimeout, UsageMistake
 from disco_magic.functions.streams import WorkerStream
 from disco_magic.notebook.output.console import Console
 from disco_magic.session.current import session
@@ -289,3 +289,8 @@ def test_a_cell_that_is_stopped_where_its_code_has_no_line_is_shown_at_the_line_
     """IPython shows no step of a traceback without a line, and one of ours could not be made."""
     four.fail("%%disco --timeout 0.2\nfor i in range(10**9): i if i < 2 else None", SyncTimeout)
     assert "Cell In[3], line 2" in four.out
+
+
+def test_the_times_of_a_cell_are_shown_also_if_its_check_fails(four):
+    four.fail("%%disco --time --check\nx = worker_id if worker_id else 'text'", Divergence)
+    assert any(line.startswith("time [0-3]") for line in four.lines)

@@ -44,6 +44,15 @@ def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     assert four.shown[-1] == "it is worker.at(**coordinates)"
 
 
+def test_who_looks_for_a_process_group_is_told_that_there_is_none(four):
+    told = "Default process group has not been initialized, please make sure to call init_process_group."
+    for kind in ("ValueError", "RuntimeError"):
+        four.fail(f"%%disco\nraise {kind}({told!r})", CellError)
+        assert four.shown[-1].startswith(
+            "workers are threads of this process and need no process group: allreduce"
+        )
+
+
 @pytest.mark.parametrize(
     "cell",
     [

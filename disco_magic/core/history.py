@@ -112,13 +112,15 @@ def history_of(timeline: Timeline, last: int | None = None, queued: Iterable[Ent
 
     Args:
         timeline: of the workers and the time that are wanted.
-        last: how many commands of each worker, up to now; None: all that are kept.
+        last: how many commands of each worker, up to now, on all who have executed them; None: all that are
+            kept.
         queued: entries of what was sent and has not begun.
     """
     groups: dict[tuple[object, ...], list[_Did]] = {}
-    for worker in timeline.workers:
-        for did in _commands(timeline.lane(worker))[-last if last else None :]:
-            groups.setdefault((did.span.seq, did.command, did.state, did.reason), []).append(did)
+    commands = [_commands(timeline.lane(worker)) for worker in timeline.workers]
+    latest = {did.span.seq for each in commands for did in each[-last if last else None :]}
+    for did in (did for each in commands for did in each if did.span.seq in latest):
+        groups.setdefault((did.span.seq, did.command, did.state, did.reason), []).append(did)
     first: dict[tuple[object, ...], float] = {}
     for key, members in groups.items():
         begun = min(did.span.start_s for did in members)

@@ -10,10 +10,11 @@ import pytest
 
 from disco_magic.core import lanes
 from disco_magic.core.lanes import axis, lane, ticks
+from disco_magic.core.recorded import attended
 from disco_magic.core.spending import Spent, Summary, covered, stretches
 from disco_magic.core.timeline import Record, Span, Timeline
 from disco_magic.errors import UsageMistake
-from tests.timelines import BOTH, cell, error, met, timeline, waiting
+from tests.timelines import BOTH, SITE, cell, error, met, timeline, waiting
 
 # --- made of records ---------------------------------------------------------------------------------
 
@@ -205,6 +206,14 @@ def test_who_waits_himself_hands_that_on():
     seen = timeline(*spans, workers=3)
     assert [each.in_recv_s for each in seen.summary().workers] == [1.0, 2.0, 4.0]
     assert [each.in_recv_s for each in seen.between(2.5, 10.0).summary().workers] == [1.0, 2.0, 1.0]
+
+
+def test_a_recv_that_failed_is_waiting_for_nobody_known():
+    joined = (1.0, "recv", "", "", (), None, 0, (), 1, 0)
+    spans = attended(0, joined, 3.0, lambda code, offset: SITE, asleep_s=1.5, error="PlaneMismatch")
+    assert [(span.kind, span.source) for span in spans] == [("collective", None), ("waiting", None)]
+    told = attended(0, (*joined[:4], (2,), *joined[5:]), 3.0, lambda code, offset: SITE, asleep_s=1.5)
+    assert [(span.kind, span.source) for span in told] == [("collective", None), ("waiting", 2)]
 
 
 def test_circles_of_waits_come_to_an_end():

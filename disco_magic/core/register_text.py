@@ -92,7 +92,7 @@ def line_of(info: RegisterInfo | None, missing: str = ABSENT) -> str:
 def caption(snapshot: SessionSnapshot) -> str:
     """How many registers, and how many of them differ."""
     count = len(snapshot.rows)
-    differing = sum(row.differs for row in snapshot.listed)
+    differing = snapshot.differing
     text = f"Disco session {snapshot.session_id}: {plural(count, 'register')}"
     if differing:
         text += f", {differing} differ{'s' if differing == 1 else ''} between workers ({MARK})"

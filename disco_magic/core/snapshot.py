@@ -206,6 +206,11 @@ class SessionSnapshot:
             below.setdefault(register_of(part.name), []).append(part)
         return [each for row in self.rows for each in (row, *below.get(row.name, ()))]
 
+    @property
+    def differing(self) -> int:
+        """How many registers differ, themselves or in one of `parts`."""
+        return len({register_of(row.name) for row in (*self.rows, *self.parts) if row.differs})
+
     def row(self, name: str) -> Row:
         """The row of register `name`, ``"x"`` or ``"#5"``; KeyError if there is none."""
         found = self.find(name)

@@ -195,6 +195,9 @@ def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
 
     def blame(worker: int, start_s: float, end_s: float, depth: int) -> None:
         """Hand on what `worker` waits itself meanwhile; in a collective, that is told by who comes last."""
+        start_s = max(start_s, timeline.known_from_s(worker))  # before that nobody knows what it did
+        if start_s >= end_s:
+            return
         because_of[worker] += end_s - start_s
         spans = waits.get(worker, [])
         for span in spans[bisect_right(ends.get(worker, []), start_s) :]:

@@ -171,7 +171,7 @@ class Calling:
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             recorder.broken = _broken(reason, facts[4:]) or recorder.broken
-            self._tell_of_axis(reason, arguments)
+            self._tell_of_axis(reason, arguments if over is None else ())
             raise
         finally:
             recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)

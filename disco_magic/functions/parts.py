@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.core.registers import register_of
-from disco_magic.functions.describe import describe
+from disco_magic.functions.describe import describe, describe_all
 from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework, is_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from disco_magic.core.snapshot import RegisterInfo
 
 NOTHING: Final = object()
 _GRADIENT: Final = ".grad"
+# Of more parts at once all are gone through.
+_FEW: Final = 2
 MOST: Final = 200
 """Arrays of a value that are listed."""
 
@@ -81,6 +85,22 @@ def _gradient(value: Any) -> Any:
     """That of a tensor which has one; PyTorch warns who asks a computed one for it."""
     found = value.grad if is_tensor(type(value)) and getattr(value, "is_leaf", False) else None
     return NOTHING if found is None else found
+
+
+def parts_at(value: Any, written: Collection[str]) -> dict[str, Any]:
+    """Those parts which there are of these, written as `parts_of` has them; no numbers or text. One walk."""
+    if len(written) <= _FEW:
+        found = {each: part_at(value, each) for each in written}
+        return {each: part for each, part in found.items() if part is not NOTHING}
+    wanted = set(written)
+    return {path: part for path, part in parts_of("", value) if path in wanted}
+
+
+def describe_parts(value: Any, written: Collection[str], sample: int) -> list[RegisterInfo | None]:
+    """What `describe` says of each of these parts; None where there is none."""
+    found = parts_at(value, written)
+    told = dict(zip(found, describe_all(found.values(), sample), strict=True))
+    return [told.get(each) for each in written]
 
 
 def arrays_in(value: Any) -> list[Part]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import sys
 import threading
+import types
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from disco_magic.functions.cells import Program
     from disco_magic.functions.context import WorkerContext
 
@@ -43,52 +42,41 @@ _added: Final[list[str]] = []  # to `sys.path`
 _lock: Final = threading.Lock()
 
 
-class _Arguments(list[str]):
-    """`sys.argv` while workers execute programs: to these what is theirs, to everybody else `process`."""
+class _OfWorkers(types.ModuleType):
+    """`sys` while workers execute programs: `argv` is each one's own, and to everybody else the process's.
 
-    def __init__(self, process: list[str]) -> None:
-        super().__init__(process)  # for who looks into its memory
-        self.process = process
+    Assigned, too. C code that asks for it gets the process's.
+    """
 
-    def mine(self) -> list[str]:
+    @property
+    def argv(self) -> list[str]:
         """That of whoever asks."""
-        me = calling_worker()
-        execution = None if me is None else _executions.get(me)
-        return self.process if execution is None else execution.argv
+        mine = _mine()
+        argv: list[str] = self.__dict__["argv"] if mine is None else mine.argv
+        return argv
 
-    def __radd__(self, other: list[str]) -> list[str]:
-        return other + self.mine()
-
-    def __iadd__(self, other: Any) -> Self:  # type: ignore[override, misc]  # it stays what it is
-        self.mine().extend(other)
-        return self
-
-    def __reduce_ex__(self, _: Any) -> tuple[Any, ...]:
-        return list, (list(self.mine()),)
+    @argv.setter
+    def argv(self, argv: list[str]) -> None:
+        mine = _mine()
+        if mine is None:
+            self.__dict__["argv"] = argv
+        else:
+            mine.argv = argv
 
 
-def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
-    def ask(self: _Arguments, *args: Any, **options: Any) -> Any:
-        return method(self.mine(), *args, **options)
-
-    return ask
-
-
-_COMPARING: Final = "__contains__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __len__ __repr__ count index"
-_TAKING: Final = "__getitem__ __iter__ __reversed__ __add__ __mul__ __rmul__ copy"
-_CHANGING: Final = "__setitem__ __delitem__ append extend insert remove pop clear sort reverse"
-for _name in f"{_COMPARING} {_TAKING} {_CHANGING}".split():
-    setattr(_Arguments, _name, _asking(getattr(list, _name)))
+def _mine() -> Execution | None:
+    me = calling_worker()
+    return None if me is None else _executions.get(me)
 
 
 def begin(worker: WorkerContext, execution: Execution) -> None:
-    """`worker` begins a program; `end` has to follow, also if this is interrupted."""
+    """`worker` begins a program; `end` has to follow. Neither must be interrupted."""
     _executions[worker] = execution
     _fit()
 
 
 def end(worker: WorkerContext, execution: Execution | None = None) -> None:
-    """It has ended `execution`, or None: its thread was given up, in whatever it executes."""
+    """It has ended `execution`; None: whatever it executes, the thread or the worker has ended."""
     if execution is None or _executions.get(worker) is execution:  # else its successor's
         _executions.pop(worker, None)
     _fit()
@@ -97,7 +85,7 @@ def end(worker: WorkerContext, execution: Execution | None = None) -> None:
 def _fit() -> None:
     """Let `sys` have what the programs that are executed now need, and nothing more.
 
-    Lists are replaced and not changed: another thread may be going through `sys.path`, for an import.
+    The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
     with _lock:
         wanted = {execution.program.folder for execution in list(_executions.values())}
@@ -111,8 +99,7 @@ def _fit() -> None:
                 paths.remove(folder)
             sys.path = paths
             sources.note(folder)
-        argv = sys.argv
-        if wanted and not isinstance(argv, _Arguments):
-            sys.argv = _Arguments(argv)
-        elif not wanted and isinstance(argv, _Arguments):
-            sys.argv = argv.process
+        if wanted and type(sys) is types.ModuleType:
+            sys.__class__ = _OfWorkers
+        elif not wanted and type(sys) is _OfWorkers:
+            sys.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was

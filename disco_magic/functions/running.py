@@ -20,7 +20,7 @@ import numpy as np
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import adopted, namespaces, programs, redirecting
 from disco_magic.functions.alike import digest_of_result
-from disco_magic.functions.awaits import Await
+from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
@@ -94,6 +94,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
 
 def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
     """Forget a namespace; values in it live as long as something else holds them."""
+    programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
     if not namespaces.in_use():
         adopted.end()
@@ -197,14 +198,19 @@ class CellRunner:
         return value
 
     def _execute_program(self, cell: Cell, execution: programs.Execution) -> None:
-        try:
+        shield = Shield(self._holder)
+
+        def execute() -> None:
             programs.begin(self.context, execution)
-            self._evaluate(cell.codes)
-        except SystemExit as end:
-            if end.code not in (None, 0):
-                raise
-        finally:
-            programs.end(self.context, execution)
+            try:
+                shield.opened(self._evaluate, cell.codes)
+            except SystemExit as end:
+                if end.code not in (None, 0):
+                    raise
+            finally:
+                programs.end(self.context, execution)
+
+        shield.shut(execute)
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

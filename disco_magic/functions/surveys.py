@@ -9,10 +9,10 @@ from disco_magic.core.held import Found
 from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.divergence import survey
-from disco_magic.functions.parts import NOTHING, part_at, split
+from disco_magic.functions.parts import NOTHING, part_at, parts_at, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,10 @@ class Survey:
         held = dict(me.marks.namespace)  # a thread of the user's may unbind one
         public = {name: held[name] for name in RegisterFile(held).public_names()}
         registers = {}
-        for label in self._labels(public, marked):
-            value = _value(public, label)
+        labels = list(self._labels(public, marked))
+        parts = _parts(public, [label for label in labels if label not in public], self.names or ())
+        for label in labels:
+            value = public.get(label, parts.get(label, NOTHING))
             if value is not NOTHING:
                 values = self.values and (self.names is not None or label in marked)
                 registers[label] = survey(label, value, values=values, own=me.place.device)
@@ -64,8 +66,16 @@ class Survey:
         return dict.fromkeys([*public, *(marked if self.values else ())])
 
 
-def _value(public: Mapping[str, Any], label: str) -> Any:
-    if label in public:
-        return public[label]
-    name, written = split(label)
-    return part_at(public[name], written) if name in public else NOTHING
+def _parts(public: Mapping[str, Any], labels: Iterable[str], asked: Collection[str]) -> dict[str, Any]:
+    """The parts of registers that these are, as far as there are such; of those `asked` for, numbers too."""
+    inside: dict[str, dict[str, str]] = {}
+    found: dict[str, Any] = {}
+    for label in labels:
+        name, written = split(label)
+        if name in public and label in asked:
+            found[label] = part_at(public[name], written)
+        elif name in public:
+            inside.setdefault(name, {})[written] = label
+    for name, of in inside.items():
+        found.update({of[written]: part for written, part in parts_at(public[name], of).items()})
+    return found

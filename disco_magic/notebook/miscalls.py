@@ -52,7 +52,8 @@ def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:
         return ""
     signature = inspect.signature(method)
     shown = ", ".join(_parameters(signature, worker.mesh))
-    texts = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+    given = [*node.args, *(each.value for each in node.keywords if each.arg != "over")]
+    texts = {each.value for each in given if isinstance(each, ast.Constant)}
     axis = next((axis for axis in worker.mesh if axis in texts), None)
     over = f"; over={axis!r} for the axis" if axis and "over" in signature.parameters else ""
     return f"it is {ast.unparse(node.func)}({shown}){over}"

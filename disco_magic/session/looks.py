@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
-from disco_magic.errors import UnknownName, UsageMistake, is_told
+from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions import lookalikes
 from disco_magic.functions.describe import affordable_sample, describe
 from disco_magic.functions.parts import on_part, on_parts, split
-from disco_magic.functions.samples import SAMPLE
 from disco_magic.session import marked
 from disco_magic.session.arguments import check_there
 from disco_magic.session.dispatch import Dispatch
@@ -88,11 +86,8 @@ class Looks(Dispatch):
             sample = affordable_sample([info for each in seen for _, info in each])
         held = self._launcher.look(numbered=numbered, sample=sample)
         circles = self.circles_of_marks()
-        parts = []
-        for label in marked.parts_apart(circles) if sample else ():
-            with suppress(UnknownName):  # the register has another value by now, or none
-                parts.append(self._picture_of(label, circles, sample))
-        return replace(merge(self.id, held, circles), parts=tuple(part for part in parts if part.differs))
+        parts = marked.drifted(self.examine, circles, sample) if sample else ()
+        return replace(merge(self.id, held, circles), parts=parts)
 
     def circles_of_marks(self) -> dict[str, tuple[Workers, ...]]:
         """Registers and parts marked as equal -> who is meant to agree, see `marked.circles_of`."""
@@ -217,11 +212,8 @@ class Looks(Dispatch):
             >>> session.look_at("params['b']")
               params['b']  [0-3] int64 3 · cpu · 24 B · min 0 mean 1 max 2
         """
-        return self._picture_of(register, self.circles_of_marks())
-
-    def _picture_of(self, label: str, circles: marked.Circles, sample: int = SAMPLE) -> Row:
-        cells = tuple(self.examine(label, describe, sample))
-        return Row(label, cells, circles=marked.innermost(circles, label))
+        cells = tuple(self.examine(register, describe))
+        return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register))
 
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""

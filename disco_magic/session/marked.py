@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from disco_magic.core.registers import register_of
+from disco_magic.core.snapshot import Row
+from disco_magic.errors import UnknownName
+from disco_magic.functions.parts import describe_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.mesh import Mesh
+    from disco_magic.core.snapshot import RegisterInfo
 
     Circles = Mapping[str, tuple[Workers, ...]]
 
@@ -36,8 +41,29 @@ def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
     return circles[max(around, key=len)] if around else ()
 
 
-def parts_apart(circles: Circles) -> Iterator[str]:
-    """Marked parts of which the comparison of their register says nothing: others have to agree on them."""
+def drifted(
+    examine: Callable[..., list[list[RegisterInfo | None] | None]], circles: Circles, sample: int
+) -> tuple[Row, ...]:
+    """Marked parts that differ, of which the comparison of their register says nothing: others have to agree.
+
+    Args:
+        examine: that of the session; asked once per register, whatever number of its parts is marked.
+        circles: see `circles_of`.
+        sample: as for `describe`.
+    """
+    inside: dict[str, list[str]] = {}
     for label, workers in circles.items():
-        if label != register_of(label) and workers != circles.get(register_of(label), ()):
-            yield label
+        register = register_of(label)
+        if label != register and workers != circles.get(register, ()):
+            inside.setdefault(register, []).append(label)
+    rows = []
+    for register, labels in inside.items():
+        written = tuple(label.removeprefix(register) for label in labels)
+        with suppress(UnknownName):  # it is not bound any more
+            found = examine(register, describe_parts, written, sample)
+            columns = [[None] * len(labels) if each is None else each for each in found]
+            rows += [
+                Row(label, cells, circles=innermost(circles, label))
+                for label, cells in zip(labels, zip(*columns, strict=True), strict=True)
+            ]
+    return tuple(row for row in rows if row.differs)

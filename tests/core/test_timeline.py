@@ -216,6 +216,18 @@ def test_a_recv_that_failed_is_waiting_for_nobody_known():
     assert [(span.kind, span.source) for span in told] == [("collective", None), ("waiting", 2)]
 
 
+def test_a_recv_of_a_verb_made_of_it_has_a_source_too():
+    joined = (1.0, "recv_from_prev_group's recv", "", "", (1,), None, 0, (), 1, 0)
+    assert attended(0, joined, 3.0, lambda code, offset: SITE, asleep_s=1.5)[1].source == 1
+
+
+def test_nobody_is_blamed_for_what_is_not_known_of_him():
+    seen = timeline(received(0, 0.0, 5.0, 1), whole_from_s=(0.0, 4.0))
+    assert [each.in_recv_s for each in seen.summary().workers] == [0.0, 1.0]
+    unknown = timeline(received(0, 0.0, 5.0, 1), whole_from_s=(0.0, 6.0))
+    assert [each.in_recv_s for each in unknown.summary().workers] == [0.0, 0.0]
+
+
 def test_circles_of_waits_come_to_an_end():
     seen = timeline(received(0, 0.0, 5.0, 1, unfinished=True), received(1, 0.0, 5.0, 0, unfinished=True))
     assert [each.in_recv_s for each in seen.summary().workers] == [0.0, 0.0]

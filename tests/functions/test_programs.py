@@ -7,6 +7,7 @@ import json
 import pickle
 import sys
 import threading
+import types
 
 import pytest
 
@@ -52,6 +53,19 @@ def test_each_worker_may_change_its_own(told):
     )
     assert told(source, "a", "b") == [["me", "b", "0"], ["me", "b", "1"]]
     assert sys.argv == before
+
+
+def test_each_worker_may_assign_its_own(told):
+    before = sys.argv
+    source = "barrier()\nsys.argv = ['me', str(worker_id)]\nbarrier()\ntold = sys.argv"
+    assert told(source, "a") == [["me", "0"], ["me", "1"]]
+    assert sys.argv is before
+
+
+def test_who_ends_first_leaves_the_others_theirs(told):
+    source = "if worker_id: recv(0)\ntold = sys.argv[1:]\nif not worker_id: send(1, 1)"
+    assert told(source, "a") == [["a"], ["a"]]
+    assert type(sys) is types.ModuleType
 
 
 def test_threads_of_a_program_have_its_arguments(told):

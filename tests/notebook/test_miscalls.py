@@ -22,6 +22,10 @@ def mesh(four):
         ("worker.reduce()", "it is worker.reduce(x, op='sum', root=0, *, {})"),
         ("barrier('tp')", "it is barrier(*, in_group=True, over=None); over='tp' for the axis"),
         ("worker.rank('tp')", "it is worker.rank(*, in_group=True, over=None); over='tp' for the axis"),
+        (
+            "broadcast_object({'dp': 1}, 0, 3)",
+            "it is broadcast_object(x=None, root=0, *, in_group=True, over=None)",
+        ),
         ("worker.at(3)", "it is worker.at(dp=..., tp=...)"),
         ("recv()", "it is recv(source, out=None)"),
         ("worker.coordinates.tp", "it is worker.coordinates['tp']"),
@@ -33,6 +37,7 @@ def test_how_it_is_called_is_said(mesh, call, said):
     mesh.fail(f"%%disco\n{call}", CellError)
     expected = said.format("out=None, in_group=True, over=None")
     assert mesh.shown[-1].startswith(expected)
+    assert "'dp'" not in call or "; over" not in mesh.shown[-1] or "axis='dp'" in call
     mesh.run("%%disco\nint(allreduce(1, over='tp'))")
     assert mesh.lines == ["[0-3] 2"]
 

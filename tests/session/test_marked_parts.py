@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.functions import parts
+from disco_magic.functions.divergence import parts_of
+
 MODEL = """
 model = {"norm": {"w": np.ones(4)}, "rows": np.full(3, worker.coordinates["tp"])}
 worker.replicated(model, over="dp"); worker.replicated(model["norm"]["w"])
@@ -88,3 +91,37 @@ def test_a_part_that_is_gone_is_not_shown(marked):
     marked.run("del model['norm']")
     assert marked.registers().parts == ()
     assert marked.check("model", values=True).ok
+
+
+def test_many_marked_parts_are_looked_up_in_one_walk_of_each_register(session, monkeypatch):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run("""
+model = {f"layer{n}": {"w": np.full(2, worker.coordinates["tp"]), "norm": np.ones(2)} for n in range(40)}
+worker.replicated(model, over="dp")
+worker.replicated(*(layer["norm"] for layer in model.values()));
+""")
+    walks = []
+    monkeypatch.setattr(parts, "parts_of", lambda *args: walks.append(args[0]) or parts_of(*args))
+    assert s.registers().parts == ()
+    assert len(walks) == 4
+    assert len(s.check("model", values=True).rows) == 41
+    s.run("model['layer7']['norm'] += worker_id")
+    assert [row.name for row in s.registers().parts] == ["model['layer7']['norm']"]
+    s.run("model = {'another': np.ones(2)}")  # the marks wait for parts of these names
+    walks.clear()
+    assert s.registers().parts == ()
+    assert len(walks) == 4
+
+
+def test_a_number_that_is_asked_for_by_name_is_compared(session):
+    s = session(2)
+    s.run("config = {'lr': 0.1 * (1 + worker_id), 'steps': 3, 'name': 'a', 'seed': 5}")
+    report = s.check("config['lr']", "config['steps']", "config['name']", "config['seed']", values=True)
+    assert [row.name for row in report.differing] == ["config['lr']"]
+    assert len(report.rows) == 4
+
+
+def test_a_register_with_parts_that_differ_counts_once(marked):
+    marked.run("if worker_id == 1: model['norm']['w'] += 1; model['rows'] = 'x'")
+    assert marked.registers().differing == 1
+    assert "2 registers, 1 differs between workers" in str(marked.registers())

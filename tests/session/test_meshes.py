@@ -382,4 +382,7 @@ def test_an_axis_in_the_place_of_another_argument_is_told_of(session, call):
     with pytest.raises(disco.WorkerError) as caught:
         s.run(call.replace("'tp'", "'pp'"))
     assert "axis of the mesh" not in str(caught.value)
+    with pytest.raises(disco.WorkerError) as caught:
+        s.run("allreduce(1.0, 'tp', over='tp')")
+    assert "axis of the mesh" not in str(caught.value)
     assert s.run("allreduce(1, over='tp')").values == [2, 2, 2, 2]

@@ -178,7 +178,7 @@ def _coarse(counts: Sequence[int]) -> Sequence[int]:
 
 def status(snapshot: SessionSnapshot, shown: int) -> str:
     """What stands above the table; `shown` rows of the snapshot's are in it."""
-    count, differing = len(snapshot.rows), sum(row.differs for row in snapshot.listed)
+    count, differing = len(snapshot.rows), snapshot.differing
     said = f"{count:,} registers on {ranges(range(snapshot.num_workers))}"
     said += f", {shown:,} shown" if shown != len(snapshot.listed) else ""
     return said + (f", {differing:,} differ {MARK}" if differing else "")

@@ -293,4 +293,4 @@ def test_a_cell_that_is_stopped_where_its_code_has_no_line_is_shown_at_the_line_
 
 def test_the_times_of_a_cell_are_shown_also_if_its_check_fails(four):
     four.fail("%%disco --time --check\nx = worker_id if worker_id else 'text'", Divergence)
-    assert any(line.startswith("time [0-3]") for line in four.lines)
+    assert any(line.startswith(("time ", "load imbalance")) for line in four.lines)

@@ -225,7 +225,10 @@ def _rows(
     # Below these a worker has nothing that could be compared.
     closed = tuple(f"{part}{sign}" for part in alone for sign in "[.")
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
-    for part in dict.fromkeys(part for column in columns.values() for part in column):
+    of_parts = any(len(circle) > 1 for circle in circles.workers)  # else nobody is compared with anybody
+    for part in dict.fromkeys(
+        part for column in columns.values() for part in column if of_parts or part == name
+    ):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
         row = CheckRow(part, cells, circles, by_value)
         if part in alone or part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):

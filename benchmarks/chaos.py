@@ -256,6 +256,8 @@ class Chaos:
         print()
         for name, value in rows:
             print(f"{name:36}{value!s:>16}")
+        for said in tally.unsaid:
+            print(said)
         print(f"seed {self.options.seed}, {human_seconds(time.monotonic() - self.start)}", flush=True)
 
 

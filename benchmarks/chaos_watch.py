@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ class Tally:
         errors: class -> failures of workers that were seen, and explained.
         swallowed: exceptions that struck in a finalizer, where Python can only print them.
         wrong, lost, hangs: what should not be, in words.
+        unsaid: those of them that could not be printed when they were noted.
     """
 
     operations: int = 0
@@ -43,6 +45,7 @@ class Tally:
     errors: Counter[str] = field(default_factory=Counter)
     swallowed: int = 0
     wrong: list[str] = field(default_factory=list)
+    unsaid: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     hangs: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,7 +76,10 @@ class Tally:
 
     def _note(self, found: list[str], kind: str, what: str) -> None:
         found.append(what)  # a list's append is atomic; a lock here would meet the finalizers' hook
-        print(f"{kind}: {what}", flush=True)
+        with suppress(RecursionError):  # it may be noted where there is no room for a print: see `unsaid`
+            print(f"{kind}: {what}", flush=True)
+            return
+        self.unsaid.append(f"{kind}: {what}")
 
     @property
     def bad(self) -> bool:
@@ -164,11 +170,14 @@ def watch_the_interpreter(tally: Tally) -> None:
         error = args.exc_value
         interrupted = isinstance(error, WorkerInterrupt | KeyboardInterrupt)
         # An event loop that an interrupt struck while it was made or closed closes itself, as far as it goes.
-        half_made = getattr(args.object, "__qualname__", "") == "BaseEventLoop.__del__"
-        if mark_of(error) is not None or interrupted or half_made:
+        name = getattr(args.object, "__qualname__", "")
+        half_made = name == "BaseEventLoop.__del__"
+        # The collector calls it wherever it runs, at the bottom of a recursion without end, too.
+        too_deep = isinstance(error, RecursionError) and name == "Litter.__del__"
+        if mark_of(error) is not None or interrupted or half_made or too_deep:
             tally.swallowed += 1
         else:
-            tally.note_wrong(f"a finalizer raised {args.exc_type.__name__}: {error}")
+            tally.note_wrong(f"the finalizer {name} raised {args.exc_type.__name__}: {error}")
 
     threading.excepthook = of_thread
     sys.unraisablehook = of_finalizer

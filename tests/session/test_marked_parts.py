@@ -129,9 +129,8 @@ def test_a_register_with_parts_that_differ_counts_once(marked):
 
 def test_of_what_nobody_is_to_agree_with_no_parts_are_listed(session):
     s = session(2, mesh={"dp": 1, "tp": 2})
-    s.run(
-        "model = {f'layer{n}': [np.full(2, worker_id)] for n in range(3)}\nworker.replicated(model, over='dp');"
-    )
+    s.run("model = {f'layer{n}': [np.full(2, worker_id)] for n in range(3)}")
+    s.run("worker.replicated(model, over='dp');")
     report = s.check("model", values=True)
     assert [row.name for row in report.rows] == ["model"]
     assert report["model"].opaque == "no two workers that are meant to agree were compared"

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import mark_in_words
-from disco_magic.core.registers import register_of
+from disco_magic.core.registers import inside, register_of
 from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _rows(
     """
     rows = []
     # Below these a worker has nothing that could be compared.
-    closed = tuple(f"{part}{sign}" for part in alone for sign in "[.")
+    closed = tuple(sign for part in alone for sign in inside(part))
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
     of_parts = any(len(circle) > 1 for circle in circles.workers)  # else nobody is compared with anybody
     for part in dict.fromkeys(
@@ -236,7 +236,7 @@ def _rows(
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
             continue  # so has its data frame, which tells it for all of them
         if {"missing", "type"} & set(row.aspects):
-            closed += (f"{part}[", f"{part}.")
+            closed += inside(part)
         elif "shape" in row.aspects and row.type in _LISTS:
             uneven += (f"{part}[",)
         if part == name or row.differs or row.opaque:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import register_of
+from disco_magic.core.registers import inside, register_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,9 +79,8 @@ class Found:
         """A register with its parts, or a part with those in it; empty if the worker has none."""
         rows = self.registers.get(name)
         if rows is None:  # a part that others have looked at by itself
-            inside = f"{name}[", f"{name}."
             around = self.registers.get(register_of(name), ())
-            rows = [(path, held) for path, held in around if path == name or path.startswith(inside)]
+            rows = [(path, held) for path, held in around if path == name or path.startswith(inside(name))]
         return dict(rows)
 
 

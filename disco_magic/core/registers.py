@@ -120,6 +120,11 @@ def register_of(label: str) -> str:
     return label.partition("[")[0].partition(".")[0]
 
 
+def inside(label: str) -> tuple[str, str]:
+    """What the labels of the parts of a register, or of a part, begin with: ``w.`` and ``w[``."""
+    return f"{label}.", f"{label}["
+
+
 def _public(name: object) -> bool:
     # A cell may put anything into globals(), also keys that are no text.
     return isinstance(name, str) and not name.startswith("_")

@@ -186,10 +186,7 @@ def _missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
 
 def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
     """By worker, how long others waited in `recv` because of it."""
-    waits = {
-        worker: [span for span in timeline.lane(worker) if span.kind == "waiting"]
-        for worker in timeline.workers
-    }
+    waits = _waits(timeline)
     ends = {worker: [span.end_s for span in spans] for worker, spans in waits.items()}
     because_of: defaultdict[int, float] = defaultdict(float)
 
@@ -214,6 +211,15 @@ def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
             if span.source is not None and start_s < end_s:
                 blame(span.source, start_s, end_s, len(waits))
     return because_of
+
+
+def _waits(timeline: Timeline) -> dict[int, list[Span]]:
+    """What each worker waited, in order."""
+    found: dict[int, list[Span]] = {worker: [] for worker in timeline.workers}
+    for span in timeline.spans:
+        if span.kind == "waiting" and span.worker in found:
+            found[span.worker].append(span)
+    return found
 
 
 def _spent(

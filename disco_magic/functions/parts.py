@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import islice
+from bisect import bisect_left
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 NOTHING: Final = object()
 _GRADIENT: Final = ".grad"
-# Of more parts at once all are gone through.
-_FEW: Final = 2
 MOST: Final = 200
 """Arrays of a value that are listed."""
 
@@ -61,39 +60,43 @@ def as_listed(written: str) -> str:
 
 def part_at(value: Any, written: str) -> Any:
     """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too."""
-    return _part_at(value, as_listed(written))
-
-
-def _part_at(value: Any, written: str) -> Any:
-    if not written:
-        return value
-    content = content_of(value)
-    if content is None:
-        return _gradient(value) if written == _GRADIENT else NOTHING
-    if is_module(type(value)):
-        written = _INDEX.sub(r".\1", written)
-    for plain in (False, True):
-        for label, item in content.parts(plain=plain):
-            if written.startswith(label):
-                found = _part_at(item, written[len(label) :])
-                if found is not NOTHING:
-                    return found
-    return NOTHING
-
-
-def _gradient(value: Any) -> Any:
-    """That of a tensor which has one; PyTorch warns who asks a computed one for it."""
-    found = value.grad if is_tensor(type(value)) and getattr(value, "is_leaf", False) else None
-    return NOTHING if found is None else found
+    listed = as_listed(written)
+    return parts_at(value, [listed]).get(listed, NOTHING)
 
 
 def parts_at(value: Any, written: Collection[str]) -> dict[str, Any]:
-    """Those parts which there are of these, written as `parts_of` has them; no numbers or text. One walk."""
-    if len(written) <= _FEW:
-        found = {each: part_at(value, each) for each in written}
-        return {each: part for each, part in found.items() if part is not NOTHING}
-    wanted = set(written)
-    return {path: part for path, part in parts_of("", value) if path in wanted}
+    """Those which there are of parts that tables write so; it is asked once what is in `value`."""
+    if not is_module(type(value)):
+        return _parts_in(value, sorted(written))
+    listed = {each: _INDEX.sub(r".\1", each) for each in written}
+    found = _parts_in(value, sorted(set(listed.values())))
+    return {each: found[name] for each, name in listed.items() if name in found}
+
+
+def _parts_in(value: Any, written: list[str]) -> dict[str, Any]:
+    """`written` is sorted, so that those that begin alike stand together."""
+    found = {"": value} if "" in written else {}
+    content = content_of(value) if written[len(found) :] else None
+    if content is not None:
+        for label, item in chain(content.parts(plain=False), content.parts(plain=True)):
+            inner = _behind(label, written)
+            for rest, part in (parts_at(item, inner) if inner else {}).items():
+                found.setdefault(f"{label}{rest}", part)
+    elif _GRADIENT in written and (gradient := _gradient(value)) is not None:
+        found[_GRADIENT] = gradient
+    return found
+
+
+def _behind(label: str, written: list[str]) -> list[str]:
+    """What stands behind `label` in those that begin with it."""
+    first = bisect_left(written, label)
+    beginning = takewhile(lambda each: each.startswith(label), islice(written, first, None))
+    return [each.removeprefix(label) for each in beginning]
+
+
+def _gradient(value: Any) -> Any:
+    """That of a tensor, None if it has none; PyTorch warns who asks a computed one for it."""
+    return value.grad if is_tensor(type(value)) and getattr(value, "is_leaf", False) else None
 
 
 def describe_parts(value: Any, written: Collection[str], sample: int) -> list[RegisterInfo | None]:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
-    from disco_magic.functions.cells import Program
     from disco_magic.functions.context import WorkerContext
 
 
@@ -26,15 +25,12 @@ class Execution:
     """One worker's execution of a program.
 
     Attributes:
-        program: what it executes.
+        folder: where the program lies.
         argv: its arguments, which it may change.
     """
 
-    program: Program
-    argv: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.argv = list(self.program.argv)
+    folder: str
+    argv: list[str]
 
 
 _executions: Final[dict[WorkerContext, Execution]] = {}
@@ -88,7 +84,7 @@ def _fit() -> None:
     The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
     with _lock:
-        wanted = {execution.program.folder for execution in list(_executions.values())}
+        wanted = {execution.folder for execution in list(_executions.values())}
         for folder in wanted.difference(_added):
             _added.append(folder)
             sys.path = [folder, *sys.path]

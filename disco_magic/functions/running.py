@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from disco_magic.functions.awaits import Holder
-    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.cells import Cell, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +190,20 @@ class CellRunner:
             value = self._evaluate(cell.codes)
         else:
             value = None
-            self._execute_program(cell, programs.Execution(cell.program))
+            self._execute_program(cell.codes, cell.program)
         if context.marks:
             context.marks.cell_ended(cell.codes)
         if watch is not None:
             context.bound = watch.bound(cell.codes)
         return value
 
-    def _execute_program(self, cell: Cell, execution: programs.Execution) -> None:
-        shield = Shield(self._holder)
+    def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
+        execution, shield = programs.Execution(program.folder, list(program.argv)), Shield(self._holder)
 
         def execute() -> None:
             programs.begin(self.context, execution)
             try:
-                shield.opened(self._evaluate, cell.codes)
+                shield.opened(self._evaluate, codes)
             except SystemExit as end:
                 if end.code not in (None, 0):
                     raise

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.held import Found
-from disco_magic.core.registers import RegisterFile, register_of
+from disco_magic.core.registers import RegisterFile, inside, register_of
 from disco_magic.functions.context import worker
 from disco_magic.functions.divergence import survey
-from disco_magic.functions.parts import NOTHING, part_at, parts_at, split
+from disco_magic.functions.parts import NOTHING, parts_at, split
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Survey:
         public = {name: held[name] for name in RegisterFile(held).public_names()}
         registers = {}
         labels = list(self._labels(public, marked))
-        parts = _parts(public, [label for label in labels if label not in public], self.names or ())
+        parts = _parts(public, [label for label in labels if label not in public])
         for label in labels:
             value = public.get(label, parts.get(label, NOTHING))
             if value is not NOTHING:
@@ -59,23 +59,22 @@ class Survey:
     def _labels(self, public: Iterable[str], marked: Iterable[str]) -> Iterable[str]:
         """What to look at: of parts only those that are asked for, and compared by value."""
         if self.names is not None:
-            within = tuple(f"{name}{mark}" for name in self.names for mark in ".[")
+            within = tuple(sign for name in self.names for sign in inside(name))
             return dict.fromkeys(
                 [*self.names, *(each for each in marked if self.parts and each.startswith(within))]
             )
         return dict.fromkeys([*public, *(marked if self.values else ())])
 
 
-def _parts(public: Mapping[str, Any], labels: Iterable[str], asked: Collection[str]) -> dict[str, Any]:
-    """The parts of registers that these are, as far as there are such; of those `asked` for, numbers too."""
-    inside: dict[str, dict[str, str]] = {}
-    found: dict[str, Any] = {}
+def _parts(public: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
+    """The parts of registers that these are, as far as there are such."""
+    wanted: dict[str, dict[str, str]] = {}
     for label in labels:
         name, written = split(label)
-        if name in public and label in asked:
-            found[label] = part_at(public[name], written)
-        elif name in public:
-            inside.setdefault(name, {})[written] = label
-    for name, of in inside.items():
-        found.update({of[written]: part for written, part in parts_at(public[name], of).items()})
-    return found
+        if name in public:
+            wanted.setdefault(name, {})[written] = label
+    return {
+        of[written]: part
+        for name, of in wanted.items()
+        for written, part in parts_at(public[name], of).items()
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import people
 from disco_magic.planes.meeting import Receive
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from disco_magic.planes.meeting import Sent, Wait
+
+_IN_ORDER: Final = "  Make calls on different communicators, send and recv in the same order on all workers."
+_SEND_FIRST: Final = "  Send before you receive: send does not wait."
+_SENT_ELSEWHERE: Final = (
+    "  Each has sent: perhaps to another one than was meant, or it was received in another's place."
+)
 
 
 def circle(waiting: Mapping[int, Wait], start: int) -> list[int]:
@@ -64,21 +70,11 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         for worker, needed in pairs
     ]
     if not all(type(waiting[worker]) is Receive for worker in workers):
-        return "\n".join(
-            [
-                *said,
-                "  Make calls on different communicators, send and recv in the same order on all workers.",
-            ]
-        )
-    told = [sent.get(worker) for worker in workers]
+        return "\n".join([*said, _IN_ORDER])
     last = [
-        each for each in told if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
+        each
+        for each in map(sent.get, workers)
+        if each is not None and each.call.seat.scope == waiting[each.call.worker].scope
     ]
     said += [f"  {each.describe()}" for each in last]
-    if len(last) < len(workers):
-        said.append("  Send before you receive: send does not wait.")
-    else:
-        said.append(
-            "  Each has sent: perhaps to another one than was meant, or it was received in another's place."
-        )
-    return "\n".join(said)
+    return "\n".join([*said, _SEND_FIRST if len(last) < len(workers) else _SENT_ELSEWHERE])

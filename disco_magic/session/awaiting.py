@@ -99,10 +99,8 @@ async def until_ended(
     def wait() -> SyncTimeout | None:
         try:
             pending.wait(on_look=on_look)
-        except SyncTimeout as late:
-            return None if pending.done() else late
-        except BaseException:  # noqa: BLE001, S110 - the next wait raises it again; out of a task a KeyboardInterrupt would end the loop
-            pass
+        except BaseException as error:  # noqa: BLE001 - the next wait raises it again; out of a task a KeyboardInterrupt would end the loop
+            return error if isinstance(error, SyncTimeout) and not pending.done() else None
         return None
 
     waiter = asyncio.ensure_future(in_thread(wait))

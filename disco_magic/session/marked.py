@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import register_of
+from disco_magic.core.registers import inside, register_of
 from disco_magic.core.snapshot import Row
 from disco_magic.errors import UnknownName
 from disco_magic.functions.parts import describe_parts
@@ -37,7 +37,7 @@ def circles_of(marks: Sequence[Mapping[str, tuple[str, ...]]], mesh: Mesh) -> di
 
 def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
     """Who has to agree on a register or a part: by its own mark, or by that of the part around it."""
-    around = [name for name in circles if name == label or label.startswith((f"{name}.", f"{name}["))]
+    around = [name for name in circles if name == label or label.startswith(inside(name))]
     return circles[max(around, key=len)] if around else ()
 
 
@@ -51,13 +51,13 @@ def drifted(
         circles: see `circles_of`.
         sample: as for `describe`.
     """
-    inside: dict[str, list[str]] = {}
+    wanted: dict[str, list[str]] = {}
     for label, workers in circles.items():
         register = register_of(label)
         if label != register and workers != circles.get(register, ()):
-            inside.setdefault(register, []).append(label)
+            wanted.setdefault(register, []).append(label)
     rows = []
-    for register, labels in inside.items():
+    for register, labels in wanted.items():
         written = tuple(label.removeprefix(register) for label in labels)
         with suppress(UnknownName):  # it is not bound any more
             found = examine(register, describe_parts, written, sample)

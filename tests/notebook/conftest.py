@@ -207,3 +207,11 @@ def live():
 def kept():
     """Makes a page that shows lines at the end, and a sink per worker."""
     return _kept
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A file that is to be run, with a module ``beside`` beside it."""
+    (tmp_path / "beside.py").write_text("TWO = 2\n")
+    yield tmp_path / "program.py"
+    sys.modules.pop("beside", None)

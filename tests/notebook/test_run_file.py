@@ -42,12 +42,9 @@ total
 
 
 @pytest.fixture
-def program(tmp_path):
-    (tmp_path / "beside.py").write_text("TWO = 2\n")
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    yield path
-    sys.modules.pop("beside", None)
+def program(program):
+    program.write_text(PROGRAM)
+    return program
 
 
 def test_a_program_sees_its_arguments_its_file_and_what_lies_beside_it(session, program):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.functions import parts
-from disco_magic.functions.divergence import parts_of
+from disco_magic.functions.inside import content_of
 
 MODEL = """
 model = {"norm": {"w": np.ones(4)}, "rows": np.full(3, worker.coordinates["tp"])}
@@ -101,13 +101,17 @@ worker.replicated(model, over="dp")
 worker.replicated(*(layer["norm"] for layer in model.values()));
 """)
     walks = []
-    monkeypatch.setattr(parts, "parts_of", lambda *args: walks.append(args[0]) or parts_of(*args))
+    whole = s.run("id(model)").values
+    monkeypatch.setattr(
+        parts, "content_of", lambda value: walks.extend({id(value)}.intersection(whole)) or content_of(value)
+    )
     assert s.registers().parts == ()
     assert len(walks) == 4
     assert len(s.check("model", values=True).rows) == 41
     s.run("model['layer7']['norm'] += worker_id")
     assert [row.name for row in s.registers().parts] == ["model['layer7']['norm']"]
     s.run("model = {'another': np.ones(2)}")  # the marks wait for parts of these names
+    whole = s.run("id(model)").values
     walks.clear()
     assert s.registers().parts == ()
     assert len(walks) == 4

@@ -33,7 +33,7 @@ class _RunParser(OptionParser):
         # Behind a -- for argparse, too, which would take it for the value that --check need not have.
         file = ["--", program[0]] if program else []
         options: Namespace = super().parse_args([*args[:start], *file], namespace)
-        options.arguments = program[1:]
+        options.arguments = shlex.split(" ".join(program[1:]))  # `read` says of a quote that is not closed
         return options
 
     def _start_of_program(self, words: Sequence[str]) -> int:
@@ -63,11 +63,7 @@ def _run(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.execution import execute_file
 
     path = os.path.expanduser(of.unquoted(options.program))
-    try:
-        arguments = shlex.split(" ".join(options.arguments))
-    except ValueError as reason:  # a quote that is not closed
-        RUN.parser.error(f"{reason}"[:1].lower() + f"{reason}"[1:])
-    return execute_file(front, path, arguments, options)
+    return execute_file(front, path, options.arguments, options)
 
 
 def _parser() -> OptionParser:

@@ -13,12 +13,9 @@ TOLD = "import sys\ngate()\nprint(sys.argv[1:])\nfrom beside import TWO\n"
 
 
 @pytest.fixture
-def program(tmp_path):
-    (tmp_path / "beside.py").write_text("TWO = 2\n")
-    path = tmp_path / "program.py"
-    path.write_text(TOLD)
-    yield path
-    sys.modules.pop("beside", None)
+def program(program):
+    program.write_text(TOLD)
+    return program
 
 
 def test_a_program_that_nobody_waits_for_keeps_its_arguments_and_the_notebook_its_own(gated, gate, program):

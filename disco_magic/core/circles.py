@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from disco_magic.core.mesh import Mesh
 
 Workers = tuple[int, ...]
 
@@ -31,6 +33,27 @@ class Circles:
     ) -> Self:
         """These circles, as far as they are `workers`."""
         return cls(tuple(circles), tuple(places), over).within(cls((workers,)))
+
+    @classmethod
+    def along(cls, mesh: Mesh, axes: tuple[str, ...], workers: Workers) -> Self:
+        """Those of `workers` that differ along these axes of the mesh only, and where they are."""
+        groups, places = mesh.groups(*axes), mesh.places(*axes)
+        return cls.among(workers, groups, places, ", ".join(axes) if len(groups) > 1 else "")
+
+    @classmethod
+    def of_marks(
+        cls, marked: Mapping[str, tuple[str, ...]], mesh: Mesh, workers: Workers, asked: Self | None
+    ) -> dict[str, Self]:
+        """What is marked as equal along some axes of the mesh -> those of `workers` that have to agree on it.
+
+        Args:
+            marked: names, with the axes of their marks; none: on all workers.
+            mesh: the session's.
+            workers: those that are compared.
+            asked: who has to agree at most; None: what the marks say.
+        """
+        circles = {name: cls.along(mesh, axes, workers) for name, axes in marked.items() if axes}
+        return circles if asked is None else {name: each.within(asked) for name, each in circles.items()}
 
     def __iter__(self) -> Iterator[tuple[Workers, str]]:
         return iter(zip(self.workers, self.places or [""] * len(self.workers), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import inside, register_of
+from disco_magic.core.registers import is_within, register_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,7 +80,7 @@ class Found:
         rows = self.registers.get(name)
         if rows is None:  # a part that others have looked at by itself
             around = self.registers.get(register_of(name), ())
-            rows = [(path, held) for path, held in around if path == name or path.startswith(inside(name))]
+            rows = [(path, held) for path, held in around if is_within(path, name)]
         return dict(rows)
 
 

@@ -125,6 +125,11 @@ def inside(label: str) -> tuple[str, str]:
     return f"{label}.", f"{label}["
 
 
+def is_within(label: str, other: str) -> bool:
+    """Whether a label is `other`, or that of a part of what has that label."""
+    return label == other or label.startswith(inside(other))
+
+
 def _public(name: object) -> bool:
     # A cell may put anything into globals(), also keys that are no text.
     return isinstance(name, str) and not name.startswith("_")

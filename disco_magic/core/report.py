@@ -11,7 +11,7 @@ from disco_magic.errors import Divergence, is_told
 from disco_magic.phrases import people, ranges, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
@@ -107,13 +107,17 @@ class CheckReport:
     @property
     def message(self) -> str:
         """What differs in one sentence, the table of all that does, and what to do."""
+        return self.told(_ADVICE, _ADVICE_ON_VALUES)
+
+    def told(self, advice: Sequence[str], on_values: Sequence[str]) -> str:
+        """`message`, with what to do: unless only marks differ `advice`, and `on_values` if values do."""
         differing = self.differing
         others = len(differing) - 1
         also = f", and {others} more differ{'s' * (others == 1)}" if others else ""
         aspects = {aspect for row in differing for aspect in row.aspects}
-        advice = [] if aspects == {"mark"} else [*_ADVICE]
-        advice += _ADVICE_ON_MARKS if "mark" in aspects else ()
-        advice += _ADVICE_ON_VALUES if "value" in aspects else ()
+        to_do = [] if aspects == {"mark"} else [*advice]
+        to_do += _ADVICE_ON_MARKS if "mark" in aspects else ()
+        to_do += on_values if "value" in aspects else ()
         sentence = f"{self.title}: {_sentence(differing[0])}{also}"
         left = len(differing) - _MOST_ROWS
         more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
@@ -121,7 +125,7 @@ class CheckReport:
         if len(lines) > _MOST_LINES:
             more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
         unseen = [f"not compared: {_list(self._unseen)}"] if self._unseen else []
-        return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *advice])
+        return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
 
     @property
     def _unseen(self) -> list[str]:

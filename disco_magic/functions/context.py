@@ -16,10 +16,10 @@ from weakref import ref
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
+from disco_magic.functions.agreeing import Agreeing
 from disco_magic.functions.marks import Marks
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
-from disco_magic.functions.trees import Trees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-class WorkerContext(Trees, PointToPoint):
+class WorkerContext(Agreeing, PointToPoint):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
@@ -60,7 +60,12 @@ class WorkerContext(Trees, PointToPoint):
 
     _beside = tuple(
         verb.__code__.co_filename
-        for verb in (Trees.allreduce_tree, Trees.broadcast_object, PointToPoint.send_to_next_group)
+        for verb in (
+            Agreeing.check,
+            Agreeing.allreduce_tree,
+            Agreeing.broadcast_object,
+            PointToPoint.send_to_next_group,
+        )
     )
 
     def __init__(
@@ -232,13 +237,20 @@ def on_worker_of(session_id: int) -> WorkerContext | None:
     return me if isinstance(me, WorkerContext) and me.session_id == session_id else None
 
 
-def refuse_in_worker(session_id: int, what: str) -> None:
-    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself."""
+def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
+    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself.
+
+    Args:
+        session_id: of the session that was called.
+        what: was called.
+        instead: what workers can do, ``worker.check(x)``.
+    """
     me = on_worker_of(session_id)
     if me is not None:
+        here = f"; here it is {instead}" if instead else ""
         raise UsageMistake(
             f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
-            "call it in the notebook, outside of cells and functions that workers execute"
+            f"call it in the notebook, outside of cells and functions that workers execute{here}"
         )
 
 

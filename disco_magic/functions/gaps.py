@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.core.registers import register_of
 from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
-from disco_magic.functions.context import worker
 from disco_magic.functions.distances import distance, equal
-from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
@@ -35,34 +31,7 @@ def most_of(shape: tuple[int, ...]) -> int:
     return size if size <= MOST else SAMPLE
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Gives elements of the calling worker's arrays; a worker function.
-
-    Attributes:
-        parts: registers, or parts of one: ``"w"``, ``"params['w']"``.
-    """
-
-    parts: tuple[str, ...]
-
-    @property
-    def disco_name(self) -> str:
-        """What errors and tables of commands call it."""
-        return "sample registers"
-
-    def __call__(self) -> dict[str, Array]:
-        """Part -> all elements, of large arrays 65,536 of them; nothing for what is no array (any more)."""
-        namespace = worker().marks.namespace
-        names = dict.fromkeys(map(register_of, self.parts))
-        return {
-            path: sample
-            for name in names
-            for path, value in parts_of(name, namespace.get(name))
-            if path in self.parts and (sample := _sample(value)) is not None
-        }
-
-
-def _sample(value: Any) -> Array | None:
+def elements_compared(value: Any) -> Array | None:
     """All elements of an array, tensor or column, of large ones some, on the host; None of anything else.
 
     Of all that are of one size and kind the same ones.

@@ -26,7 +26,7 @@ from disco_magic.functions.kinds import home_of, module_of, type_name
 from disco_magic.functions.namespaces import CELL_MODULE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from disco_magic.functions.content import Content
     from disco_magic.functions.elements import Elements
@@ -132,6 +132,26 @@ def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
             for place, item in zip(first.places, first.items, strict=True)
             if place in mates
         )
+
+
+def numbers_in(value: Any) -> dict[str, Any]:
+    """The numbers and texts of a container or an object, each by how it is written behind its name."""
+    content = content_of(value)
+    return {} if content is None else dict(content.parts(plain=True))
+
+
+def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
+    """As `why_apart`, of what `numbers_in` gave of two values."""
+
+    def both(one: str, another: str) -> str:
+        return f"{another}, {whose} is {one}"
+
+    apart = (
+        f"{place}: {said}"
+        for place, one in first.items()
+        if place in other and (said := _of_plain(one, other[place], both))
+    )
+    return next(apart, "")
 
 
 def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:

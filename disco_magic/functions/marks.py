@@ -132,7 +132,7 @@ class Marks:
             said: hidden names to which the cell assigns them; they do no harm to what has another name.
         """
         for value in values:
-            if _is_anonymous(value):
+            if is_anonymous(value):
                 if said:
                     raise UsageMistake(_HIDDEN.format(said[0]))
                 raise UsageMistake(
@@ -154,7 +154,7 @@ class Marks:
         """The names of `values`; those that have none get their marks later. `where`: file and line."""
         names: list[str] = []
         for value in values:
-            if not _is_anonymous(value):
+            if not is_anonymous(value):
                 mine = [name for name in self._names_of(value) if _is_public(name)]
                 self._pending[id(value)] = _Pending(_reference(value), axes, where, tuple(mine))
                 names += mine
@@ -267,7 +267,7 @@ def _parameters(module: Any) -> set[int]:
     return set() if content is None else set(map(id, content.items))
 
 
-def _is_anonymous(value: Any) -> bool:
+def is_anonymous(value: Any) -> bool:
     """Whether another name may hold the same object by chance. Runs no code of the value's own."""
     kind = type(value)
     return (

@@ -1,29 +1,24 @@
-"""What a check asks a worker: what is in its registers, and which of them are meant to be equal."""
+"""What a check asks a worker, in two worker functions: what is in its registers, and elements of arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from disco_magic.core.held import Found
-from disco_magic.core.registers import RegisterFile, inside, register_of
+from disco_magic.core.registers import register_of
 from disco_magic.functions.context import worker
-from disco_magic.functions.divergence import survey
-from disco_magic.functions.parts import NOTHING, parts_at, split
+from disco_magic.functions.divergence import parts_of
+from disco_magic.functions.gaps import elements_compared
+from disco_magic.functions.holdings import found_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from disco_magic.core.held import Found
+    from disco_magic.functions.divergence import Array
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Says what the calling worker's registers hold; a worker function.
-
-    Attributes:
-        names: look at these only, registers or parts of some; None: at all.
-        values: digest values of `names`; without names, those of registers and parts marked as replicated.
-        parts: with `names`, also those parts of them that have marks of their own.
-    """
+    """Says what the calling worker's registers hold; see `holdings.found_in`."""
 
     names: tuple[str, ...] | None = None
     values: bool = False
@@ -37,44 +32,33 @@ class Survey:
     def __call__(self) -> Found:
         """Look at the calling worker's registers."""
         me = worker()
-        me.marks.settle()
         if self.values:
             me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
-        marked = dict(me.marks.names)
-        for label in self.names or ():
-            if register_of(label) in marked:  # a part of what is marked is meant to be equal as that is
-                marked.setdefault(label, marked[register_of(label)])
-        held = dict(me.marks.namespace)  # a thread of the user's may unbind one
-        public = {name: held[name] for name in RegisterFile(held).public_names()}
-        registers = {}
-        labels = list(self._labels(public, marked))
-        parts = _parts(public, [label for label in labels if label not in public])
-        for label in labels:
-            value = public.get(label, parts.get(label, NOTHING))
-            if value is not NOTHING:
-                values = self.values and (self.names is not None or label in marked)
-                registers[label] = survey(label, value, values=values, own=me.place.device)
-        return Found(me.bound, marked, registers)
-
-    def _labels(self, public: Iterable[str], marked: Iterable[str]) -> Iterable[str]:
-        """What to look at: of parts only those that are asked for, and compared by value."""
-        if self.names is not None:
-            within = tuple(sign for name in self.names for sign in inside(name))
-            return dict.fromkeys(
-                [*self.names, *(each for each in marked if self.parts and each.startswith(within))]
-            )
-        return dict.fromkeys([*public, *(marked if self.values else ())])
+        return found_in(me.marks, me.place.device, me.bound, self.names, values=self.values, parts=self.parts)
 
 
-def _parts(public: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
-    """The parts of registers that these are, as far as there are such."""
-    wanted: dict[str, dict[str, str]] = {}
-    for label in labels:
-        name, written = split(label)
-        if name in public:
-            wanted.setdefault(name, {})[written] = label
-    return {
-        of[written]: part
-        for name, of in wanted.items()
-        for written, part in parts_at(public[name], of).items()
-    }
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Gives elements of the calling worker's arrays; a worker function.
+
+    Attributes:
+        parts: registers, or parts of one: ``"w"``, ``"params['w']"``.
+    """
+
+    parts: tuple[str, ...]
+
+    @property
+    def disco_name(self) -> str:
+        """What errors and tables of commands call it."""
+        return "sample registers"
+
+    def __call__(self) -> dict[str, Array]:
+        """Part -> all elements, of large arrays 65,536 of them; nothing for what is no array (any more)."""
+        namespace = worker().marks.namespace
+        names = dict.fromkeys(map(register_of, self.parts))
+        return {
+            path: sample
+            for name in names
+            for path, value in parts_of(name, namespace.get(name))
+            if path in self.parts and (sample := elements_compared(value)) is not None
+        }

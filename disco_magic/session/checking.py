@@ -23,9 +23,9 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.gaps import Sample, gap, is_of
+from disco_magic.functions.gaps import gap, is_of
 from disco_magic.functions.parts import as_listed, split
-from disco_magic.functions.surveys import Survey
+from disco_magic.functions.surveys import Sample, Survey
 from disco_magic.phrases import ranges
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
@@ -69,7 +69,8 @@ class Checks(Calls):
         and objects in them as if they were registers, ``params['w']``, ``config.layers[0]``; of data frames
         of pandas and polars the columns. Instances of a class count as the same type if its qualified name is
         the same, also where every worker has defined it. What is in other objects, deeper than 8 containers
-        or after 1,000 parts is not looked at: the report names it.
+        or after 1,000 parts is not looked at: the report names it. In the middle of a cell it is
+        `WorkerContext.check`.
 
         Args:
             *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.
@@ -110,7 +111,7 @@ class Checks(Calls):
             >>> print(report.summary)
             [0-3] different: mine; equal: same
         """
-        refuse_in_worker(self.id, "check")
+        refuse_in_worker(self.id, "check", "worker.check(x)")
         wrong = [name for name in names if not isinstance(name, str)]
         if wrong:
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
@@ -140,17 +141,12 @@ class Checks(Calls):
             raise both_said("check", over)
         if over is not None:
             self.taking_part("check", over, in_group=True)
-            return self._circles(workers, axes_of(over))
+            return Circles.along(self.mesh, axes_of(over), workers)
         if not in_group:
             return None
         groups = self.topology.parts()
         places = [f"group {number}" for number in range(len(groups))] if len(groups) > 1 else [""]
         return Circles.among(workers, groups, places)
-
-    def _circles(self, workers: Workers, axes: tuple[str, ...]) -> Circles:
-        """Those of `workers` that differ along `axes` only, and where they are."""
-        groups, places = self.mesh.groups(*axes), self.mesh.places(*axes)
-        return Circles.among(workers, groups, places, ", ".join(axes) if len(groups) > 1 else "")
 
     def _compared(
         self,
@@ -204,8 +200,7 @@ class Checks(Calls):
         """
         if named and (asked is not None or len(workers) < self.num_workers):
             return {}
-        circles = {name: self._circles(workers, axes) for name, axes in marked.items() if axes}
-        return circles if asked is None else {name: each.within(asked) for name, each in circles.items()}
+        return Circles.of_marks(marked, self.mesh, workers, asked)
 
     def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""

@@ -14,7 +14,7 @@ from disco_magic.core.divergence import CheckRow
 from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake
-from disco_magic.functions import surveys
+from disco_magic.functions import holdings
 from disco_magic.notebook.tables.checks import report_bundle
 from disco_magic.session.current import session
 from disco_magic.testing.doubles import Gate
@@ -209,13 +209,13 @@ def test_the_help_knows_the_option(shell):
 @pytest.fixture
 def held(four, monkeypatch):
     """A gate at which every worker stops that has begun to look at its registers."""
-    gate, survey = Gate(), surveys.survey
+    gate, survey = Gate(), holdings.survey
 
     def slow(*arguments, **options):
         gate()
         return survey(*arguments, **options)
 
-    monkeypatch.setattr(surveys, "survey", slow)
+    monkeypatch.setattr(holdings, "survey", slow)
     yield gate
     gate.open()
     session().sync_all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import SyncTimeout
-from disco_magic.functions.gaps import Sample
+from disco_magic.functions.surveys import Sample
 from disco_magic.session import checking
 from tests.session.test_checking import differing
 

@@ -434,3 +434,26 @@ def test_a_look_and_a_collective_leave_empty_tensors_as_they_were(with_torch, dt
     s.check("buf", values=True)
     s.run("allgather(buf)")
     assert s.run("torch.cat([full[:2], full[2:]], out=buf).tolist()").values == [[1.0] * 5] * 3
+
+
+def test_the_step_after_which_a_model_or_its_optimizer_differs_is_found(with_torch):
+    s = with_torch
+    s.run("net = torch.nn.Linear(3, 2)\nfor p in net.parameters(): p.data = broadcast(p.data)")
+    s.run("opt = torch.optim.Adam(net.parameters(), lr=0.1); x = torch.ones(4, 3)")
+    training = (
+        "for step in range({steps}):\n"
+        "    opt.zero_grad(); net(x).sum().backward()\n"
+        "    if step == 2 and worker_id == 1: {drift}\n"
+        "    opt.step()\n"
+        "    worker.check(net, opt)"
+    )
+    s.run(training.format(steps=2, drift="pass"))
+    for drift, names in [
+        ("net.bias.grad[1] += 1", {"net.bias", "opt.state[1]['exp_avg']", "opt.state[1]['exp_avg_sq']"}),
+        ("opt.param_groups[0]['lr'] = 0.2", {"net.weight", "net.bias", "opt.param_groups[0]"}),
+    ]:
+        s.run("for p in (*net.parameters(), *opt.state[net.bias].values()): p.data = broadcast(p.data)")
+        with pytest.raises(CellError) as caught:
+            s.run(training.format(steps=9, drift=drift))
+        report = caught.value.failures[2].exception.report
+        assert ({row.name for row in report.differing}, s["step"].get_all()) == (names, [2] * 3)

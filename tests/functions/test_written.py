@@ -1,0 +1,60 @@
+"""How the arguments of a call are written in its line."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+
+import pytest
+
+from disco_magic.functions.written import names_of_arguments
+
+
+def called(*values, **_):
+    return names_of_arguments(sys._getframe(1), len(values))
+
+
+x, rows = 1, [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        (called(), []),
+        (called(x), ["x"]),
+        (called(x, rows[0], over=x), ["x", "rows[0]"]),
+        (called(x, "wörter"), ["x", "'wörter'"]),
+        ([called(x), called(rows)][1], ["rows"]),
+        (called(x, called(rows)), ["x", "called(rows)"]),
+        (
+            called(
+                x,
+                rows,
+            ),
+            ["x", "rows"],
+        ),
+        (called(*rows), ["value 1", "value 2"]),
+        (called(x, x), ["x", "value 2"]),
+        (called(x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x + x), ["value 1"]),
+    ],
+)
+def test_arguments_are_called_as_they_are_written(found, names):
+    assert found == names
+
+
+@pytest.mark.parametrize("lines", [[], ["something else (\n"], ["called(1, 2)\n"], ["x\n"], ["\xe4" * 9]])
+def test_where_the_lines_are_gone_they_have_numbers(lines):
+    filename = "<gone>"
+    linecache.cache[filename] = (1, None, lines, filename)
+    code = compile("found = called(x)", filename, "exec")
+    names = {"called": called, "x": 1}
+    exec(code, names)
+    del linecache.cache[filename]
+    assert names["found"] == ["value 1"]
+
+
+def test_without_places_they_have_numbers():
+    code = compile("found = called(x)", __file__, "exec")
+    names = {"called": called, "x": 1}
+    exec(code.replace(co_linetable=b""), names)
+    assert names["found"] == ["value 1"]

@@ -65,9 +65,9 @@ def test_a_session_offers_what_users_call_and_not_what_its_parts_say_to_each_oth
         broadcast_from_worker0 call_packed check closed copy_from_worker_0 copy_to_worker_0 device devices
         doctor empty end examine examine_names examine_pair gather_to_worker0 get_global_func group_size id
         import_python_module init_ccl interrupt items keys kind
-        load_safetensors load_tensor_cache load_vm_module look_at max_outstanding mesh names num_groups
-        num_workers plane_name put reduce reduce_scatter registers restart run run_file run_nowait scatter
-        scatter_from_worker0
+        load_safetensors load_tensor_cache load_vm_module look_at look_into max_outstanding mesh names
+        num_groups num_workers plane_name put reduce reduce_scatter registers restart run run_file run_nowait
+        scatter scatter_from_worker0
         send_to_next_group send_to_worker shutdown stats sync_all sync_all_async sync_worker
         sync_worker_0 timeline timeout topology values why
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.device import span
@@ -11,7 +12,9 @@ from disco_magic.core.words import human_bytes, plural
 from disco_magic.phrases import ranges
 
 if TYPE_CHECKING:
-    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+    from collections.abc import Mapping
+
+    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
 
 ABSENT: Final = "no value"
 """A name that is not bound there, or a reference whose command was not for this worker."""
@@ -25,6 +28,30 @@ def snapshot_text(snapshot: SessionSnapshot) -> str:
     return "\n".join(part for part in (caption(snapshot), table, f"total {totals(snapshot)}") if part)
 
 
+def parts_text(parts: RegisterParts) -> str:
+    """A register and all that is in it: what differs first."""
+    table = table_text([parts.row, *parts.shown], parts.num_workers, parts.gaps)
+    return "\n".join(filter(None, (parts_caption(parts), table, left_out(parts))))
+
+
+def left_out(parts: RegisterParts) -> str:
+    """``and 100 more`` parts than are shown, or ""."""
+    left = len(parts.rows) - len(parts.shown)
+    return f"and {left:,} more, in its .rows" if left else ""
+
+
+def parts_caption(parts: RegisterParts) -> str:
+    """How many parts, how many of them differ, and how many have NaN or Inf."""
+    number = len(parts.rows)
+    count = f"{number:,} part{'s' * (number != 1)}"
+    said = [f"{parts.row.name}: {count if parts.is_all else f'the first {count}'}"]
+    if parts.differing:
+        said.append(f"{parts.differing} differ{'s' * (parts.differing == 1)} between workers ({MARK})")
+    if parts.bad:
+        said.append(f"{parts.bad} ha{'s' if parts.bad == 1 else 've'} NaN or Inf")
+    return ", ".join(said)
+
+
 def totals(snapshot: SessionSnapshot) -> str:
     """What the registers of each worker take: ``[0] 364 KiB, [1-3] 183 KiB each``."""
     alike: dict[str, list[int]] = {}
@@ -35,8 +62,11 @@ def totals(snapshot: SessionSnapshot) -> str:
     )
 
 
-def table_text(rows: list[Row], num_workers: int) -> str:
-    """A line per register where all workers agree, else a line per worker; the odd ones marked, or all."""
+def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A line per register where all workers agree, else a line per worker; the odd ones marked, or all.
+
+    `gaps` has by name what stands below a register.
+    """
     width = max((len(row.name) for row in rows), default=0)
     lines = []
     for row in rows:
@@ -52,6 +82,8 @@ def table_text(rows: list[Row], num_workers: int) -> str:
             lines.append(
                 f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info, absent(row, worker))}"
             )
+        if row.name in gaps:
+            lines.append(f"  {'':<{width}}  {gaps[row.name]}")
     return "\n".join(lines)
 
 

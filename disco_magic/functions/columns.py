@@ -31,6 +31,22 @@ def alone(facts: Facts | None) -> Any | None:
     return facts[0] if facts and len(facts) == 1 and type(facts[0]) is np.ndarray else None
 
 
+def array_of(column: Column) -> Any | None:
+    """The elements of a column of numbers or times as an array, without a copy if its library has it so.
+
+    None of any other, also of one in which some are missing: nothing of these is read.
+    """
+    try:
+        series = column.series()
+        if home_of(type(series)) == "pandas":
+            plain = home_of(type(series.dtype)) == "numpy" and series.dtype.kind != "O"
+        else:
+            plain = series.dtype.is_numeric() and not series.null_count()
+        return series.to_numpy() if plain else None
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
 def facts_of_labels(value: Any) -> Facts | None:
     """Those of the index of a DataFrame or Series, and of its columns' names or its own; None as above."""
     if home_of(type(value)) == "polars":

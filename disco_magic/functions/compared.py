@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.functions.columns import array_of
 from disco_magic.functions.content import is_plain
 from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
+from disco_magic.functions.frames import Column
 from disco_magic.functions.inside import content_of, is_atom
 from disco_magic.functions.kinds import is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.functions.samples import sample_of
@@ -92,4 +94,6 @@ def array_in(value: Any) -> Any:
             return memory_of(value.detach())
         except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
             return None
+    if kind is Column:
+        return array_of(value)
     return bits_of(value) if is_jax_array(kind) and is_there(value) else None

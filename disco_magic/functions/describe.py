@@ -156,7 +156,12 @@ def _fill(infos: list[RegisterInfo | None], arrays: list[_Looked], sample: int) 
         header = infos[each.number]
         if header is not None:  # of another library, which has its own words for these
             info = replace(
-                info, dtype=header.dtype, shape=header.shape, device=header.device, nbytes=header.nbytes
+                info,
+                type=header.type,
+                dtype=header.dtype,
+                shape=header.shape,
+                device=header.device,
+                nbytes=header.nbytes or info.nbytes,
             )
         infos[each.number] = info
 

@@ -14,7 +14,7 @@ from disco_magic.functions.compared import fingerprint_of_parts
 from disco_magic.functions.content import PLAIN_IDS, kinds_of
 from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
-from disco_magic.functions.frames import columns_text, is_frame
+from disco_magic.functions.frames import Column, columns_text, is_frame
 from disco_magic.functions.inside import content_of, plain_copy
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.functions.located import common_device, device_of
@@ -37,7 +37,7 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_plain(value, sample)
     if is_module(kind) or is_optimizer(kind):
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
-    if home_of(kind) in ARRAY_LIBRARIES:
+    if kind is Column or home_of(kind) in ARRAY_LIBRARIES:
         return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
     if kind in _CONTAINERS:
         return _describe_container(value, sample)
@@ -147,6 +147,8 @@ def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
 
 
 def _describe_foreign(value: Any) -> RegisterInfo:
+    if type(value) is Column:
+        return RegisterInfo("column", (value.frame.shape[0],), value.dtype, "cpu")
     shape = dtype = None
     with suppress(Exception):  # whatever a library raises of a lazy, nested or deleted array
         if isinstance(value.shape, tuple):

@@ -29,8 +29,8 @@ from disco_magic.functions.surveys import Sample, Survey
 from disco_magic.phrases import ranges
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
+from disco_magic.session.insides import told_apart
 from disco_magic.session.known import Known
-from disco_magic.session.looks import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Looking at a session without waiting for a worker: its registers, and what its workers have done."""
+"""Looking at a session's registers, and at its workers, without waiting for one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.snapshot import Row, SessionSnapshot, merge
-from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
+from disco_magic.core.snapshot import RegisterParts, Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
-from disco_magic.functions import lookalikes
 from disco_magic.functions.describe import affordable_sample, describe
+from disco_magic.functions.insides import describe_inside
 from disco_magic.functions.parts import on_part, on_parts, split
 from disco_magic.session import marked
+from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
-from disco_magic.session.dispatch import Dispatch
+from disco_magic.session.insides import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-class Looks(Dispatch):
+class Looks(Accounts):
     """Mixed into `Session`; everything here works while workers are busy or stuck."""
 
     def doctor(self) -> Diagnosis:
@@ -215,6 +215,34 @@ class Looks(Dispatch):
         cells = tuple(self.examine(register, describe))
         return Row(register, cells, circles=marked.innermost(self.circles_of_marks(), register))
 
+    def look_into(self, register: str, *, sample: int | None = None) -> RegisterParts:
+        """What is in one register, part by part, on every worker; as `registers`, waits for no worker.
+
+        Of containers, modules and optimizers of PyTorch, objects of your own classes and data frames: their
+        arrays, numbers and texts. Which part differs, where a model has NaN.
+
+        Args:
+            register: a name, ``"#5"``, or a part of one, see `examine`.
+            sample: elements of each part to look at on each worker, at most, as with `registers`; None: all
+                where the parts of all workers have 128 MiB and 33,554,432 elements or less together.
+
+        Raises:
+            UnknownName, SessionClosed: as `examine`.
+
+        Cost: as `registers`, per part.
+
+        Example:
+            >>> session.run("net = {'w': np.ones((2, 3)), 'b': np.full(3, worker_id % 2), 'lr': 0.1}").errors
+            {}
+            >>> [row.name for row in session.look_into("net").shown]
+            ["net['b']", "net['lr']", "net['w']"]
+        """
+        _check_sample(sample)
+        if sample is None:
+            inside = self.examine(register, describe_inside, 0)
+            sample = affordable_sample([info for parts in inside for _, info in parts or ()])
+        return parts_of(self, register, sample)
+
     def picture(self, dref: DRef) -> Row:
         """What one register holds on every worker, as far as they have come; what `DRef.info` calls."""
         register = self.own(dref)
@@ -226,67 +254,7 @@ class Looks(Dispatch):
         coming = frozenset(each.worker for each in places if each.behind and (each.seq or 0) <= dref.seq)
         return Row(f"#{register}", cells, coming & {w for w, cell in enumerate(cells) if cell is None})
 
-    def stats(self) -> SessionStats:
-        """What the workers have done since they were started: commands, registers, time.
-
-        Returns:
-            One `WorkerStats` per worker, one `DeviceStats` per GPU; shows itself as a table.
-
-        Raises:
-            SessionClosed: the session was shut down.
-
-        Cost: under 1 us per register, 3 us where workers have GPUs, and under 1 ms per GPU; keeping the times
-        costs the workers nothing while they have commands.
-        """
-        if self.closed:
-            self._refuse()
-        # All of one life of the session: another thread may restart it meanwhile.
-        launcher = self._launcher
-        accounts = launcher.accounts()
-
-        def act() -> tuple[Sequence[int], list[int]]:  # nothing is sent between counting and looking
-            if self.closed or launcher is not self._launcher:
-                self._refuse()
-            to_all = self.ledger.seq - self._partial
-            return launcher.backlog(), [to_all + others for others in self._partial_to]
-
-        backlog, sent = self._turn(act)
-        outstanding = list(map(min, sent, backlog))
-        return SessionStats(
-            self.id,
-            tuple(
-                WorkerStats(
-                    worker=worker,
-                    sent=sent[worker],
-                    done=sent[worker] - outstanding[worker],
-                    outstanding=outstanding[worker],
-                    registers=account.registers,
-                    nbytes=account.nbytes,
-                    running_s=account.running_s,
-                    waiting_s=account.waiting_s,
-                    idle_s=account.idle_s,
-                    device=account.device,
-                    device_nbytes=account.device_nbytes,
-                )
-                for worker, account in enumerate(accounts)
-            ),
-            device_stats(accounts),
-        )
-
 
 def _check_sample(sample: object) -> None:
     if sample is not None and (type(sample) is not int or sample < 0):
         raise UsageMistake(f"sample is {sample!r}, expected a whole number of elements, 0 or more")
-
-
-def told_apart(session: Looks, register: str | DRef, first: int, other: int) -> str:
-    """In what a register differs between two workers, see `lookalikes.why_apart`; "" if that cannot be told.
-
-    It is gone, elements are computed still, or it is odd: what this explains is known already, and an
-    explanation must not take its place.
-    """
-    whose, pair = f"worker {first}'s", (first, other)
-    try:
-        return session.examine_pair(register, lookalikes.why_apart, whose, workers=pair) or ""
-    except Exception:  # noqa: BLE001 - see above
-        return ""

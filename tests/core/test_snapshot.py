@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from disco_magic.core.snapshot import RegisterInfo, Row, merge
+from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, merge
 
 A = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"a")
 B = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"b")
@@ -183,3 +183,27 @@ def test_a_snapshot_shows_itself_as_a_table_and_a_row_as_its_lines():
     assert shown[1:4] == repr(row).splitlines()
     assert shown[4:] == ["  y  [0-2] no value", "total [0-2] 8 B each"]
     assert repr(merge(3, [[], []])) == "Disco session 3: 0 registers\ntotal [0-1] 0 B each"
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def test_parts_are_counted_and_shown_with_what_matters_first():
+    nan = replace(A, nans=1)
+    rows = [Row(f"p.{n}", cells) for n, cells in enumerate([(A, A), (nan, nan), (A, B), (A, None)])]
+    parts = RegisterParts(Row("p", (A, A)), tuple(rows), gaps={"p.2": "[1] in this"})
+    assert (parts.num_workers, parts.differing, parts.bad) == (2, 2, 1)
+    assert [row.name for row in parts.shown] == ["p.2", "p.3", "p.1", "p.0"]
+    lines = repr(parts).splitlines()
+    assert lines[0] == "p: 4 parts, 2 differ between workers (≠), 1 has NaN or Inf"
+    assert lines[1].split()[0] == "p"
+    assert lines[4].strip() == "[1] in this"
+
+
+def test_of_many_parts_it_is_said_how_many_are_left_out():
+    rows = tuple(Row(f"p.{n}", (replace(A, infs=1),)) for n in range(302))
+    parts = RegisterParts(Row("p", (A,)), rows, is_all=False)
+    lines = repr(parts).splitlines()
+    assert lines[0] == "p: the first 302 parts, 302 have NaN or Inf"
+    assert (len(lines), lines[-1]) == (303, "and 2 more, in its .rows")
+    assert repr(RegisterParts(Row("p", (A,)), rows[:1])).startswith("p: 1 part, 1 has NaN or Inf\n")

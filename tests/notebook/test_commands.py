@@ -191,6 +191,15 @@ def test_registers_look_closely_at_a_part(crew):
     assert "did you mean 'p'" in str(crew.fail("%disco registers pp['w']", UnknownName))
 
 
+def test_registers_look_into_what_has_parts(crew):
+    crew.run("%%disco\np = {'w': np.full((2, 3), worker_id), 'n': 1}")
+    parts = crew.run("%disco registers p")
+    assert [row.name for row in parts.rows] == ["p['n']", "p['w']"]
+    assert "p: 2 parts" in crew.out
+    assert "p['w']  [0" in crew.out
+    assert crew.run("%disco registers p['n']").name == "p['n']"
+
+
 def test_sync_raises_what_failed_and_interrupt_of_an_idle_session_does_nothing(crew):
     crew.ip.user_ns["session"] = session()
     crew.run("r = session.call_packed(lambda: 1 / 0)")

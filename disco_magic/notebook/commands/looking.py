@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.registers import register_of
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from disco_magic.core.snapshot import Row, SessionSnapshot
+    from disco_magic.core.snapshot import RegisterParts, Row, SessionSnapshot
     from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.panel import Inspector
@@ -29,7 +27,7 @@ FACE_OPTIONS: Final = ("summary", "heatmap", "histogram", "values", "difference"
 _OF_WORKERS: Final = ("heatmap", "values", "difference")
 
 
-def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | Row:
+def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | RegisterParts | Row:
     from disco_magic.functions.parts import split
 
     session = front.sessions.require()
@@ -42,11 +40,12 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     name, written = split(options.name or "")
     if name and name not in known:
         raise UnknownName(unknown(name, known))
-    part = session.look_at(options.name) if written else None  # also says what there is, if not that
+    if written:
+        session.look_at(options.name)  # says what there is, if not that
     if not widget and options.face != FACE_OPTIONS[0]:
         raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")
     if not widget:
-        return part or (snapshot if not name else _of_one(snapshot, name))
+        return _of_one(session, options.name) if name else snapshot
     from disco_magic.notebook.inspector.panel import Inspector
 
     inspector = front.views.open(front.shell, lambda: Inspector(front, front.refresher))
@@ -55,10 +54,10 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     return inspector
 
 
-def _of_one(snapshot: SessionSnapshot, name: str) -> SessionSnapshot | Row:
-    """The row of a register; with the parts of it that differ, if there are such."""
-    row, parts = snapshot.row(name), tuple(part for part in snapshot.parts if register_of(part.name) == name)
-    return replace(snapshot, rows=(row,), parts=parts) if parts else row
+def _of_one(session: Session, name: str) -> RegisterParts | Row:
+    """One register or part, with what is in it if there is anything."""
+    inside = session.look_into(name)
+    return inside if inside.rows else inside.row
 
 
 def _drawn(options: Namespace, session: Session) -> tuple[int, ...] | None:

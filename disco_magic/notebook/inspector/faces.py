@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.markup import MARK, head_cells, table_style
 from disco_magic.core.words import human_bytes
+from disco_magic.errors import UnknownName
 from disco_magic.functions.describe import describe
 from disco_magic.functions.peek import (
     NoPicture,
@@ -19,6 +21,8 @@ from disco_magic.functions.peek import (
     picture_of,
     statistics_of,
 )
+from disco_magic.notebook.inspector.table import parts_html
+from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
 from disco_magic.notebook.pictures.charts import histograms_html, lines_svg, spark_html
 from disco_magic.notebook.pictures.differences import difference_html
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
 
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
+# Elements of each part of a large register.
+_SAMPLE: Final = 2048
 _SMALL: Final = 160
 _LARGE: Final = 320
 _ALONE: Final = 460
@@ -65,7 +71,13 @@ class Choice:
 
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
-    """A line per worker: type, place, statistics on 65,536 elements."""
+    """A line per worker: type, place, statistics on 65,536 elements; of what has parts a line for each."""
+    if any(info is not None and info.dtype is None for info in row.cells):
+        with suppress(UnknownName):  # a cell has dropped it meanwhile
+            few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
+            parts = session.look_into(row.name, sample=None if few else _SAMPLE)
+            if parts.rows:
+                return parts_html(parts, session.mesh.places() if session.mesh else ())
     infos: Sequence[RegisterInfo | None] = row.cells
     if any(info is not None and info.sampled for info in infos):
         infos = session.examine(row.name, describe)  # beside workers that spin every look costs, so only then

@@ -19,7 +19,7 @@ from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.holders import holders
 from disco_magic.notebook.inspector.table import status, table_html
 from disco_magic.notebook.inspector.toolbar import Toolbar
-from disco_magic.notebook.inspector.view import dtypes
+from disco_magic.notebook.inspector.view import FEW_NBYTES, dtypes
 from disco_magic.notebook.inspector.watch import Watch
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 FEW: Final = 400
-FEW_NBYTES: Final = 32 << 20
-"""So few values, that had so many bytes in all when they were last looked at, are looked at as a whole."""
+"""So few values, of `FEW_NBYTES` or less in all when they were last looked at, are looked at as a whole."""
 
 LEAST: Final = 512
 MOST: Final = 65_536

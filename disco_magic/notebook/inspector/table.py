@@ -10,7 +10,7 @@ from operator import add
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
-from disco_magic.core.register_text import agreement
+from disco_magic.core.register_text import agreement, parts_caption
 from disco_magic.core.words import human_bytes
 from disco_magic.notebook.pictures.charts import spark
 from disco_magic.phrases import ranges
@@ -18,7 +18,7 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
 
 NAME: Final = "disco-inspector"
 MOST_ROWS: Final = 300
@@ -70,10 +70,6 @@ def table_html(
         held: name -> who keeps it, for numbered registers.
         places: where each worker is in the session's mesh, in words.
     """
-    workers = [f"worker {worker}" for worker in range(num_workers)]
-    if places:
-        workers = [f"{who}<br><i>{escape(place)}</i>" for who, place in zip(workers, places, strict=True)]
-    heads = head_cells(["register", "type", "bytes", *workers])
     body = "".join(
         _row(
             row,
@@ -85,25 +81,61 @@ def table_html(
     )
     rest = len(rows) - MOST_ROWS
     if rest > 0:
-        body += (
-            f'<tr><th scope="row" colspan="{num_workers + 3}">and {rest:,} more; search for a name</th></tr>'
-        )
+        body += _across(f"and {rest:,} more; search for a name", num_workers)
     if not rows:
-        body = f'<tr><th scope="row" colspan="{num_workers + 3}">no register to show</th></tr>'
-    many = " many" if num_workers > _FEW else ""
+        body = _across("no register to show", num_workers)
     sums = "".join(f"<td>{human_bytes(total)}</td>" for total in totals)
+    foot = f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot>'
+    return _framed("registers", _heads("register", num_workers, places), body, foot, num_workers)
+
+
+def parts_html(parts: RegisterParts, places: Sequence[str] = ()) -> str:
+    """The table of what is in one register, of more than 300 parts the first; `places` as in `table_html`."""
+    count, name = parts.num_workers, parts.row.name
+    body = _row(parts.row) + "".join(
+        _row(row, shown=row.name.removeprefix(name)) + _gap(parts.gaps.get(row.name, ""), count)
+        for row in parts.shown
+    )
+    rest = len(parts.rows) - len(parts.shown)
+    if rest:
+        body += _across(f"and {rest:,} more", count)
+    table = _framed(f"parts of {name}", _heads("part", count, places), body, "", count)
+    return f"<div>{escape(parts_caption(parts))}</div>{table}"
+
+
+def _heads(first: str, num_workers: int, places: Sequence[str]) -> str:
+    """The table's head; `first` is what its rows are, `places` as in `table_html`."""
+    workers = [f"worker {worker}" for worker in range(num_workers)]
+    if places:
+        workers = [f"{who}<br><i>{escape(place)}</i>" for who, place in zip(workers, places, strict=True)]
+    return head_cells([first, "type", "bytes", *workers])
+
+
+def _gap(text: str, num_workers: int) -> str:
+    return f'<tr><td colspan="3"></td><td colspan="{num_workers}">{escape(text)}</td></tr>' if text else ""
+
+
+def _across(text: str, num_workers: int) -> str:
+    return f'<tr><th scope="row" colspan="{num_workers + 3}">{text}</th></tr>'
+
+
+def _framed(label: str, head: str, body: str, foot: str, num_workers: int) -> str:
+    many = " many" if num_workers > _FEW else ""
     return (
-        f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="registers">'
-        f'<table class="{NAME}{many}"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody>'
-        f'<tfoot><tr><th scope="row">total</th><td></td><td></td>{sums}</tr></tfoot></table></div>'
+        f'{_STYLE}<div style="{_SCROLL}" tabindex="0" role="region" aria-label="{escape(label)}">'
+        f'<table class="{NAME}{many}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table></div>'
     )
 
 
-def _row(row: Row, *, is_selected: bool, is_pinned: bool, held: str | None) -> str:
+def _row(
+    row: Row, *, is_selected: bool = False, is_pinned: bool = False, held: str | None = None, shown: str = ""
+) -> str:
+    """A line; `shown` stands for the name, which a pointer on it tells."""
     # Before the name: of a long one the end is not seen.
     signs = MARKED.lstrip() if row.differs else ""
     signs += f'<span title="pinned">{PIN}</span>' if is_pinned else ""
-    name = f"{signs}{' ' if signs else ''}<code>{escape(row.name)}</code>"
+    title = f' title="{escape(row.name)}"' if shown else ""
+    name = f"{signs}{' ' if signs else ''}<code{title}>{escape(shown or row.name)}</code>"
     name += f"<br><i>{escape(held)}</i>" if held else ""
     opening = '<tr class="sel" aria-current="true">' if is_selected else "<tr>"
     kinds = {info.kind for info in row.cells if info is not None}

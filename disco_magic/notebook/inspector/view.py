@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 ANY: Final = ""
+FEW_NBYTES: Final = 32 << 20
+"""Registers, or parts of one, that had no more when they were last looked at are looked at as a whole."""
 
 # What a cell imports and defines, as `RegisterInfo.type` calls it.
 _DEFINITIONS: Final = frozenset(

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
-from disco_magic.core.register_text import ABSENT, absent, agreement, caption, content, together, where
+from disco_magic.core.register_text import (
+    ABSENT,
+    absent,
+    agreement,
+    caption,
+    content,
+    left_out,
+    parts_caption,
+    together,
+    where,
+)
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import SessionClosed, UsageMistake
 
 if TYPE_CHECKING:
-    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
+    from collections.abc import Mapping
+
+    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
 
 
@@ -25,6 +38,16 @@ _STYLE: Final = table_style(
 def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
     """MIME bundle of all registers of a session."""
     return {"text/plain": repr(snapshot), "text/html": snapshot_html(snapshot)}
+
+
+def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
+    """MIME bundle of one register with all that is in it, what `Session.look_into` returns."""
+    title, left = f"<caption>{escape(parts_caption(parts))}</caption>", left_out(parts)
+    foot = f'<tfoot><tr><td colspan="{1 + parts.num_workers}">{left}</td></tr></tfoot>' if left else ""
+    return {
+        "text/plain": repr(parts),
+        "text/html": _table_html(title, [parts.row, *parts.shown], foot, gaps=parts.gaps),
+    }
 
 
 def row_bundle(row: Row, **_: object) -> dict[str, str]:
@@ -51,14 +74,24 @@ def snapshot_html(snapshot: SessionSnapshot) -> str:
     return _table_html(title, snapshot.listed, foot, snapshot.num_workers)
 
 
-def _table_html(title: str, rows: list[Row], foot: str, num_workers: int | None = None) -> str:
+def _table_html(
+    title: str,
+    rows: list[Row],
+    foot: str,
+    num_workers: int | None = None,
+    gaps: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     count = num_workers if num_workers is not None else len(rows[0].cells)
     heads = head_cells(["register", *(f"worker {worker}" for worker in range(count))])
-    body = "".join(map(_row_html, rows))
+    body = "".join(_row_html(row) + _gap_html(gaps.get(row.name, ""), count) for row in rows)
     return (
         f'{_STYLE}<table class="disco-registers">{title}<thead><tr>{heads}'
         f"</tr></thead><tbody>{body}</tbody>{foot}</table>"
     )
+
+
+def _gap_html(gap: str, num_workers: int) -> str:
+    return f'<tr><td></td><td colspan="{num_workers}">{escape(gap)}</td></tr>' if gap else ""
 
 
 def _row_html(row: Row) -> str:

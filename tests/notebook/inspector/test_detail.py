@@ -9,6 +9,7 @@ from html import escape
 import pytest
 
 from disco_magic import ThreadedSession
+from disco_magic.errors import UnknownName
 from disco_magic.functions import describe
 from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector import faces, panel
@@ -290,6 +291,50 @@ def test_of_a_register_that_holds_arrays_one_can_be_chosen(inspector, session):
     assert "params['w']" not in detail(inspector)
 
 
+def test_the_summary_of_what_has_parts_is_a_table_of_them(inspector, session):
+    session.run(PARAMS + "; params['layers'][0][1] = np.nan; params['layers'][1][5] += worker_id == 1")
+    inspector.refresh()
+    look_at(inspector, "params")
+    shown = detail(inspector)
+    assert "params: 4 parts, 2 differ between workers (\u2260), 1 has NaN or Inf" in shown
+    names = re.findall(r"\| (?:\u2260 )?(\[\S*\]) \| ", shown)
+    assert names == ["['w']", "['layers'][1]", "['layers'][0]", "['n']"]
+    assert "[1] 1 of 6 elements differs from worker 0's, by up to 1, at [5]" in shown
+    assert "0 except 1 NaN" in shown
+    assert 'title="params[&#x27;w&#x27;]"' in inspector._detail.html
+    session.run("params['layers'][1][5] = 5")
+    inspector.refresh()
+    assert "params: 4 parts, 1 differs" in detail(inspector)
+
+
+def test_of_many_parts_the_first_are_drawn(inspector, session):
+    session.run("params = {i: np.zeros(1) for i in range(310)}")
+    inspector.refresh()
+    look_at(inspector, "params")
+    assert "and 10 more" in detail(inspector)
+
+
+def test_parts_of_a_large_register_are_looked_at_in_part(inspector, session, monkeypatch):
+    monkeypatch.setattr(faces, "FEW_NBYTES", 1000)
+    session.run("params = {'w': np.zeros(3000), 'v': np.zeros(10)}")
+    inspector.refresh()
+    look_at(inspector, "params")
+    assert "all \u22480" in detail(inspector)
+
+
+def test_what_is_dropped_while_it_is_looked_into_is_no_end_of_the_inspector(inspector, session, monkeypatch):
+    session.run(PARAMS)
+    inspector.refresh()
+
+    def gone(*_, **__):
+        raise UnknownName("no register 'params'")
+
+    monkeypatch.setattr(type(session), "look_into", gone)
+    look_at(inspector, "params")
+    assert "params: statistics of all elements" in detail(inspector)
+    assert message(inspector) == ""
+
+
 @pytest.mark.parametrize("face", ["summary", "heatmap", "histogram", "values", "difference"])
 def test_every_face_draws_a_part(inspector, session, face):
     session.run(PARAMS)
@@ -311,7 +356,7 @@ def test_a_part_stays_chosen_while_it_is_there(inspector, session):
     session.run("params['layers'] = [params['layers'][1]]")
     inspector.refresh()
     assert inspector._detail.part.list.value == ""
-    assert "params: statistics" in detail(inspector)
+    assert "params: 4 parts" in detail(inspector)
     assert message(inspector) == ""
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.words import human_bytes
-from disco_magic.notebook.tables.registers import dref_bundle, row_bundle, snapshot_bundle
+from disco_magic.notebook.tables.registers import dref_bundle, parts_bundle, row_bundle, snapshot_bundle
 from disco_magic.notebook.tables.results import result_bundle, show_only
 from disco_magic.session.current import session
 
@@ -365,3 +365,19 @@ def test_the_table_says_how_many_registers_were_compared_by_type_only(four):
     four.run("%%disco\nimport threading as _threading\nx = np.ones(2)\nl = [_threading.Lock()]")
     text = snapshot_bundle(four.run("%disco registers"))["text/plain"]
     assert "2 registers, 1 compared by type only" in text
+
+
+def test_what_is_in_a_register_is_a_table_of_its_parts(session):
+    s = session(3)
+    s.run("p = {'w': np.arange(4) + (worker_id == 2), 'lr': 0.1}")
+    bundle = parts_bundle(s.look_into("p"))
+    html = bundle["text/html"]
+    assert html.count("<tr>") == 5  # the head, the register, two parts, and in what one differs
+    assert "<caption>p: 2 parts, 1 differs between workers (\u2260)</caption>" in html
+    assert '<td colspan="3">[2] 4 of 4 elements differ from worker 0&#x27;s, by up to 1</td>' in html
+    assert bundle["text/plain"] == repr(s.look_into("p"))
+    s.run("p = {n: np.zeros(1) for n in range(305)}")
+    assert (
+        '<tfoot><tr><td colspan="4">and 5 more, in its .rows</td>'
+        in parts_bundle(s.look_into("p"))["text/html"]
+    )

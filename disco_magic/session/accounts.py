@@ -1,0 +1,65 @@
+"""What the workers of a session have done: commands, registers, time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from disco_magic.core.stats import SessionStats, WorkerStats, device_stats
+from disco_magic.errors import is_told
+from disco_magic.session.dispatch import Dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__tracebackhide__ = is_told
+
+
+class Accounts(Dispatch):
+    """Mixed into `Session`; works while workers are busy or stuck."""
+
+    def stats(self) -> SessionStats:
+        """What the workers have done since they were started: commands, registers, time.
+
+        Returns:
+            One `WorkerStats` per worker, one `DeviceStats` per GPU; shows itself as a table.
+
+        Raises:
+            SessionClosed: the session was shut down.
+
+        Cost: under 1 us per register, 3 us where workers have GPUs, and under 1 ms per GPU; keeping the times
+        costs the workers nothing while they have commands.
+        """
+        if self.closed:
+            self._refuse()
+        # All of one life of the session: another thread may restart it meanwhile.
+        launcher = self._launcher
+        accounts = launcher.accounts()
+
+        def act() -> tuple[Sequence[int], list[int]]:  # nothing is sent between counting and looking
+            if self.closed or launcher is not self._launcher:
+                self._refuse()
+            to_all = self.ledger.seq - self._partial
+            return launcher.backlog(), [to_all + others for others in self._partial_to]
+
+        backlog, sent = self._turn(act)
+        outstanding = list(map(min, sent, backlog))
+        return SessionStats(
+            self.id,
+            tuple(
+                WorkerStats(
+                    worker=worker,
+                    sent=sent[worker],
+                    done=sent[worker] - outstanding[worker],
+                    outstanding=outstanding[worker],
+                    registers=account.registers,
+                    nbytes=account.nbytes,
+                    running_s=account.running_s,
+                    waiting_s=account.waiting_s,
+                    idle_s=account.idle_s,
+                    device=account.device,
+                    device_nbytes=account.device_nbytes,
+                )
+                for worker, account in enumerate(accounts)
+            ),
+            device_stats(accounts),
+        )

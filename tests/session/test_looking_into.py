@@ -1,0 +1,133 @@
+"""`session.look_into`: one register, part by part, on every worker."""
+
+from __future__ import annotations
+
+import pytest
+
+from disco_magic.errors import SessionClosed, UnknownName, UsageMistake
+
+NET = """
+net = {"w": np.arange(12.0).reshape(3, 4), "rows": np.full(2, worker_id), "b": np.zeros(2), "lr": 0.1}
+net["w"][1, 2] += 1e-9 * (worker_id == 2)
+net["b"][1] = np.nan
+"""
+
+
+@pytest.fixture
+def four_nets(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(NET)
+    return s
+
+
+def test_parts_come_in_their_order_and_what_differs_is_shown_first(four_nets):
+    found = four_nets.look_into("net")
+    assert [row.name for row in found.rows] == ["net['lr']", "net['w']", "net['rows']", "net['b']"]
+    assert [row.name for row in found.shown] == ["net['w']", "net['rows']", "net['b']", "net['lr']"]
+    assert (found.differing, found.bad, found.is_all, found.row.name) == (2, 1, True, "net")
+    assert found.rows[1].cells[0].maximum == 11
+
+
+def test_of_a_part_that_differs_it_says_in_what_but_not_of_shards(four_nets):
+    found = four_nets.look_into("net")
+    assert found.gaps == {
+        "net['w']": "[2] 1 of 12 elements differs from worker 0's, by up to 1e-09, at [1, 2]"
+    }
+    lines = str(found).splitlines()
+    assert lines[0] == "net: 4 parts, 2 differ between workers (≠), 1 has NaN or Inf"
+    (below,) = (number for number, line in enumerate(lines) if found.gaps["net['w']"] in line)
+    assert lines[below - 4].startswith("  net['w']")
+
+
+def test_marks_say_who_has_to_agree_on_a_part(four_nets):
+    s = four_nets
+    s.run("worker.replicated(net, over='dp'); worker.replicated(net['b'])")
+    s.run("net['rows'][:] = worker.coordinates['tp']; net['w'][1, 2] = worker.coordinates['tp']")
+    assert s.look_into("net").differing == 0
+    s.run("net['b'][0] = worker.coordinates['tp']; net['rows'][0] += worker_id == 3")
+    found = s.look_into("net")
+    assert {row.name for row in found.rows if row.differs} == {"net['rows']", "net['b']"}
+    assert list(found.gaps) == ["net['b']"]  # of two that differ nobody is the odd one
+
+
+def test_the_worker_that_differs_is_told_from_those_of_its_own_circle(session):
+    s = session(6, mesh={"dp": 3, "tp": 2})
+    s.run("net = {'w': np.full(2, worker.coordinates['tp'])}; worker.replicated(net, over='dp')")
+    s.run("net['w'][1] += 4 * (worker_id == 5)")
+    assert s.look_into("net").gaps == {
+        "net['w']": "[5] 1 of 2 elements differs from worker 1's, by up to 4, at [1]"
+    }
+
+
+def test_a_part_that_some_workers_lack_differs(session):
+    s = session(3)
+    s.run("p = {'a': np.ones(1)}\nif worker_id == 1: p['b'] = np.ones(2)")
+    found = s.look_into("p")
+    assert [(row.name, row.differs) for row in found.rows] == [("p['a']", False), ("p['b']", True)]
+    assert found.gaps == {}
+
+
+def test_a_part_can_be_looked_into_and_what_has_none(four_nets):
+    s = four_nets
+    s.run("deep = {'net': net}; x = np.ones(2)")
+    assert [row.name for row in s.look_into("deep['net']").rows][:2] == [
+        "deep['net']['lr']",
+        "deep['net']['w']",
+    ]
+    alone = s.look_into("x")
+    assert (alone.rows, str(alone).splitlines()[0]) == ((), "x: 0 parts")
+
+
+def test_large_parts_are_looked_at_in_part_and_gaps_of_them_are_not_looked_for(session):
+    s = session(3)
+    s.run("p = {'w': np.zeros(600_000), 'v': np.zeros(10)}; p['w'][0] = worker_id == 1")
+    assert s.look_into("p").rows[0].cells[0].sampled is False
+    found = s.look_into("p", sample=100)
+    assert (found.rows[0].cells[0].sampled, found.rows[1].cells[0].sampled) == (True, False)
+    assert found.gaps == {}
+
+
+def test_the_first_few_that_differ_say_in_what(session):
+    s = session(3)
+    s.run("p = {i: np.full(2, worker_id == 1) for i in range(9)}")
+    assert list(s.look_into("p").gaps) == [f"p[{i}]" for i in range(4)]
+
+
+def test_of_many_the_first_are_shown(session):
+    s = session(2)
+    s.run("p = {i: np.zeros(1) for i in range(1200)}; p[7][0] = worker_id")
+    found = s.look_into("p")
+    assert (len(found.rows), len(found.shown), found.is_all) == (1000, 300, False)
+    text = str(found).splitlines()
+    assert text[0] == "p: the first 1,000 parts, 1 differs between workers (≠)"
+    assert text[-1] == "and 700 more, in its .rows"
+
+
+def test_it_waits_for_no_worker(gated, gate):
+    s = gated(2)
+    s.run("p = {'w': np.ones(3)}")
+    pending = s.run_nowait("gate(worker_id)")
+    assert s.look_into("p").rows[0].cells[1].mean == 1
+    gate.open()
+    pending.wait()
+
+
+def test_what_cannot_be_looked_into_is_refused(session):
+    s = session(2)
+    s.run("net = {'w': 1}")
+    for name in ("nett", "net['v']"):
+        with pytest.raises(UnknownName):
+            s.look_into(name)
+    with pytest.raises(UsageMistake, match="sample is -1"):
+        s.look_into("net", sample=-1)
+    s.shutdown()
+    with pytest.raises(SessionClosed):
+        s.look_into("net")
+
+
+def test_parts_on_gpus_have_statistics(four):
+    four.run("p = {'w': xp.arange(4.0), 'h': np.ones(2)}; p['w'][3] += worker_id == 3")
+    found = four.look_into("p")
+    assert [row.cells[0].mean for row in found.rows] == [1.5, 1.0]
+    assert [row.differs for row in found.rows] == [True, False]
+    assert found.gaps["p['w']"].startswith("[3] 1 of 4 elements differs from worker 0's, by up to 1")

@@ -242,7 +242,7 @@ class CellError(WorkerError):
 
 
 class Divergence(DiscoError):
-    """Registers that were to agree differ between workers; nothing was changed.
+    """Registers that were to agree, or values that a cell compares, differ between workers; none was changed.
 
     Attributes:
         report: the `CheckReport`, row by row.

@@ -73,6 +73,14 @@ class Mesh(Mapping[str, int]):
     def __contains__(self, name: object) -> bool:
         return name in self._lengths
 
+    def __getattr__(self, name: str) -> int:
+        if not name.startswith("_") and name in self._lengths:
+            raise AttributeError(
+                f"mesh[{name!r}] is the length of that axis, worker.coordinates[{name!r}] where a worker is "
+                "on it"
+            )
+        raise AttributeError(f"'Mesh' object has no attribute {name!r}")
+
     def __eq__(self, other: object) -> bool:
         """Whether the axes are the same in the same order; a plain mapping may name them in any order."""
         if isinstance(other, Mesh):

@@ -135,12 +135,14 @@ class Calling:
         """
         return self._over("members", over, in_group=in_group)[0]
 
-    def _tell_of_axis(self, reason: BaseException, arguments: tuple[Any, ...]) -> None:
+    def _tell_of_axis(self, reason: BaseException, verb: str, arguments: tuple[Any, ...]) -> None:
         """Raise a mistake with more to it, if an axis stands where JAX has it: ``psum(x, "tp")``."""
-        axes = [each for each in arguments[1:] if isinstance(each, str) and each in self.mesh]
+        others = arguments if verb == "recv" else arguments[1:]
+        axes = [each for each in others if isinstance(each, str) and each in self.mesh]
         if axes and issubclass(type(reason), UsageMistake):
             axis = axes[0]
-            raise UsageMistake(f"{reason}; {axis!r} is an axis of the mesh: over={axis!r}") from None
+            instead = f"worker.at({axis}=0) is a worker" if verb in _BETWEEN_TWO else f"over={axis!r}"
+            raise UsageMistake(f"{reason}; {axis!r} is an axis of the mesh: {instead}") from None
 
     def _call(self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None) -> Any:
         given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
@@ -171,7 +173,7 @@ class Calling:
         except BaseException as reason:
             error, refused = class_name(reason), issubclass(type(reason), UsageMistake)
             recorder.broken = _broken(reason, facts[4:]) or recorder.broken
-            self._tell_of_axis(reason, arguments if over is None else ())
+            self._tell_of_axis(reason, verb, arguments if over is None else ())
             raise
         finally:
             recorder.parts(joined, self._plane.waited_s(self.id), error, refused=refused)

@@ -137,7 +137,8 @@ def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
 def numbers_in(value: Any) -> dict[str, Any]:
     """The numbers and texts of a container or an object, each by how it is written behind its name."""
     content = content_of(value)
-    return {} if content is None else dict(content.parts(plain=True))
+    parts = () if content is None else content.parts(plain=True)
+    return {label: item for label, item in parts if _tells_all(type(item))}
 
 
 def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:

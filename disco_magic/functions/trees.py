@@ -69,10 +69,14 @@ class Trees(Objects):
             tree = Tree("x", x)
         for given in tree.parts.values():
             refuse_traced(_VERB, given)
-        with about(_VERB):
-            leaves = self._read(tree, op, {} if out is None else targets_in(tree, out))
-            if out is not None:
-                see_who_waits(leaves)
+        try:
+            with about(_VERB):
+                leaves = self._read(tree, op, {} if out is None else targets_in(tree, out))
+                if out is not None:
+                    see_who_waits(leaves)
+        except UsageMistake as mistake:
+            self._tell_of_axis(mistake, _VERB, () if over is not None else (x, op))
+            raise
         looks = dict.fromkeys(tree.parts, "None") | {leaf.path: leaf.looks for leaf in leaves}
         self._agree(members, looks, in_group=in_group, over=over)
         parts: dict[str, Any] = {}

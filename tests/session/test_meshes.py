@@ -373,7 +373,14 @@ def test_a_mesh_that_cannot_be_starts_nothing(given, told):
 
 
 @pytest.mark.parametrize(
-    "call", ["allreduce(1.0, 'tp')", "allgather(np.ones(2), 'tp')", "scatter(1, 'tp')", "broadcast(1, 'tp')"]
+    "call",
+    [
+        "allreduce(1.0, 'tp')",
+        "allgather(np.ones(2), 'tp')",
+        "scatter(1, 'tp')",
+        "broadcast(1, 'tp')",
+        "allreduce_tree([1.0], 'tp')",
+    ],
 )
 def test_an_axis_in_the_place_of_another_argument_is_told_of(session, call):
     s = session(4, mesh={"dp": 2, "tp": 2})
@@ -386,3 +393,23 @@ def test_an_axis_in_the_place_of_another_argument_is_told_of(session, call):
         s.run("allreduce(1.0, 'tp', over='tp')")
     assert "axis of the mesh" not in str(caught.value)
     assert s.run("allreduce(1, over='tp')").values == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("call", ["send(1.0, 'tp')", "recv('tp')"])
+def test_of_a_message_to_an_axis_is_told_how_a_worker_on_it_is_named(session, call):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    told = r"; 'tp' is an axis of the mesh: worker\.at\(tp=0\) is a worker"
+    with pytest.raises(disco.WorkerError, match=told):
+        s.run(call)
+    assert s.run("worker.at(tp=0)").values == [0, 0, 2, 2]
+
+
+def test_a_mesh_s_axis_as_an_attribute_is_told_of(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    told = r"mesh\['tp'\] is the length of that axis, worker\.coordinates\['tp'\] where a worker is on it"
+    with pytest.raises(disco.WorkerError, match=told):
+        s.run("worker.mesh.tp")
+    with pytest.raises(AttributeError, match="'Mesh' object has no attribute 'pp'"):
+        _ = s.mesh.pp
+    with pytest.raises(AttributeError, match="_lengths"):
+        _ = disco.Mesh.__new__(disco.Mesh)._lengths

@@ -225,12 +225,15 @@ def _rows(
     # Below these a worker has nothing that could be compared.
     closed = tuple(sign for part in alone for sign in inside(part))
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
+    cut = [worker for worker, column in columns.items() if name in column and column[name].cut]
     of_parts = any(len(circle) > 1 for circle in circles.workers)  # else nobody is compared with anybody
     for part in dict.fromkeys(
         part for column in columns.values() for part in column if of_parts or part == name
     ):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
         row = CheckRow(part, cells, circles, by_value)
+        if any(cells[worker] is None for worker in cut):
+            continue  # it may have it among those that were left out
         if part in alone or part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:

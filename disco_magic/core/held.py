@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import is_within, register_of
+from disco_magic.core.registers import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,7 @@ class Held:
         digest: of the value, equal for equal bits; b"" where values are not compared.
         opaque: why the value cannot be compared though it was asked for, else "".
         unseen: what is in it that was not looked at, else "".
+        cut: whether parts of it were left out, because they are too many.
         marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
             workers agree on that.
     """
@@ -38,6 +39,7 @@ class Held:
     digest: bytes = b""
     opaque: str = ""
     unseen: str = ""
+    cut: bool = False
     marked: str | None = None
 
     @property
@@ -75,12 +77,17 @@ class Found:
     marked: Mapping[str, tuple[str, ...]]
     registers: Mapping[str, Sequence[tuple[str, Held]]]
 
+    @property
+    def opaque(self) -> bool:
+        """Whether there is a value that cannot be compared though it was asked for."""
+        return any(held.opaque for rows in self.registers.values() for _, held in rows)
+
     def column(self, name: str) -> dict[str, Held]:
         """A register with its parts, or a part with those in it; empty if the worker has none."""
         rows = self.registers.get(name)
         if rows is None:  # a part that others have looked at by itself
-            around = self.registers.get(register_of(name), ())
-            rows = [(path, held) for path, held in around if is_within(path, name)]
+            around = max((label for label in self.registers if is_within(name, label)), key=len, default="")
+            rows = [(path, held) for path, held in self.registers.get(around, ()) if is_within(path, name)]
         return dict(rows)
 
 

@@ -14,7 +14,8 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
+    from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 ABSENT: Final = "no value"
 """A name that is not bound there, or a reference whose command was not for this worker."""
@@ -42,8 +43,7 @@ def left_out(parts: RegisterParts) -> str:
 
 def parts_caption(parts: RegisterParts) -> str:
     """How many parts, how many of them differ, and how many have NaN or Inf."""
-    number = len(parts.rows)
-    count = f"{number:,} part{'s' * (number != 1)}"
+    count = plural(len(parts.rows), "part")
     said = [f"{parts.row.name}: {count if parts.is_all else f'the first {count}'}"]
     if parts.differing:
         said.append(f"{parts.differing} differ{'s' * (parts.differing == 1)} between workers ({MARK})")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.register_text import parts_text, snapshot_text, table_text
+from disco_magic.core.register_text import snapshot_text, table_text
 from disco_magic.core.registers import register_of
 from disco_magic.core.words import shape_text
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from disco_magic.core.circles import Workers
+
+
+_BAD: Final = ("nan", "inf", "-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,11 @@ class RegisterInfo:
         text = f"{self.dtype} {shape_text(self.shape)}"
         return text if self.type in ("ndarray", self.dtype) else f"{self.type} {text}"
 
+    @property
+    def is_bad(self) -> bool:
+        """Whether NaN or Inf are among the elements that were looked at, or it is one of them."""
+        return bool(self.nans or self.infs) or (self.type == "float" and self.text in _BAD)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Row:
@@ -118,8 +126,8 @@ class Row:
 
     @property
     def is_bad(self) -> bool:
-        """Whether NaN or Inf are among the elements that were looked at, on any worker."""
-        return any(cell is not None and (cell.nans or cell.infs) for cell in self.cells)
+        """Whether there is NaN or Inf on any worker, see `RegisterInfo.is_bad`."""
+        return any(cell is not None and cell.is_bad for cell in self.cells)
 
     def odd(self) -> tuple[bool, ...]:
         """For every worker whether it differs from the most frequent cell (the first of equally frequent).
@@ -226,52 +234,6 @@ class SessionSnapshot:
     def find(self, name: str) -> Row | None:
         """The row of register `name`, None if there is none."""
         return next((row for row in self.rows if row.name == name), None)
-
-
-# Parts of a register that are shown.
-_MOST: Final = 300
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RegisterParts:
-    """One register and all that is in it; shows itself as a table.
-
-    Attributes:
-        row: the register itself.
-        rows: its parts in their order, ``model.0.weight``: arrays, numbers and texts, objects that are not
-            looked into; 1,000 at most. None if it has no parts.
-        is_all: whether these are all.
-        gaps: name of a part -> in what it differs on the first worker that holds another value than most, in
-            words; of the first few that differ.
-    """
-
-    row: Row
-    rows: tuple[Row, ...]
-    is_all: bool = True
-    gaps: Mapping[str, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return parts_text(self)
-
-    @property
-    def num_workers(self) -> int:
-        """Number of workers of the session."""
-        return len(self.row.cells)
-
-    @property
-    def shown(self) -> list[Row]:
-        """The parts that tables have: first what differs, then what has NaN or Inf; the first 300 of that."""
-        return sorted(self.rows, key=lambda row: (not row.differs, not row.is_bad))[:_MOST]
-
-    @property
-    def differing(self) -> int:
-        """How many parts differ between workers that are meant to agree."""
-        return sum(row.differs for row in self.rows)
-
-    @property
-    def bad(self) -> int:
-        """How many parts have NaN or Inf among the elements that were looked at."""
-        return sum(row.is_bad for row in self.rows)
 
 
 def merge(

@@ -68,8 +68,8 @@ def aligned(rows: Sequence[Sequence[str]], *, words: int = 0) -> list[str]:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 worker``, ``4 workers``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """``1 worker``, ``4,000 workers``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def from_to(least: str, most: str) -> str:

@@ -2,56 +2,58 @@
 
 ::
 
-    check -> found, what this worker holds -> its digest to all members; where all are one, that is all
-          -> else found itself to all -> compare, on each of them -> Divergence, the same on all
+    check -> Found, what this worker holds -> its digest to all members; where all are one, that is all
+          -> else it is sent to all, with its marks -> compare, on each of them -> Divergence, the same on all
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import replace
-from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare
-from disco_magic.core.held import Found, marked_everywhere
-from disco_magic.core.registers import is_within, register_of
+from disco_magic.core.held import marked_everywhere
+from disco_magic.core.registers import register_of
 from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
+from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, PlaneMismatch, UsageMistake, is_told
-from disco_magic.functions.divergence import survey
+from disco_magic.functions.apart import told_apart_by
+from disco_magic.functions.calling import several_times
 from disco_magic.functions.fingerprint import digest
-from disco_magic.functions.gaps import elements_compared, gap
-from disco_magic.functions.holdings import found_in, marks_of
-from disco_magic.functions.lookalikes import numbers_apart, numbers_in
-from disco_magic.functions.parts import NOTHING, part_at, parts_at
+from disco_magic.functions.holdings import found_in, values_found, with_marks
 from disco_magic.functions.sites import site_of
 from disco_magic.functions.trees import Trees
 from disco_magic.functions.written import names_of_arguments
-from disco_magic.phrases import people, ranges, who_has
+from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator
+    from types import CodeType
 
-    from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
+    from disco_magic.core.held import Found
     from disco_magic.core.topology import Members, Over
     from disco_magic.functions.marks import Marks
 
 __tracebackhide__ = is_told
 
 _VERB: Final = "check"
-# Registers and parts of which is said how far they are apart.
-_TOLD: Final = 8
-_ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)
 _NOTHING: Final = (
     "check: nothing is marked as equal; say what to compare, `worker.check(model)`, or mark it, "
     "`model = worker.replicated(model)`"
 )
+_ALIKE: Final = (
+    "check: the values differ, but nobody can say in what: in parts that are written alike, as those of keys "
+    "that are all NaN are; compare such parts one by one"
+)
+_OF_NOTEBOOKS: Final = "Cell In["
+_ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)
 _ADVICE_ON_VALUES: Final = ("Equal means bit for bit: 0.0 is not -0.0.",)
 
 
@@ -59,7 +61,7 @@ class _Brought(NamedTuple):
     """What one member has brought.
 
     Attributes:
-        names: how the values are written in its call; None: it compares what is marked.
+        names: how the values are called; None: it compares what is marked.
         found: what it holds; the values under their numbers, ``"0"``, ``"0['w']"``.
     """
 
@@ -67,22 +69,27 @@ class _Brought(NamedTuple):
     found: Found
 
     @property
-    def facts(self) -> object:
-        """What says everything, as text; names may differ from line to line."""
-        found, count = self.found, None if self.names is None else len(self.names)
-        return (
-            count,
-            sorted(found.marked.items()),
-            {key: tuple(rows) for key, rows in found.registers.items()},
+    def what(self) -> str:
+        """In words."""
+        return "what is marked" if self.names is None else plural(len(self.names), "value")
+
+    @property
+    def digest(self) -> bytes:
+        """Of all but what the values are called and how they are marked, whatever the order in dicts."""
+        facts = (
+            self.what,
+            {label: sorted(rows, key=itemgetter(0)) for label, rows in self.found.registers.items()},
         )
+        return digest(repr(facts).encode("utf-8", "surrogatepass"))
 
 
 class Agreeing(Trees):
     """What a worker can do to see that others hold the same; mixed into `WorkerContext`."""
 
     marks: Marks
+    _passed: dict[tuple[CodeType, int], int]
 
-    def check(self, *values: Any, over: Over | None = None) -> Any:
+    def check(self, *values: Any, over: Over | None = None) -> None:
         """Compare values between workers, here and now; go on if they are equal, bit for bit.
 
         All members call it, in the middle of a cell, a loop or a function: ``worker.check(model)`` behind
@@ -90,27 +97,22 @@ class Agreeing(Trees):
         of `session.check` with ``values=True``.
 
         Args:
-            *values: arrays, tensors, numbers, containers of them, modules and optimizers of PyTorch.
-                Registers, and parts of them, that `replicated` has marked over axes have to agree along these
-                only. None at all: all registers and parts that are marked.
+            *values: arrays, tensors, numbers, containers of them, modules and optimizers of PyTorch. What
+                registers hold, and what is in that, has to agree as `replicated` has marked it. None at all:
+                all registers and parts that are marked.
             over: axes of the mesh along which to compare, or ids of the workers that do, whatever is marked.
                 None: all workers of the session.
 
-        Returns:
-            The value; several as a tuple; None without values.
-
         Raises:
             Divergence: something differs; on all members, with the same `report` of it.
-            UsageMistake: a value of a kind that cannot be compared; no value, and nothing is marked; `over`
-                names no axes, or no workers with this one among them.
+            UsageMistake: a value of a kind that cannot be compared, or with more than 10,000 parts; no value,
+                and no register is marked; `over` names no axes, or no workers with this one among them.
             PlaneMismatch: some members make another call, or bring another number of values.
 
         Cost: one pass over the data at about 1 GB/s per core, 10 us for each part, and a collective of 16
         bytes; where something differs, or is marked over axes, some more.
 
         Example:
-            >>> session.run("worker.check(np.zeros(3)).sum()")
-            [0-3] 0.0
             >>> cell = "for step in range(9): step += 1 + (worker_id == 3 and step > 2); worker.check(step)"
             >>> try:
             ...     session.run(cell)
@@ -118,93 +120,92 @@ class Agreeing(Trees):
             ...     print(error.failures[1].exception.report["step"].lines()[0])
             ('value', '[0-2]', 'int 4')
         """
-        if over is not None and not isinstance(over, str | list | tuple):
-            over = [*over]  # it names members in several calls
+        over = several_times(over)
         for axis in (each for each in values if isinstance(each, str) and each in self.mesh):
             raise UsageMistake(f"{_VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
         members, _ = self._over(_VERB, over, in_group=over is not None)
-        frame = sys._getframe(1)  # noqa: SLF001 - who calls says how the values are called
-        names = tuple(names_of_arguments(frame, len(values)))
-        mine = self._brought(values, names)
-        everybody_s = self._exchanged(mine, members, over)
-        if everybody_s is None:
-            _refuse(_opaque(mine))
-        else:
-            title = str(site_of((frame.f_code, frame.f_lasti)))
-            report = self._compared(title, everybody_s, values, over)
-            if not report.ok:
-                raise Divergence(report.told(_ADVICE, _ADVICE_ON_VALUES), report)
-            _refuse({row.name: row.opaque for row in report.uncompared})
-        return values if len(values) > 1 else values[0] if values else None
-
-    def _brought(self, values: tuple[Any, ...], names: tuple[str, ...]) -> _Brought:
-        """What this worker has to compare: all marked registers, or what each value is, under its number."""
         self.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
-        own, marks = self.place.device, self.marks
-        marks.settle()
-        if not values:
-            return self._marked(marks.names)
-        marked: dict[str, tuple[str, ...]] = {}
-        registers = {}
-        for number, (value, name) in enumerate(zip(values, names, strict=True)):
-            marks_of_it = marks_of(marks, value, name)
-            for rest, part in {"": value, **parts_at(value, marks_of_it)}.items():
-                label = f"{number}{rest}"
-                registers[label] = survey(label, part, values=True, own=own)
-            marked |= {f"{number}{rest}": axes for rest, axes in marks_of_it.items()}
-        return _Brought(names, Found(frozenset(), marked, registers))
+        if values:
+            mine = _Brought(("",) * len(values), values_found(values, self.place.device))
+        else:
+            mine = self._marked(self.marks.now())
+        are_same = self._are_same(mine, members, over)
+        if are_same and not mine.found.registers:
+            raise UsageMistake(_NOTHING)
+        frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
+        line = frame.f_code, frame.f_lasti
+        passed = self._passed.get(line, 0)
+        if are_same and not mine.found.opaque:
+            self._passed[line] = passed + 1
+            return
+        if values:
+            mine = self._called(mine.found, values, tuple(names_of_arguments(frame, _VERB, len(values))))
+        everybody_s = dict.fromkeys(members, mine) if are_same else self._exchanged(mine, members, over)
+        after = f", which has passed {plural(passed, 'time')} before" if passed else ""
+        report, is_whole = self._compared(f"{site_of(line)}{after}", everybody_s, values, over)
+        if not report.ok:
+            advice = _ADVICE if report.title.startswith(_OF_NOTEBOOKS) else ()
+            raise Divergence(report.told(advice, _ADVICE_ON_VALUES), report)
+        for row in report.rows:
+            for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
+                raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
+        if is_whole and not are_same:
+            raise UsageMistake(_ALIKE)
+        self._passed[line] = passed + 1
+
+    def begin_counting(self) -> None:
+        """Forget how often checks have passed: a cell begins."""
+        if self._passed:
+            self._passed = {}
 
     def _marked(self, names: Iterable[str]) -> _Brought:
         """What is in these registers and parts."""
         labels = tuple(sorted(names))
-        found = found_in(self.marks, self.place.device, frozenset(), labels, values=True)
-        return _Brought(None, found)
+        marked = self.marks.now()
+        return _Brought(None, found_in(self.marks, marked, labels, own=self.place.device, values=True))
 
-    def _exchanged(self, mine: _Brought, members: Members, over: Over | None) -> dict[int, _Brought] | None:
-        """What each member has brought; None if all have brought the same: a few bytes of each tell.
+    def _called(self, found: Found, values: tuple[Any, ...], names: tuple[str, ...]) -> _Brought:
+        """These values with their names and marks."""
+        return _Brought(names, with_marks(found, values, names, self.marks))
+
+    def _are_same(self, mine: _Brought, members: Members, over: Over | None) -> bool:
+        """Whether all members have brought the same; a few bytes of each tell."""
+        own = mine.digest
+        digests = self.allgather(np.frombuffer(own, np.uint8), in_group=over is not None, over=over)
+        return bool(digests.tobytes() == own * len(members))
+
+    def _exchanged(self, mine: _Brought, members: Members, over: Over | None) -> dict[int, _Brought]:
+        """What each member has brought, which is not the same.
 
         Raises:
-            UsageMistake: no value, and nothing is marked.
-            PlaneMismatch: other members have brought another number of values. Either on all of them.
+            PlaneMismatch: they have brought other numbers of values; on all of them.
         """
-        taking_part: dict[str, Any] = {"in_group": over is not None, "over": over}
-        own = digest(repr(mine.facts).encode("utf-8", "surrogatepass"))
-        digests = self.allgather(np.frombuffer(own, np.uint8), **taking_part).tobytes()
-        is_same = digests == own * len(members)
-        everybody_s = [mine] if is_same else self.allgather_objects(mine, **taking_part)
-        if len({each.names is None and frozenset(each.found.marked) for each in everybody_s}) > 1:
-            # What some have marked the others may have as well.
-            names = frozenset().union(*(each.found.marked for each in everybody_s))
-            everybody_s = self.allgather_objects(
-                self._marked(names) if mine.names is None else mine, **taking_part
-            )
-        counts = who_has(
-            (worker, "what is marked" if each.names is None else _so_many(len(each.names)))
-            for worker, each in zip(members, everybody_s, strict=not is_same)
-        )
+        brought = self.allgather_objects(mine, in_group=over is not None, over=over)
+        counts = who_has(zip(members, (each.what for each in brought), strict=True))
         if len(counts) > 1:
             said = ", ".join(f"{people(workers)} brought {what}" for what, workers in counts.items())
             raise PlaneMismatch(f"{_VERB}: the members compare different things: {said}")
-        if mine.names is None and not any(each.found.registers for each in everybody_s):
-            raise UsageMistake(_NOTHING)
-        return None if is_same else dict(zip(members, everybody_s, strict=True))
+        if mine.names is None and len({frozenset(each.found.marked) for each in brought}) > 1:
+            # What some have marked the others may have as well.
+            names = frozenset().union(*(each.found.marked for each in brought))
+            brought = self.allgather_objects(self._marked(names), in_group=over is not None, over=over)
+        return dict(zip(members, brought, strict=True))
 
     def _compared(
         self, title: str, everybody_s: dict[int, _Brought], values: tuple[Any, ...], over: Over | None
-    ) -> CheckReport:
-        """The report, the same on all members; each has what it needs for it but elements of arrays."""
+    ) -> tuple[CheckReport, bool]:
+        """The report, the same on all members: each has all it needs for it but elements of arrays.
+
+        And whether it says that all members agree on all of it, if it does not say in what they differ.
+        """
         members = tuple(everybody_s)
         names = everybody_s[members[0]].names
-        found = {worker: _named(each.found, names) for worker, each in everybody_s.items()}
-        labels = dict.fromkeys(label for each in found.values() for label in each.registers)
-        asked = None
-        if over is not None:
-            axes = [over] if isinstance(over, str) else [each for each in over if isinstance(each, str)]
-            asked = Circles.along(self.mesh, axes_of(axes), members) if axes else Circles((members,))
+        found = {worker: each.found for worker, each in everybody_s.items()}
+        asked = None if over is None else self._circles(members, over)
         apart: dict[str, Circles] = {}
         if names is None or asked is None:  # who names both knows what is to be compared
-            marked = marked_everywhere(found)
-            apart = Circles.of_marks(marked, self.mesh, members, asked)
+            apart = Circles.of_marks(marked_everywhere(found), self.mesh, members, asked)
+        labels = dict.fromkeys(label for each in found.values() for label in each.registers)
         rows = compare(
             found,
             asked or Circles((members,)),
@@ -213,88 +214,24 @@ class Agreeing(Trees):
             marks=names is None,
             apart=apart,
         )
-        held = dict(self.marks.namespace) if names is None else dict(zip(names, values, strict=True))
-        return CheckReport(title, members, self._with_gaps(rows, held, over))
+        held = (
+            dict(self.marks.namespace) if names is None else {str(n): each for n, each in enumerate(values)}
+        )
+        rows = told_apart_by(self, rows, held, over)
+        report = CheckReport(title, members, rows if names is None else tuple(_named(rows, names)))
+        return report, names is not None and not apart
 
-    def _with_gaps(
-        self, rows: tuple[CheckRow, ...], held: Mapping[str, Any], over: Over | None
-    ) -> tuple[CheckRow, ...]:
-        """The rows, and how far apart the first few are whose values alone differ; all members call it."""
-        said: dict[str, str] = {}
-        for row in islice((row for row in rows if row.aspects == ("value",)), _TOLD):
-            place, circle = row.first_differing
-            if self.id in circle:
-                part = _part(held, row.name)
-                of_array = next(filter(None, row.cells.values())).dtype is not None
-                gap = self._gap(row, circle, part) if of_array else self._why(row, circle, part)
-                if gap:
-                    said[row.name] = f"{place}: {gap}" if place else gap
-        for each in self.allgather_objects(said, in_group=over is not None, over=over):
-            said |= each
-        return tuple(replace(row, gap=said.get(row.name, "")) for row in rows)
-
-    def _gap(self, row: CheckRow, circle: Workers, array: Any) -> str:
-        """How far the arrays of a circle are apart, on its first worker; "" on the others, or if unknown."""
-        shape = next(filter(None, row.cells.values())).shape or ()
-        if math.prod(shape) < 2:  # its value stands there
-            return ""
-        elements = elements_compared(array)
-        raw = np.ascontiguousarray(() if elements is None else elements).reshape(-1).view(np.uint8)
-        sizes = self.allgather(np.array([raw.size]), over=circle)
-        if elements is None or len(set(sizes.tolist())) > 1:
-            return ""
-        everybody_s = self.gather(raw, over=circle)
-        if everybody_s is None:
-            return ""
-        samples = everybody_s.reshape(len(circle), -1).view(elements.dtype)
-        return gap(list(samples), shape)
-
-    def _why(self, row: CheckRow, circle: Workers, container: Any) -> str:
-        """Where containers of numbers differ first: of the first worker's that does; as `_gap`."""
-        first = circle[0]
-        other = next(worker for worker in circle if row.cells[worker] != row.cells[first])
-        if self.id not in (first, other):
-            return ""
-        mine = numbers_in(container)
-        own, others = self.allgather_objects(mine, over=[first, other])
-        why = numbers_apart(own, others, f"worker {first}'s")
-        return f"{ranges((other,))} {why}" if why else ""
+    def _circles(self, members: Members, over: Over) -> Circles:
+        """The members, and where they are if axes say so."""
+        axes = [over] if isinstance(over, str) else [each for each in over if isinstance(each, str)]
+        return Circles.along(self.mesh, axes_of(axes), members) if axes else Circles((members,))
 
 
-def _so_many(values: int) -> str:
-    return f"{values:,} value{'s' * (values != 1)}"
-
-
-def _refuse(opaque: Mapping[str, str]) -> None:
-    for name, why in opaque.items():
-        raise UsageMistake(f"{_VERB}: {name} cannot be compared: {why}")
-
-
-def _opaque(mine: _Brought) -> dict[str, str]:
-    """What cannot be compared, and why."""
-    found = _named(mine.found, mine.names)
-    return {path: held.opaque for rows in found.registers.values() for path, held in rows if held.opaque}
-
-
-def _named(found: Found, names: tuple[str, ...] | None) -> Found:
-    """With values under their names, not their numbers."""
-    if names is None:
-        return found
-
-    def named(path: str) -> str:
-        number = register_of(path)
-        return f"{names[int(number)]}{path[len(number) :]}"
-
-    registers = {
-        named(number): [(named(path), held) for path, held in rows]
-        for number, rows in found.registers.items()
-    }
-    return replace(
-        found, marked={named(path): axes for path, axes in found.marked.items()}, registers=registers
-    )
-
-
-def _part(held: Mapping[str, Any], name: str) -> Any:
-    """What is called so, or the part of it, `NOTHING` if there is none."""
-    around = max((each for each in held if is_within(name, each)), key=len, default=None)
-    return NOTHING if around is None else part_at(held[around], name[len(around) :])
+def _named(rows: Iterable[CheckRow], names: tuple[str, ...]) -> Iterator[CheckRow]:
+    """With names in place of numbers."""
+    for row in rows:
+        number = register_of(row.name)
+        name = names[int(number)]
+        # What is not looked at is told of a value as a whole: of `0`, if this is the row of a part of it.
+        unseen = f"{name}{row.unseen[len(number) :]}" if row.unseen else ""
+        yield replace(row, name=f"{name}{row.name[len(number) :]}", unseen=unseen)

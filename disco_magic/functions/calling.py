@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -51,6 +52,12 @@ def truth(what: str, in_group: object) -> bool:
     if isinstance(in_group, _NAMING):
         raise UsageMistake(f"{what}: in_group is {in_group!r}; axes of the mesh are named by over=")
     return bool(in_group)
+
+
+def several_times(over: Over | None) -> Over | None:
+    """`over` as it can be given to several calls: ids may come from what can be gone through once."""
+    again: Any = over
+    return list(again) if isinstance(over, Iterable) and not isinstance(over, str | list | tuple) else again
 
 
 def _broken(reason: BaseException, spot: Spot) -> str:

@@ -32,9 +32,9 @@ def alone(facts: Facts | None) -> Any | None:
 
 
 def array_of(column: Column) -> Any | None:
-    """The elements of a column of numbers or times as an array, without a copy if its library has it so.
+    """The elements of a column of numbers, of pandas also of NumPy's times, as its library has them.
 
-    None of any other, also of one in which some are missing: nothing of these is read.
+    None of any other, also of one of polars in which some are missing: nothing of these is read.
     """
     try:
         series = column.series()

@@ -86,6 +86,7 @@ class WorkerContext(Agreeing, PointToPoint):
         self._bound_thread = 0
         self.thread = 0
         self.marks = Marks()
+        self._passed = {}
         self.bound: frozenset[str] = frozenset()
 
     @property
@@ -211,6 +212,7 @@ def enter_worker(context: WorkerContext) -> None:
     """From here on the calling code runs on that worker; its thread may be a new one."""
     _current.set(context)
     context.thread = threading.get_ident()
+    context.begin_counting()
     context.place.enter()  # at every cell: the one before may have chosen another device or stream
     context.keep_bound()
 

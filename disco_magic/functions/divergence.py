@@ -41,7 +41,9 @@ Array = np.ndarray[Any, Any]
 # Subclasses whose elements are all there is to them; a masked array, for instance, has a mask besides.
 _ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 _DEPTH: Final = 8
-_PARTS: Final = 1000
+PARTS: Final = 1000
+"""Parts of a value that are looked at; where they are compared by value, which takes longer, so many:"""
+PARTS_BY_VALUE: Final = 10_000
 _SHORT: Final = 6
 _CPU: Final = Device("cpu")
 # Keys of one such type have an order that does not depend on who has them.
@@ -51,13 +53,14 @@ _SORTED: Final[list[list[type]]] = [[int], [str]]
 def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[tuple[str, Held], ...]:
     """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
 
-    Of more than 1,000 parts, or deeper than 8 containers, the rest is not looked at, and said to be so.
-    `own` is the worker's device.
+    Of more than 1,000 parts, 10,000 with `values`, or deeper than 8 containers, the rest is not looked at,
+    and said to be so. `own` is the worker's device.
     """
     parts = []
+    most = PARTS_BY_VALUE if values else PARTS
     seen = Seen()
     known: dict[tuple[int, bool], Held] = {}  # many parts may be one object, by identity: `seen` keeps them
-    for path, part, depth in _walk(name, value, seen):
+    for path, part, depth in _walk(name, value, seen, most):
         if type(part) is Above:  # nobody keeps it: another object may have its identity next
             parts.append((path, part.held()))
             continue
@@ -65,20 +68,20 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
         if key not in known:
             known[key] = look(part, values=values, deepest=depth == _DEPTH, own=own, seen=seen)
         parts.append((path, known[key]))
-    if len(parts) > 1 + _PARTS:
-        opaque = f"it has more than {_PARTS:,} parts" if values else ""
-        unseen = f"parts after the first {_PARTS:,}"
-        parts[0] = (name, replace(parts[0][1], opaque=opaque, unseen=unseen))
+    if len(parts) > 1 + most:
+        opaque = f"it has more than {most:,} parts" if values else ""
+        unseen = f"parts after the first {most:,}"
+        parts[0] = (name, replace(parts[0][1], opaque=opaque, unseen=unseen, cut=True))
     return tuple(parts)
 
 
-def parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``."""
-    return ((path, part) for path, part, _ in _walk(name, value, Seen()))
+def parts_of(name: str, value: Any, most: int = PARTS) -> Iterator[tuple[str, Any]]:
+    """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``, `most` at most."""
+    return ((path, part) for path, part, _ in _walk(name, value, Seen(), most))
 
 
-def _walk(name: str, value: Any, seen: Seen) -> Iterator[tuple[str, Any, int]]:
-    return islice(_descend(name, value, {}, seen), 2 + _PARTS)
+def _walk(name: str, value: Any, seen: Seen, most: int) -> Iterator[tuple[str, Any, int]]:
+    return islice(_descend(name, value, {}, seen), 2 + most)
 
 
 def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:

@@ -29,6 +29,7 @@ _MRO: Final = type.__dict__["__mro__"]
 _DICT: Final = type.__dict__["__dict__"]
 _NONE: Final = object()
 _MODULES: Final = "torch.nn.modules.module"
+_EXTRA: Final = "get_extra_state"
 _OPTIMIZERS: Final = "torch.optim.optimizer"
 # What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
 _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
@@ -79,6 +80,8 @@ def _of_named_tuple(value: Any) -> Content | None:
     items = list(tuple.__iter__(value))
     if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
         return None
+    if _attributes(value):
+        return None  # a class derived from it may have attributes besides
     return Content(items, fields, attribute, None)
 
 
@@ -87,13 +90,13 @@ def _of_dataclass(value: Any) -> Content | None:
     fields = _static(kind, "__dataclass_fields__")
     if type(fields) is not dict or _static(kind, "__getattribute__") is not object.__getattribute__:
         return None
-    own = _attributes(value) or {}
-    pairs = []
-    for name in fields:
-        item = own[name] if name in own else _inherited(value, name)
-        if item is not _NONE:
-            pairs.append((name, item))
-    return Content([item for _, item in pairs], [name for name, _ in pairs], attribute, None, in_order=False)
+    own = {**(_attributes(value) or {})}
+    if not all(type(name) is str for name in own):
+        return None
+    held = {name: own[name] if name in own else _inherited(value, name) for name in fields}
+    # Its fields, and what else `__post_init__` or others have given it.
+    found = {name: item for name, item in {**held, **own}.items() if item is not _NONE}
+    return Content(list(found.values()), list(found), attribute, None, in_order=False)
 
 
 def _is_the_users(kind: type) -> bool:
@@ -145,6 +148,16 @@ def is_optimizer(kind: type) -> bool:
     return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
 
 
+class ExtraState:
+    """What a module's own code says when its ``state_dict()`` is made; it is not asked."""
+
+
+def _base(kind: type) -> type:
+    """PyTorch's own class that a module's is derived from."""
+    bases: tuple[type, ...] = _MRO.__get__(kind)
+    return next((base for base in bases if (module_of(base), name_of(base)) == (_MODULES, "Module")), kind)
+
+
 def _is_derived_from(kind: type, name: str, module: str) -> bool:
     return any(name_of(base) == name and module_of(base) == module for base in _MRO.__get__(kind))
 
@@ -159,9 +172,17 @@ def _of_optimizer(value: Any) -> Content | None:
     if not all(type(group) is dict and type(group.get("params")) is list for group in groups):
         return None
     parameters = [parameter for group in groups for parameter in list(group["params"])]
-    of_parameter = {id(parameter): held for parameter, held in list(state.items())}
-    numbered = {n: of_parameter[id(p)] for n, p in enumerate(parameters) if id(p) in of_parameter}
-    settings = [{name: each for name, each in {**group}.items() if name != "params"} for group in groups]
+    held = list(state.items())
+    of_parameter = {id(parameter): each for parameter, each in held}
+    numbered: dict[Any, Any] = {
+        n: of_parameter[id(p)] for n, p in enumerate(parameters) if id(p) in of_parameter
+    }
+    numbered |= {name: each for name, each in held if type(name) is str}  # of all parameters together
+    settings, first = [], 0
+    for group in groups:
+        last = first + len(group["params"])
+        settings.append({**group, "params": list(range(first, last))})
+        first = last
     return Content([numbered, settings], ["state", "param_groups"], attribute, None, in_order=False)
 
 
@@ -185,6 +206,8 @@ def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, .
     for name, tensor in [*parameters.items(), *buffers.items()]:
         if tensor is not None and not (type(passing) is set and name in passing):
             found[f"{prefix}{name}"] = tensor
+    if _static(type(module), _EXTRA) is not _static(_base(type(module)), _EXTRA):
+        found[f"{prefix}_extra_state"] = ExtraState()
     inner = [(name, each) for name, each in modules.items() if each is not None]
     above = (*above, id(module))
     return all(

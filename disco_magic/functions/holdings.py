@@ -6,23 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.held import Found
 from disco_magic.core.registers import RegisterFile, inside, is_within, register_of
-from disco_magic.functions.divergence import survey
+from disco_magic.functions.divergence import PARTS_BY_VALUE, parts_of, survey
 from disco_magic.functions.marks import is_anonymous
-from disco_magic.functions.parts import NOTHING, part_at, parts_at, split
+from disco_magic.functions.parts import NOTHING, parts_at, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from disco_magic.core.device import Device
+    from disco_magic.core.held import Held
     from disco_magic.functions.marks import Marks
+
+    # Registers and parts -> along which axes of the mesh they are equal; none: on all workers.
+    Marked = Mapping[str, tuple[str, ...]]
 
 
 def found_in(
     marks: Marks,
-    own: Device,
-    bound: frozenset[str],
+    marked: Marked,
     names: tuple[str, ...] | None,
     *,
+    own: Device,
     values: bool,
     parts: bool = False,
 ) -> Found:
@@ -30,69 +34,96 @@ def found_in(
 
     Args:
         marks: the worker's.
-        own: its device.
-        bound: names that its last checked cell bound.
+        marked: what they say now.
         names: look at these only, registers or parts of some; None: at all.
+        own: the worker's device.
         values: digest values of `names`; without names, those of registers and parts marked as replicated.
         parts: with `names`, also those parts of them that have marks of their own.
     """
-    marks.settle()
-    marked = dict(marks.names)
+    told = dict(marked)
     for label in names or ():
-        if register_of(label) in marked:  # a part of what is marked is meant to be equal as that is
-            marked.setdefault(label, marked[register_of(label)])
+        if register_of(label) in told:  # a part of what is marked is meant to be equal as that is
+            told.setdefault(label, told[register_of(label)])
     held = dict(marks.namespace)  # a thread of the user's may unbind one
     public = {name: held[name] for name in RegisterFile(held).public_names()}
     if names is None:
         # Of parts only those that are compared by value.
-        labels = list(dict.fromkeys([*public, *(marked if values else ())]))
+        labels = list(dict.fromkeys([*public, *(told if values else ())]))
     else:
         within = tuple(sign for name in names for sign in inside(name))
-        labels = list(
-            dict.fromkeys([*names, *(each for each in marked if parts and each.startswith(within))])
-        )
-    inner = _parts(public, [label for label in labels if label not in public])
-    registers = {}
+        labels = list(dict.fromkeys([*names, *(each for each in told if parts and each.startswith(within))]))
+    found = parts_named(public, labels)
+    registers: dict[str, tuple[tuple[str, Held], ...]] = {}
     for label in labels:
-        value = public.get(label, inner.get(label, NOTHING))
-        if value is not NOTHING:
-            by_value = values and (names is not None or label in marked)
-            registers[label] = survey(label, value, values=by_value, own=own)
-    return Found(bound, marked, registers)
+        if label in found:
+            by_value = values and (names is not None or label in told)
+            around = register_of(label) if names is not None or register_of(label) in told else ""
+            registers[label] = _within(registers.get(around, ()), label) or survey(
+                label, found[label], values=by_value, own=own
+            )
+    return Found(frozenset(), told, registers)
 
 
-def _parts(public: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
-    """The parts of registers that these are, as far as there are such."""
+def values_found(values: tuple[Any, ...], own: Device) -> Found:
+    """What these values are, each under its number, ``"0"``; by value, without marks. `own` as above."""
+    surveys = {
+        str(number): survey(str(number), value, values=True, own=own) for number, value in enumerate(values)
+    }
+    return Found(frozenset(), {}, surveys)
+
+
+def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], marks: Marks) -> Found:
+    """`values_found` of these values, with what marks say of them: as registers, or as parts of some.
+
+    They are told by their identity; numbers and texts by how they are written in the call, `names`.
+    """
+    held, marked = dict(marks.namespace), marks.now()
+    axes_of = _axes_by_identity(held, marked)
+    own: dict[str, tuple[str, ...]] = {}
+    registers = dict(found.registers)
+    for number, (value, name) in enumerate(zip(values, names, strict=True)):
+        if parts_named(held, [name]).get(name, NOTHING) is value:
+            axes = _innermost(name, marked)
+            own |= {} if axes is None else {str(number): axes}
+        for path, part in parts_of(str(number), value, PARTS_BY_VALUE):
+            axes = None if path in own or is_anonymous(part) else axes_of.get(id(part))
+            if axes is not None and axes != _innermost(path, own):
+                own[path] = axes
+                if path not in registers:
+                    registers[path] = _within(found.registers[str(number)], path)
+    return Found(found.bound, own, registers)
+
+
+def _axes_by_identity(held: Mapping[str, Any], marked: Marked) -> dict[int, tuple[str, ...]]:
+    """By identity what marks say of registers, and of all that is in those that have some."""
+    found: dict[int, tuple[str, ...]] = {}
+    for name in dict.fromkeys(map(register_of, marked)):
+        for path, part in parts_of(name, held.get(name), PARTS_BY_VALUE):
+            axes = None if is_anonymous(part) else _innermost(path, marked)
+            if axes is not None:
+                # Of what has several names the mark of most workers.
+                found[id(part)] = () if found.get(id(part)) == () else axes
+    return found
+
+
+def _innermost(path: str, marked: Marked) -> tuple[str, ...] | None:
+    """The mark of a part, or of what is around it."""
+    ends = [place for place, sign in enumerate(path) if sign in ".["]
+    return next((marked[path[:end]] for end in (None, *reversed(ends)) if path[:end] in marked), None)
+
+
+def _within(rows: Iterable[tuple[str, Held]], label: str) -> tuple[tuple[str, Held], ...]:
+    """Those of a part, out of those of what it is in."""
+    return tuple(row for row in rows if is_within(row[0], label))
+
+
+def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:
+    """The registers, and parts of some, that these labels name, as far as there are such."""
     wanted: dict[str, dict[str, str]] = {}
     for label in labels:
         name, written = split(label)
-        if name in public:
+        if name in held:
             wanted.setdefault(name, {})[written] = label
     return {
-        of[written]: part
-        for name, of in wanted.items()
-        for written, part in parts_at(public[name], of).items()
+        of[written]: part for name, of in wanted.items() for written, part in parts_at(held[name], of).items()
     }
-
-
-def marks_of(marks: Marks, value: Any, written: str) -> dict[str, tuple[str, ...]]:
-    """The marks of a value and of what is in it, by what is written behind it: ``""``, ``".norm.weight"``.
-
-    Args:
-        marks: the worker's.
-        value: what a call has been given.
-        written: how it is written there; tells which name a number has, and of what a part is one.
-    """
-    held = dict(marks.namespace)  # a thread of the user's may unbind one
-    names = [] if is_anonymous(value) else [name for name, bound in held.items() if bound is value]
-    register, rest = split(written)
-    if part_at(held.get(register), rest) is value:
-        names.append(written)
-    for name in names:
-        found = {label[len(name) :]: axes for label, axes in marks.names.items() if is_within(label, name)}
-        around = [label for label in marks.names if is_within(name, label)]
-        if around:
-            found[""] = marks.names[max(around, key=len)]
-        if found:
-            return found
-    return {}

@@ -6,7 +6,8 @@ Runs beside the workers, on their own values: no code of these is executed.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.content import Content
     from disco_magic.functions.elements import Elements
+
+
+# Numbers of one container that are sent to another worker to be compared.
+_MOST: Final = 1 << 16
 
 
 def why_apart(first: Any, other: Any, whose: str) -> str:
@@ -68,10 +73,7 @@ def is_data(value: Any) -> bool:
 
 def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
     """How two parts differ, and where in them; None if it was not found."""
-
-    def both(one: str, another: str) -> str:
-        return f"{another}, {whose} is {one}"
-
+    both = partial(_both, whose)
     kinds = type_name(type(first)), type_name(type(other))
     if kinds[0] != kinds[1]:
         return "", both(*kinds)
@@ -135,24 +137,26 @@ def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def numbers_in(value: Any) -> dict[str, Any]:
-    """The numbers and texts of a container or an object, each by how it is written behind its name."""
+    """The numbers and texts of a container or an object, each by how it is written; of 65,536 at most."""
     content = content_of(value)
-    parts = () if content is None else content.parts(plain=True)
-    return {label: item for label, item in parts if _tells_all(type(item))}
+    if content is None or len(content.items) > _MOST:
+        return {}
+    return {label: item for label, item in content.parts(plain=True) if _tells_all(type(item))}
 
 
 def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
     """As `why_apart`, of what `numbers_in` gave of two values."""
-
-    def both(one: str, another: str) -> str:
-        return f"{another}, {whose} is {one}"
-
+    both = partial(_both, whose)
     apart = (
         f"{place}: {said}"
         for place, one in first.items()
         if place in other and (said := _of_plain(one, other[place], both))
     )
     return next(apart, "")
+
+
+def _both(whose: str, one: str, another: str) -> str:
+    return f"{another}, {whose} is {one}"
 
 
 def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:

@@ -181,6 +181,25 @@ class Marks:
             self._kept.clear()
         self._drop([label for label in self.names if register_of(label) not in present])
 
+    def now(self) -> dict[str, Axes]:
+        """`names` as the end of the cell would leave them, but for variables of loops; changes nothing."""
+        held = dict(self.namespace)
+        present = RegisterFile(held).public_names()
+        found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
+        for name in present:
+            axes = self._mark_of(held[name])
+            if axes is not None:
+                found[name] = axes
+        at_home = {id(held[name]) for name in present}
+        wanted = {
+            key: each
+            for key, each in self._pending.items()
+            if key not in at_home and each.reference() is not None
+        }
+        for key, paths in (_all_paths(wanted, present, held) if wanted else {}).items():
+            found.update(dict.fromkeys(paths, wanted[key].axes))
+        return found
+
     def _mark_of(self, value: Any) -> Axes | None:
         key = id(value)
         reference, axes = self._alive.get(key, (None, ()))

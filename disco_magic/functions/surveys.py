@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import register_of
 from disco_magic.functions.context import worker
-from disco_magic.functions.divergence import parts_of
 from disco_magic.functions.gaps import elements_compared
-from disco_magic.functions.holdings import found_in
+from disco_magic.functions.holdings import found_in, parts_named
 
 if TYPE_CHECKING:
     from disco_magic.core.held import Found
@@ -32,9 +30,18 @@ class Survey:
     def __call__(self) -> Found:
         """Look at the calling worker's registers."""
         me = worker()
+        me.marks.settle()
         if self.values:
             me.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
-        return found_in(me.marks, me.place.device, me.bound, self.names, values=self.values, parts=self.parts)
+        found = found_in(
+            me.marks,
+            me.marks.names,
+            self.names,
+            own=me.place.device,
+            values=self.values,
+            parts=self.parts,
+        )
+        return replace(found, bound=me.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +61,6 @@ class Sample:
 
     def __call__(self) -> dict[str, Array]:
         """Part -> all elements, of large arrays 65,536 of them; nothing for what is no array (any more)."""
-        namespace = worker().marks.namespace
-        names = dict.fromkeys(map(register_of, self.parts))
-        return {
-            path: sample
-            for name in names
-            for path, value in parts_of(name, namespace.get(name))
-            if path in self.parts and (sample := elements_compared(value)) is not None
-        }
+        found = parts_named(dict(worker().marks.namespace), self.parts)
+        samples = {path: elements_compared(value) for path, value in found.items()}
+        return {path: sample for path, sample in samples.items() if sample is not None}

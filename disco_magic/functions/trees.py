@@ -8,6 +8,7 @@ import numpy as np
 
 from disco_magic.errors import PlaneMismatch, UsageMistake, about
 from disco_magic.functions.arrays import refuse_traced
+from disco_magic.functions.calling import several_times
 from disco_magic.functions.fingerprint import digest
 from disco_magic.functions.leaves import Leaf, Tree, buckets, see_who_waits, split, targets_in
 from disco_magic.functions.objects import Objects
@@ -62,8 +63,7 @@ class Trees(Objects):
             >>> session.run("allreduce_tree({'w': np.full(2, worker_id), 'b': [1.0, None]})")
             [0-3] {'w': array([6, 6]), 'b': [np.float64(4.0), None]}
         """
-        if over is not None and not isinstance(over, str | list | tuple):
-            over = [*over]  # it names members in several calls
+        over = several_times(over)
         members, _ = self._over(_VERB, over, in_group=in_group)
         with about(_VERB):
             tree = Tree("x", x)

@@ -44,7 +44,7 @@ _BUNDLES: Final = {
     ("disco_magic.session.results", "CellResult"): _Bundle("tables.results", "result_bundle"),
     ("disco_magic.session.dref", "DRef"): _Bundle("tables.registers", "dref_bundle"),
     ("disco_magic.core.snapshot", "SessionSnapshot"): _Bundle("tables.registers", "snapshot_bundle"),
-    ("disco_magic.core.snapshot", "RegisterParts"): _Bundle("tables.registers", "parts_bundle"),
+    ("disco_magic.core.register_parts", "RegisterParts"): _Bundle("tables.registers", "parts_bundle"),
     ("disco_magic.core.snapshot", "Row"): _Bundle("tables.registers", "row_bundle"),
     ("disco_magic.core.doctor", "Diagnosis"): _Bundle("tables.diagnosis", "diagnosis_bundle"),
     ("disco_magic.core.stats", "SessionStats"): _Bundle("tables.accounts", "stats_bundle"),

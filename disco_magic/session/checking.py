@@ -27,9 +27,9 @@ from disco_magic.functions.gaps import gap, is_of
 from disco_magic.functions.parts import as_listed, split
 from disco_magic.functions.surveys import Sample, Survey
 from disco_magic.phrases import ranges
+from disco_magic.session.apart import told_apart
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
-from disco_magic.session.insides import told_apart
 from disco_magic.session.known import Known
 
 if TYPE_CHECKING:
@@ -215,7 +215,8 @@ class Checks(Calls):
     def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
         """The rows, and how far apart the first few registers or parts are whose values alone differ."""
         wanted = {row.name: row for row in islice((r for r in rows if r.aspects == ("value",)), _SAMPLED)}
-        arrays = tuple(name for name, row in wanted.items() if math.prod(_shape(row) or ()) > 1)
+        shapes = {name: _shape(row) for name, row in wanted.items()}
+        arrays = tuple(name for name, shape in shapes.items() if math.prod(shape or ()) > 1)
         samples: dict[int, dict[str, Any]] = {}
         if arrays:
             with suppress(SyncTimeout):  # what differs is known already
@@ -225,9 +226,9 @@ class Checks(Calls):
             place, circle = row.first_differing
             if name in arrays:
                 parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
-                said = _gap(row, parts, circle)
+                said = _gap(shapes[name] or (), parts, circle)
             else:
-                said = self._why_apart(row, circle) if _shape(row) is None else ""
+                said = self._why_apart(row, circle) if shapes[name] is None else ""
             told[name] = f"{place}: {said}" if place and said else said
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
 
@@ -277,13 +278,13 @@ def _all_names(found: Mapping[int, Found]) -> list[str]:
 
 
 def _shape(row: CheckRow) -> tuple[int, ...] | None:
-    """Of the array that the first worker has that has anything; None if that is no array."""
-    held = next(filter(None, row.cells.values()))
-    return None if held.dtype is None else held.shape or ()
+    """Of the arrays of the first circle that differs; None if there are none."""
+    held = row.cells[row.first_differing[1][0]]
+    return None if held is None or held.dtype is None else held.shape or ()
 
 
-def _gap(row: CheckRow, samples: Sequence[Any], circle: Workers) -> str:
+def _gap(shape: tuple[int, ...], samples: Sequence[Any], circle: Workers) -> str:
     """How far the arrays of a circle are apart; "" if another thread's cell has changed one meanwhile."""
-    shape, forms = _shape(row) or (), {(sample.size, sample.dtype) for sample in samples}
+    forms = {(sample.size, sample.dtype) for sample in samples}
     whole = len(samples) == len(circle) and len(forms) == 1 and is_of(samples[0], shape)
     return gap(samples, shape) if whole else ""

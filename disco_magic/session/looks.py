@@ -6,15 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.core.snapshot import RegisterParts, Row, SessionSnapshot, merge
+from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.describe import affordable_sample, describe
-from disco_magic.functions.insides import describe_inside
 from disco_magic.functions.parts import on_part, on_parts, split
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
-from disco_magic.session.insides import parts_of
+from disco_magic.session.part_tables import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.doctor import Diagnosis
+    from disco_magic.core.register_parts import RegisterParts
     from disco_magic.session.dref import DRef
 
 __tracebackhide__ = is_told
@@ -223,8 +223,8 @@ class Looks(Accounts):
 
         Args:
             register: a name, ``"#5"``, or a part of one, see `examine`.
-            sample: elements of each part to look at on each worker, at most, as with `registers`; None: all
-                where the parts of all workers have 128 MiB and 33,554,432 elements or less together.
+            sample: elements of each part to look at on each worker, at most; None: 4,194,304 where the parts
+                of all workers have 128 MiB and 33,554,432 elements or less in all, on the host; else 65,536.
 
         Raises:
             UnknownName, SessionClosed: as `examine`.
@@ -238,9 +238,6 @@ class Looks(Accounts):
             ["net['b']", "net['lr']", "net['w']"]
         """
         _check_sample(sample)
-        if sample is None:
-            inside = self.examine(register, describe_inside, 0)
-            sample = affordable_sample([info for parts in inside for _, info in parts or ()])
         return parts_of(self, register, sample)
 
     def picture(self, dref: DRef) -> Row:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, merge
+from disco_magic.core.register_parts import RegisterParts
+from disco_magic.core.snapshot import RegisterInfo, Row, merge
 
 A = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"a")
 B = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"b")

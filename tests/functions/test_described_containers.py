@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from disco_magic.core.snapshot import Row
 from disco_magic.functions.describe import describe
+from disco_magic.functions.divergence import survey
 from tests.functions.values import net
 
 
@@ -117,7 +120,7 @@ def test_long_lists_of_numbers_and_texts_are_compared(one, other):
 )
 def test_too_long_ones_are_not_compared(value, sample):
     info = describe(value, sample)
-    assert (info.fingerprint, info.text) == (b"", f"{len(value)} items")
+    assert (info.fingerprint, info.text) == (b"", f"{len(value):,} items")
 
 
 def test_items_in_items_and_long_texts_count():
@@ -202,3 +205,37 @@ def test_weights_that_are_tied_count_once():
     module = net()
     module._modules["out"]._parameters["again"] = module._modules["0"]._parameters["weight"]
     assert (describe(module).text, describe(module).nbytes) == ("2 arrays", 8 * 8)
+
+
+def test_what_a_module_s_own_code_adds_to_its_state_is_not_asked_and_not_compared():
+    module = net()
+    module.__class__ = type("Net", (type(module),), {"get_extra_state": lambda self: 1 / 0})
+    (held,) = [held for path, held in survey("net", module, values=True) if path == "net._extra_state"]
+    assert "cannot be compared" in held.opaque
+    assert describe(module).fingerprint == b""
+
+
+def test_attributes_that_are_no_fields_are_compared():
+    @dataclass
+    class Config:
+        n: int = 3
+
+        def __post_init__(self):
+            self.w = np.zeros(self.n)
+
+    odd = Config()
+    odd.w[1] = 1
+    assert described(Config(), odd, Config()).odd() == (False, True, False)
+    odd = Config()
+    odd.later = 2
+    assert described(Config(), odd, Config()).odd() == (False, True, False)
+
+
+def test_attributes_of_a_class_derived_from_a_named_tuple_are_not_left_out():
+    class Plain(NamedTuple):
+        x: int
+
+    point = type("Point", (Plain,), {})(1)
+    assert describe({"p": point}).fingerprint
+    point.y = 2
+    assert describe({"p": point}).fingerprint == b""

@@ -47,7 +47,8 @@ def test_its_parts_are_those_of_its_state_dict(adam):
     paths = [path for path, _ in parts_of("opt", adam)]
     assert "opt.state[1]['average']" in paths
     assert "opt.state[2]['average']" in paths
-    assert not any("state[0]" in path or "state[3]" in path or "params" in path for path in paths)
+    assert not any("state[0]" in path or "state[3]" in path for path in paths)
+    assert [part_at(adam, f".param_groups[{n}]['params']") for n in range(2)] == [[0, 1], [2]]
     assert part_at(adam, ".state[2]['average']").tolist() == [1, 1]
     assert part_at(adam, ".param_groups[1]['lr']") == 0.1
     assert is_data(adam)
@@ -80,3 +81,12 @@ def test_one_that_keeps_its_state_in_another_way_is_left_alone(adam):
     assert content_of(adam) is None
     assert content_of(Base()) is None
     assert describe(adam).type == "Adam"
+
+
+def test_which_parameters_it_has_and_what_is_of_all_of_them_is_compared(adam):
+    first, second = Adam([Parameter()], [Parameter()]), Adam([Parameter()], [])
+    assert dict(survey("opt", first, values=True)) != dict(survey("opt", second, values=True))
+    before = dict(survey("opt", adam, values=True))["opt.state"]
+    adam.state["step"] = 4
+    assert part_at(adam, ".state['step']") == 4
+    assert dict(survey("opt", adam, values=True))["opt.state"] != before

@@ -194,7 +194,7 @@ def test_registers_look_closely_at_a_part(crew):
 def test_registers_look_into_what_has_parts(crew):
     crew.run("%%disco\np = {'w': np.full((2, 3), worker_id), 'n': 1}")
     parts = crew.run("%disco registers p")
-    assert [row.name for row in parts.rows] == ["p['n']", "p['w']"]
+    assert [row.name for row in parts.rows] == ["p['w']", "p['n']"]
     assert "p: 2 parts" in crew.out
     assert "p['w']  [0" in crew.out
     assert crew.run("%disco registers p['n']").name == "p['n']"

@@ -7,6 +7,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Divergence, PlaneMismatch, UnknownName, UsageMistake
+from disco_magic.functions import apart
 
 # A replica drifts in the third step; `done` tells how far each worker came.
 TRAINING = """
@@ -45,13 +46,10 @@ def report(session, cell):
 
 
 @pytest.mark.parametrize("n", [1, 3])
-def test_who_agrees_goes_on_with_what_was_given(session, n):
+def test_who_agrees_goes_on(session, n):
     s = session(n)
-    s.run("x = np.arange(3); a = worker.check(x); b = worker.check(x, [x, 'text'], 2.5)")
-    assert (
-        s.run("a is x, b[0] is x, b[1:], worker.check(None)").values
-        == [(True, True, ([pytest.approx([0, 1, 2]), "text"], 2.5), None)] * n
-    )
+    s.run("x = np.arange(3); worker.check(x); worker.check(x, [x, 'text'], 2.5); y = 1")
+    assert s.run("y, worker.check(None)").values == [(1, None)] * n
 
 
 def test_the_step_after_which_a_replica_differs_is_found(session):
@@ -61,12 +59,15 @@ def test_the_step_after_which_a_replica_differs_is_found(session):
     assert s["done"].get_all() == [3] * 4
     assert {str(error) for error in errors.values()} == {str(errors[0])}
     first, _, table = str(errors[0]).partition("\n\n")
-    assert ", line 5: 'w' differs: float64 (2, 3) [[-0.4 -0.4 -0.4] [-0.4 -0.4 -0.4]] on work" in first
+    assert (
+        ", line 5, which has passed 3 times before: 'w' differs: float64 (2, 3) [[-0.4 -0.4 -0.4] [-0"
+        in first
+    )
     assert table.splitlines()[2].strip() == (
         "2 of 6 elements differ from the first worker's, by up to 0.1, the first at [0, 0]"
     )
-    assert table.splitlines()[-2] == "`%disco debug -w I` shows the variables of worker I at that line."
-    assert s.run("worker.check(done)").values == [3] * 4
+    assert table.splitlines()[-1] == "Equal means bit for bit: 0.0 is not -0.0."
+    s.run("worker.check(done)")
 
 
 def test_of_containers_it_says_which_number(session):
@@ -105,7 +106,7 @@ def test_it_says_in_what_values_differ(session, given, aspects):
 
 
 def test_a_nan_is_equal_to_itself(session):
-    assert session(2).run("float(worker.check(np.array([np.nan, 1.0]))[1])").values == [1.0] * 2
+    assert session(2).run("worker.check(np.array([np.nan, 1.0]))").values == [None] * 2
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,8 @@ def test_a_nan_is_equal_to_itself(session):
         ("worker.check(" + " + ".join(["worker_id"] * 20) + ")", "value 1"),
         ("worker.check(0, x['w']) if worker_id else worker.check(0, y)", "y"),
         ("(lambda v: worker.check(v, 0))(worker_id)", "v"),
+        ("list(map(worker.check, [y]))", "value 1"),
+        ("sorted([3, worker_id, 4], key=worker.check)", "value 1"),
     ],
 )
 def test_values_are_called_as_they_are_written(session, call, name):
@@ -197,6 +200,89 @@ def test_groups_compare_among_all(session):
     ]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "for p in model.values(): worker.check(p)",
+        "def see(t): worker.check(t)\nsee(model['rows'])",
+        "worker.check([model['rows'], 1])",
+        "worker.check({'a': [*model.values()]}, model)",
+        "worker.check(n)",
+    ],
+)
+def test_marks_are_found_wherever_a_marked_value_comes_from(session, call):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(SHARDED + "n = worker.replicated(worker.coordinates['tp'], over='dp')")
+    s.run(call)
+    s.run("if worker_id == 3: model['rows'][0] = 7; n = 8")
+    assert "tp=1" in str(failed(s, call)[3])
+
+
+def test_where_nobody_else_has_to_agree_there_is_nothing_to_compare(session):
+    s = session(2, mesh={"dp": 1, "tp": 2})
+    s.run("x = worker.replicated(np.full(3, worker_id), over='dp')")
+    for call in ("worker.check(x)", "worker.check()", "worker.check(x, over='dp')"):
+        s.run(call)
+
+
+def test_a_check_leaves_marks_as_they_are(session):
+    make = "def make():\n    p = [np.zeros(2)]\n    worker.replicated(p)\n    CHECK\n    return p\np = make()"
+    loop = "ps = [np.ones(2), np.ones(3)]\nfor p in ps:\n    worker.replicated(p)\n    CHECK"
+    for cell in (make, loop):
+        told = []
+        for check in ("pass", "worker.check(p)", "worker.check()"):
+            s = session(2)
+            s.run("other = worker.replicated([1])")
+            s.run(cell.replace("CHECK", check))
+            told.append(s.run("sorted(worker.marks.names)").values[0])
+        assert told[1:] == [told[0]] * 2
+
+
+def test_marks_of_this_cell_are_compared(session):
+    s = session(2)
+    cell = "ps = [np.ones(2), np.full(3, worker_id)]\nfor p in ps: worker.replicated(p)\nworker.check()"
+    assert "ps[1]" in report(s, cell) or "p" in report(s, cell)
+
+
+def test_how_often_a_check_has_passed_is_counted_from_the_beginning_of_each_cell(session):
+    s = session(2)
+    s.run("def step(n): worker.check(n)\nfor n in range(5): step(n)")
+    cell = "for n in range(3): step(n if n < 2 else worker_id)"
+    for _ in range(2):
+        assert ", which has passed 2 times before" in report(s, cell).title
+    assert "passed" not in report(s, "step(worker_id)").title
+
+
+def test_the_mark_of_the_name_that_is_written_counts_where_a_value_has_several(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run("x = np.full(3, worker.coordinates['tp']); x = worker.replicated(x, over='dp')")
+    s.run("y = x; y = worker.replicated(y)")
+    s.run("worker.check(x)")
+    assert [row.name for row in report(s, "worker.check(y)").differing] == ["y"]
+    assert [row.name for row in report(s, "worker.check([x])").differing] == ["[x][0]"]
+
+
+def test_what_is_marked_along_other_axes_than_are_asked_is_left_out(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(
+        "x = worker.replicated(np.full(3, worker.coordinates['tp']), over='dp'); n = worker.replicated([0])"
+    )
+    s.run("worker.check(over='tp')")
+    (found, *_) = reports(s, "if worker_id == 1: n[0] = 1\nworker.check(over='tp')")
+    assert [row.name for row in found.differing] == ["n"]
+
+
+def test_of_an_edited_program_the_names_are_those_that_were_executed(session, tmp_path):
+    s, file = session(2), tmp_path / "train.py"
+    for name, other in [("first", "second"), ("second", "first")]:
+        file.write_text(
+            f"import disco_magic\nme = disco_magic.worker()\n{other} = 1\n{name} = me.id\nme.check({name})\n"
+        )
+        with pytest.raises(CellError) as caught:
+            s.run_file(file)
+        assert caught.value.failures[0].exception.report.differing[0].name == name
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 
@@ -208,6 +294,10 @@ def test_groups_compare_among_all(session):
         ("x = [iter([]), worker_id]\nworker.check(x[0])", UsageMistake, "x[0] cannot be compared: values of"),
         ("worker.check(1, 'dp')", UsageMistake, "'dp' is an axis of the mesh: over='dp'"),
         ("worker.check(1, over='pp')", UnknownName, "pp"),
+        ("worker.check(1, over=3)", UsageMistake, "over is 3"),
+        ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
+         "nobody can say in what: in parts that are written alike"),
+        ("x = [np.ones(1)] * 10_001\nworker.check(x)", UsageMistake, "x cannot be compared: it has more tha"),
         ("worker.check(1, 2) if worker_id else worker.check(1)", PlaneMismatch,
          "worker 0 brought 1 value, workers [1-3] brought 2 values"),
         ("worker.check(1) if worker_id else worker.check()", PlaneMismatch,
@@ -231,6 +321,80 @@ def test_in_a_cell_the_session_s_check_names_this_one(session):
 
 
 # --- what else is on its way -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", ["1 / 0", "pass"])
+def test_who_does_not_come_to_a_check_keeps_nobody_waiting(session, fails):
+    errors = failed(session(3), f"if worker_id == 1: {fails}\nelse: worker.check(1)")
+    assert {worker: type(error).__name__ for worker, error in errors.items() if worker != 1} == {
+        0: "PlaneAborted",
+        2: "PlaneAborted",
+    }
+
+
+@pytest.mark.parametrize("explained", ["elements_compared", "gap", "is_of"])
+def test_an_explanation_that_fails_on_one_worker_takes_nothing_with_it(session, monkeypatch, explained):
+    as_it_is = getattr(apart, explained)
+
+    def odd(*given):
+        if disco.worker().id == 0:
+            raise MemoryError
+        return as_it_is(*given)
+
+    if explained != "is_of":
+        monkeypatch.setattr(apart, explained, odd)
+    else:
+        monkeypatch.setattr(apart, explained, lambda *given: disco.worker().id != 0)
+    (row,) = report(session(3), "x = np.full(2, worker_id); worker.check(x)").rows
+    assert (row.aspects, row.gap) == (("value",), "")
+
+
+def test_circles_may_hold_arrays_of_different_shapes_and_other_values(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run("t = worker.coordinates['tp']; x = worker.replicated(np.zeros(2 + 3 * t), over='dp')")
+    (row,) = report(s, "if worker_id == 3: x[4] = 1\nworker.check(x)").rows
+    assert row.gap == "tp=1: 1 of 5 elements differs from the first worker's, by up to 1, at [4]"
+    s.run("x = np.zeros(3) if t else 7; x = worker.replicated(x, over='dp')")
+    (row,) = report(s, "if worker_id == 3: x[0] = 1\nworker.check(x)").rows
+    assert row.gap == "tp=1: 1 of 3 elements differs from the first worker's, by up to 1, at [0]"
+    assert s.check("x", values=True)["x"].gap == row.gap
+
+
+def test_explaining_runs_no_code_of_the_user_s(session):
+    s = session(2)
+    s.run(
+        "class Own(np.float64):\n    def __reduce__(self): raise RuntimeError('mine')\n"
+        "x = [Own(1), Own(worker_id), 2]"
+    )
+    assert report(s, "worker.check(x)")["x"].gap == ""
+
+
+def test_of_very_many_numbers_is_said_that_they_differ(session):
+    s = session(2)
+    (row,) = report(s, "x = [0] * 70_000; x[-1] = worker_id\nworker.check(x)").rows
+    assert (row.aspects, row.gap) == (("value",), "")
+
+
+def test_many_parts_in_another_order_are_compared_by_their_names(session):
+    s = session(2)
+    s.run("p = {i: np.zeros(1) for i in range(1200)}\nif worker_id: p = dict(reversed(p.items()))")
+    s.run("worker.check(p)")
+    found = report(s, "p[1100][0] = worker_id\nworker.check(p)")
+    assert [row.name for row in found.differing] == ["p[1100]"]
+
+
+def test_what_was_left_out_on_a_worker_is_not_missing(session):
+    s = session(2)
+    s.run("p = {i: np.zeros(1) for i in range(10_100)}\nif worker_id: p = dict(reversed(p.items()))")
+    assert "p cannot be compared: it has more than 10,000 parts" in str(failed(s, "worker.check(p)")[0])
+    assert s.check("p", values=True).differing == ()
+
+
+def test_names_of_one_worker_hide_nothing_of_another(session):
+    s = session(2)
+    s.run("x = {'w': np.zeros(2)}; y = {'w': np.full(2, worker_id)}; z = np.zeros(2)")
+    found = report(s, "worker.check(y, z) if worker_id else worker.check(x, x['w'])")
+    assert [row.name for row in found.differing] == ["x['w']"]
 
 
 def test_messages_that_are_on_their_way_are_left_to_their_receivers(session):
@@ -268,6 +432,7 @@ def test_a_function_of_the_controller_s_can_compare(session):
     s = session(3)
 
     def step(by):
-        return disco.worker().check(np.full(2, by)).sum()
+        disco.worker().check(np.full(2, by))
+        return by
 
-    assert s.call_packed(step, 2).get_all() == [4, 4, 4]
+    assert s.call_packed(step, 2).get_all() == [2, 2, 2]

@@ -22,10 +22,10 @@ def four_nets(session):
 
 def test_parts_come_in_their_order_and_what_differs_is_shown_first(four_nets):
     found = four_nets.look_into("net")
-    assert [row.name for row in found.rows] == ["net['lr']", "net['w']", "net['rows']", "net['b']"]
+    assert [row.name for row in found.rows] == ["net['w']", "net['rows']", "net['b']", "net['lr']"]
     assert [row.name for row in found.shown] == ["net['w']", "net['rows']", "net['b']", "net['lr']"]
     assert (found.differing, found.bad, found.is_all, found.row.name) == (2, 1, True, "net")
-    assert found.rows[1].cells[0].maximum == 11
+    assert found.rows[0].cells[0].maximum == 11
 
 
 def test_of_a_part_that_differs_it_says_in_what_but_not_of_shards(four_nets):
@@ -47,7 +47,7 @@ def test_marks_say_who_has_to_agree_on_a_part(four_nets):
     s.run("net['b'][0] = worker.coordinates['tp']; net['rows'][0] += worker_id == 3")
     found = s.look_into("net")
     assert {row.name for row in found.rows if row.differs} == {"net['rows']", "net['b']"}
-    assert list(found.gaps) == ["net['b']"]  # of two that differ nobody is the odd one
+    assert found.gaps["net['rows']"].startswith("[3] 1 of 2 elements differs from worker 1's, by up to 1")
 
 
 def test_the_worker_that_differs_is_told_from_those_of_its_own_circle(session):
@@ -71,9 +71,10 @@ def test_a_part_can_be_looked_into_and_what_has_none(four_nets):
     s = four_nets
     s.run("deep = {'net': net}; x = np.ones(2)")
     assert [row.name for row in s.look_into("deep['net']").rows][:2] == [
-        "deep['net']['lr']",
         "deep['net']['w']",
+        "deep['net']['rows']",
     ]
+    assert s.look_into('deep["net"]').differing == 2
     alone = s.look_into("x")
     assert (alone.rows, str(alone).splitlines()[0]) == ((), "x: 0 parts")
 
@@ -101,6 +102,38 @@ def test_of_many_the_first_are_shown(session):
     text = str(found).splitlines()
     assert text[0] == "p: the first 1,000 parts, 1 differs between workers (≠)"
     assert text[-1] == "and 700 more, in its .rows"
+
+
+def test_parts_that_one_worker_has_elsewhere_are_not_missing(session):
+    s = session(2)
+    s.run("p = {i: np.zeros(1) for i in range(1200)}\nif worker_id: p = dict(reversed(p.items()))")
+    found = s.look_into("p")
+    assert (len(found.rows), found.differing, found.is_all) == (1000, 0, False)
+
+
+def test_parts_behind_many_containers_are_listed(session):
+    s = session(2)
+    s.run("p = {i: {'w': np.zeros(1)} for i in range(600)}; p[599]['w'][0] = worker_id")
+    found = s.look_into("p")
+    assert ([row.name for row in found.rows if row.differs], found.is_all) == (["p[599]['w']"], True)
+
+
+def test_numbers_that_are_none_count_as_bad(session):
+    s = session(2)
+    s.run("p = {'a': 1.0, 'loss': float('nan'), 'most': -float('inf'), 'text': 'nan'}")
+    assert [row.name for row in s.look_into("p").shown] == ["p['loss']", "p['most']", "p['a']", "p['text']"]
+
+
+def test_a_large_array_by_itself_is_looked_at_in_part(session):
+    s = session(2)
+    s.run("x = np.zeros(20_000_000, 'f4')")
+    assert sum(s.look_into("x").row.cells[0].histogram) == 65_536
+
+
+def test_of_two_workers_the_second_is_told_from_the_first(session):
+    s = session(2)
+    s.run("p = {'w': np.arange(3.0) + worker_id}")
+    assert s.look_into("p").gaps["p['w']"].startswith("[1] 3 of 3 elements differ from worker 0's")
 
 
 def test_it_waits_for_no_worker(gated, gate):

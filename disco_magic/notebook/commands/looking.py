@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
 
-    from disco_magic.core.snapshot import RegisterParts, Row, SessionSnapshot
+    from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.snapshot import Row, SessionSnapshot
     from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.inspector.panel import Inspector
@@ -40,7 +41,7 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     name, written = split(options.name or "")
     if name and name not in known:
         raise UnknownName(unknown(name, known))
-    if written:
+    if written and widget:
         session.look_at(options.name)  # says what there is, if not that
     if not widget and options.face != FACE_OPTIONS[0]:
         raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")

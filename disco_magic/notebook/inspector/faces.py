@@ -12,6 +12,7 @@ from disco_magic.core.markup import MARK, head_cells, table_style
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
 from disco_magic.functions.describe import describe
+from disco_magic.functions.fingerprint import PLAIN
 from disco_magic.functions.peek import (
     NoPicture,
     Window,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"
+_PLAIN: Final = frozenset(kind.__name__ for kind in PLAIN)
 # Elements of each part of a large register.
 _SAMPLE: Final = 2048
 _SMALL: Final = 160
@@ -72,7 +74,7 @@ class Choice:
 
 def summary(session: Session, row: Row, _: Choice, __: Watch) -> str:
     """A line per worker: type, place, statistics on 65,536 elements; of what has parts a line for each."""
-    if any(info is not None and info.dtype is None for info in row.cells):
+    if any(info is not None and info.dtype is None and info.type not in _PLAIN for info in row.cells):
         with suppress(UnknownName):  # a cell has dropped it meanwhile
             few = sum(info.nbytes for info in row.cells if info is not None) <= FEW_NBYTES
             parts = session.look_into(row.name, sample=None if few else _SAMPLE)

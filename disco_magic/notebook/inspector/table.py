@@ -10,6 +10,7 @@ from operator import add
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK, MARKED, head_cells, table_style
+from disco_magic.core.register_parts import MOST_PARTS
 from disco_magic.core.register_text import agreement, parts_caption
 from disco_magic.core.words import human_bytes
 from disco_magic.notebook.pictures.charts import spark
@@ -18,10 +19,11 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
+    from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 
 NAME: Final = "disco-inspector"
-MOST_ROWS: Final = 300
+MOST_ROWS: Final = MOST_PARTS
 PIN: Final = "\u2022"
 DOT: Final = " \u00b7 "
 _BINS: Final = 8

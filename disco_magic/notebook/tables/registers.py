@@ -24,7 +24,8 @@ from disco_magic.errors import SessionClosed, UsageMistake
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from disco_magic.core.snapshot import RegisterInfo, RegisterParts, Row, SessionSnapshot
+    from disco_magic.core.register_parts import RegisterParts
+    from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
     from disco_magic.session.dref import DRef
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from disco_magic.functions.insides import MOST, describe_inside
+from disco_magic.functions.part_lists import MOST, list_parts
+from disco_magic.functions.parts import describe_parts
 
 
 class Pair(NamedTuple):
@@ -33,7 +34,13 @@ class NoCode:
 
 
 def paths(value):
-    return [path for path, _ in describe_inside(value, 100)]
+    return list(list_parts(value).parts)
+
+
+def described(value):
+    """Part -> what is said of it."""
+    names = list(list_parts(value).parts)
+    return dict(zip(names, describe_parts(value, names, 100), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +50,9 @@ def paths(value):
         (np.ones(3), []),
         ([1, 2], []),
         ({}, []),
-        ({"a": np.ones(2), "b": 1}, ["['b']", "['a']"]),
-        ([np.ones(2), 1], ["[1]", "[0]"]),
+        ({"a": np.ones(2), "b": 1}, ["['a']", "['b']"]),
+        ([np.ones(2), 1], ["[0]", "[1]"]),
+        ({"a": {}, "b": [], "c": 1}, ["['a']", "['b']", "['c']"]),
         ([np.ones(2), [1, 2], (3, 4), []], ["[0]", "[1]", "[2]", "[3]"]),
         ({"losses": [0.1] * 9, "seen": {1, 2}, "pairs": {(1, 2)}}, ["['losses']", "['seen']", "['pairs']"]),
         (Pair(1, np.ones(2)), [".a", ".b"]),
@@ -55,33 +63,42 @@ def paths(value):
         ({"d": {object(): 1}}, ["['d']"]),
     ],
 )
-def test_what_has_no_parts_is_listed_in_its_order(value, expected):
+def test_parts_are_listed_in_their_order(value, expected):
     assert paths(value) == expected
 
 
 def test_each_part_is_described():
-    found = dict(describe_inside({"w": np.array([1.0, np.nan, 3.0]), "lr": 0.1}, 100))
+    found = described({"w": np.array([1.0, np.nan, 3.0]), "lr": 0.1})
     assert (found["['w']"].mean, found["['w']"].nans, found["['lr']"].text) == (2.0, 1, "0.1")
-    without = dict(describe_inside({"w": np.ones(3)}, 0))["['w']"]
+    without = list_parts({"w": np.ones(3)}).parts["['w']"]
     assert (without.kind, without.mean, without.fingerprint) == ("float64 3", None, b"")
 
 
-def test_so_many_are_listed_and_no_more():
-    assert len(paths({n: np.ones(1) for n in range(MOST + 5)})) == MOST
-    assert len(paths(dict.fromkeys(range(MOST + 5), 1.0))) == MOST
+@pytest.mark.parametrize("part", [np.ones(1), 1.0, {"w": np.ones(1)}])
+def test_so_many_are_listed_and_it_is_said_whether_there_are_more(part):
+    for count, is_all in [(MOST, True), (MOST + 1, False)]:
+        found = list_parts(dict.fromkeys(range(count), part))
+        assert (len(found.parts), found.is_all) == (MOST, is_all)
 
 
-def test_what_contains_itself_comes_to_an_end():
+def test_what_contains_itself_is_not_listed_in_itself():
     value = {"a": np.ones(2)}
-    value["me"] = value
-    assert paths(value)[0] == "['a']"
+    value["me"], value["b"] = value, [value, 1]
+    assert paths(value) == ["['a']", "['b'][1]"]
+
+
+def test_what_lies_very_deep_is_listed_as_one():
+    value = np.ones(2)
+    for _ in range(10):
+        value = {"d": value}
+    assert paths(value) == ["['d']" * 8]
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_columns_of_data_frames_are_parts(library):
     frames = pytest.importorskip(library)
     frame = frames.DataFrame({"n": [1, 2, 6], "x": [1.0, float("nan"), 3.0], "t": ["a", "b", "c"]})
-    found = dict(describe_inside({"d": frame}, 100))
+    found = described({"d": frame})
     numbers, floats, text = (found[f"['d']['{name}']"] for name in "nxt")
     assert (numbers.type, numbers.shape, numbers.mean, numbers.nbytes) == ("column", (3,), 3.0, 24)
     assert (floats.mean, floats.nans, bool(floats.fingerprint)) == (2.0, 1, True)
@@ -96,7 +113,7 @@ def test_columns_of_data_frames_are_parts(library):
 def test_columns_with_gaps_and_of_extensions_have_no_statistics():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"i": pandas.array([1, None], dtype="Int64"), "o": [object(), 1]})
-    assert [info.mean for _, info in describe_inside(frame, 100)] == [None, None]
+    assert [info.mean for info in described(frame).values()] == [None, None]
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"i": [1, None], "l": [[1], [2]], "d": [1.5, 2.5]})
-    assert [info.mean for _, info in describe_inside(frame, 100)] == [None, None, 2.0]
+    assert [info.mean for info in described(frame).values()] == [None, None, 2.0]

@@ -1,0 +1,58 @@
+"""One register with all that is in it, on all workers: a frozen picture, as those of `snapshot`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.register_text import parts_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from disco_magic.core.snapshot import Row
+
+MOST_PARTS: Final = 300
+"""Parts of a register that are shown."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RegisterParts:
+    """One register and all that is in it; shows itself as a table.
+
+    Attributes:
+        row: the register itself.
+        rows: its parts in their order, ``model.0.weight``: arrays, numbers and texts, objects that are not
+            looked into; 1,000 at most. None if it has no parts.
+        is_all: whether these are all.
+        gaps: name of a part -> in what it differs on the first worker that holds another value than most, in
+            words; of the first few that differ.
+    """
+
+    row: Row
+    rows: tuple[Row, ...]
+    is_all: bool = True
+    gaps: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return parts_text(self)
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers of the session."""
+        return len(self.row.cells)
+
+    @property
+    def shown(self) -> list[Row]:
+        """The parts that tables have: first what differs, then what has NaN or Inf; the first 300 of that."""
+        return sorted(self.rows, key=lambda row: (not row.differs, not row.is_bad))[:MOST_PARTS]
+
+    @property
+    def differing(self) -> int:
+        """How many parts differ between workers that are meant to agree."""
+        return sum(row.differs for row in self.rows)
+
+    @property
+    def bad(self) -> int:
+        """How many parts have NaN or Inf among the elements that were looked at."""
+        return sum(row.is_bad for row in self.rows)

@@ -1,0 +1,101 @@
+"""How far apart workers are in what differs, found out among themselves; all of them are in one call.
+
+What differs is known before: whatever cannot be explained is left unexplained, and takes nothing with it. Who
+takes part in which exchange follows from rows that all have alike.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.core.registers import is_within
+from disco_magic.functions.gaps import elements_compared, gap, is_of
+from disco_magic.functions.lookalikes import numbers_apart, numbers_in
+from disco_magic.functions.parts import NOTHING, part_at
+from disco_magic.phrases import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from disco_magic.core.circles import Workers
+    from disco_magic.core.divergence import CheckRow
+    from disco_magic.core.topology import Over
+    from disco_magic.functions.objects import Objects
+
+# Registers and parts of which is said how far they are apart.
+_TOLD: Final = 8
+
+
+def told_apart_by(
+    me: Objects, rows: tuple[CheckRow, ...], held: Mapping[str, Any], over: Over | None
+) -> tuple[CheckRow, ...]:
+    """The rows, and how far apart the first few are whose values alone differ.
+
+    Args:
+        me: the calling worker; all members of its call call this.
+        rows: the same on all of them.
+        held: what the calling worker holds, by the names of rows, or of what these are parts of.
+        over: the members, as in a collective of theirs; None: all workers.
+    """
+    said: dict[str, str] = {}
+    for row in islice((row for row in rows if row.aspects == ("value",)), _TOLD):
+        place, circle = row.first_differing
+        if me.id in circle:
+            part, first = _part(held, row.name), row.cells[circle[0]]
+            is_array = first is not None and first.dtype is not None
+            shape = (first.shape or ()) if is_array and first is not None else ()
+            text = _of_arrays(me, part, shape, circle) if is_array else _of_numbers(me, part, row, circle)
+            if text:
+                said[row.name] = f"{place}: {text}" if place else text
+    for each in me.allgather_objects(said, in_group=over is not None, over=over):
+        said |= each
+    return tuple(replace(row, gap=said.get(row.name, "")) for row in rows)
+
+
+def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers) -> str:
+    """How far the arrays of a circle are apart, on its first worker; "" on the others, or if unknown."""
+    if math.prod(shape) < 2:  # its value stands there
+        return ""
+    elements = _attempt(elements_compared, array)
+    if elements is None or not is_of(elements, shape):
+        elements = np.empty(0, np.uint8)
+    raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+    sizes = me.allgather(np.array([raw.size]), over=circle).tolist()
+    if 0 in sizes or len(set(sizes)) > 1:
+        return ""
+    everybody_s = me.gather(raw, over=circle)
+    if everybody_s is None:
+        return ""
+    samples = everybody_s.reshape(len(circle), -1).view(elements.dtype)
+    return _attempt(gap, list(samples), shape) or ""
+
+
+def _of_numbers(me: Objects, container: Any, row: CheckRow, circle: Workers) -> str:
+    """Where containers of numbers differ first: of the first worker's that does; as `_of_arrays`."""
+    first = circle[0]
+    other = next(worker for worker in circle if row.cells[worker] != row.cells[first])
+    if me.id not in (first, other):
+        return ""
+    mine = _attempt(numbers_in, container) or {}
+    own, others = me.allgather_objects(mine, over=[first, other])
+    why = _attempt(numbers_apart, own, others, f"worker {first}'s")
+    return f"{ranges((other,))} {why}" if why else ""
+
+
+def _attempt(function: Callable[..., Any], *given: Any) -> Any:
+    """What it gives; None if it cannot."""
+    try:
+        return function(*given)
+    except Exception:  # noqa: BLE001 - that something differs is known already, and must not be lost for this
+        return None
+
+
+def _part(held: Mapping[str, Any], name: str) -> Any:
+    """What is called so, or the part of it, `NOTHING` if there is none."""
+    around = max((each for each in held if is_within(name, each)), key=len, default=None)
+    return NOTHING if around is None else part_at(held[around], name[len(around) :])

@@ -1,0 +1,76 @@
+"""What is in one register on all workers, part by part."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.core.register_parts import RegisterParts
+from disco_magic.core.snapshot import Row
+from disco_magic.functions.describe import affordable_sample, describe
+from disco_magic.functions.part_lists import MOST, PartList, list_parts
+from disco_magic.functions.parts import as_listed, describe_parts
+from disco_magic.phrases import ranges
+from disco_magic.session.apart import told_apart
+from disco_magic.session.marked import innermost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from disco_magic.core.snapshot import RegisterInfo
+    from disco_magic.session.looks import Looks
+
+# Parts of which is said how they differ, and bytes of such a part.
+_TOLD: Final = 4
+_NBYTES: Final = 4 << 20
+_EMPTY: Final = PartList({}, is_all=True)
+
+
+def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts:
+    """See `Looks.look_into`."""
+    register = as_listed(register)
+    circles = session.circles_of_marks()
+
+    def row(label: str, cells: Iterable[RegisterInfo | None]) -> Row:
+        return Row(label, tuple(cells), circles=innermost(circles, label))
+
+    lists = [each or _EMPTY for each in session.examine(register, list_parts)]
+    if sample is None:
+        headers = [info for each in lists for info in each.parts.values()]
+        sample = affordable_sample([*headers, *filter(None, session.examine(register, describe, 0))])
+    # The same ones of all workers: what one has in another place is not missing.
+    union = dict.fromkeys(written for each in lists for written in each.parts)
+    labels = tuple(islice(union, MOST))
+    columns = session.examine(register, describe_parts, labels, sample) if labels else []
+    columns = [[None] * len(labels) if each is None else each for each in columns]
+    rows = [
+        row(f"{register}{written}", cells)
+        for written, cells in zip(labels, zip(*columns, strict=True), strict=True)
+    ]
+    is_all = len(labels) == len(union) and all(each.is_all for each in lists)
+    whole = row(register, session.examine(register, describe, sample))
+    differing = islice((each for each in rows if each.differs), _TOLD)
+    gaps = {each.name: gap for each in differing if (gap := _gap(session, each))}
+    return RegisterParts(whole, tuple(rows), is_all, gaps)
+
+
+def _gap(session: Looks, row: Row) -> str:
+    """In what the first worker that holds another value than most does so; "" if that is not known."""
+    pair = _pair(row)
+    if pair is None or max(info.nbytes for info in row.cells if info is not None) > _NBYTES:
+        return ""
+    why = told_apart(session, row.name, *pair)
+    return f"{ranges(pair[1:])} {why}" if why else ""
+
+
+def _pair(row: Row) -> tuple[int, int] | None:
+    """A worker that holds what most do, and one that does not; None where each of many has its own."""
+    odd = row.odd()
+    for circle in row.circles or (tuple(range(len(odd))),):
+        usual = [worker for worker in circle if not odd[worker]]
+        others = [worker for worker in circle if odd[worker]]
+        if usual and others:
+            return usual[0], others[0]
+        if len(circle) == 2 and row.of(circle).differs:
+            return circle
+    return None

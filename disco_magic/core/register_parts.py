@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.snapshot import Row
 
+_AS_TEXT: Final = 60
 MOST_PARTS: Final = 300
 """Parts of a register that are shown."""
 
@@ -46,6 +47,12 @@ class RegisterParts:
     def shown(self) -> list[Row]:
         """The parts that tables have: first what differs, then what has NaN or Inf; the first 300 of that."""
         return sorted(self.rows, key=lambda row: (not row.differs, not row.is_bad))[:MOST_PARTS]
+
+    @property
+    def listed(self) -> list[Row]:
+        """Those of them that the table as text has: all that differ or have NaN or Inf, and 60 at least."""
+        matter = sum(row.differs or row.is_bad for row in self.shown)
+        return self.shown[: max(matter, _AS_TEXT)]
 
     @property
     def differing(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.device import span
 from disco_magic.core.markup import MARK
 from disco_magic.core.words import human_bytes, plural
-from disco_magic.phrases import ranges
+from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 ABSENT: Final = "no value"
 """A name that is not bound there, or a reference whose command was not for this worker."""
+# Of longer names the rest of the line is further to the right.
+_WIDTH: Final = 60
+BY_TYPE: Final = " \u00b7 compared by type only"
 COMING: Final = "not there yet"
 """A reference on a worker that has commands to do still."""
 
@@ -31,13 +34,14 @@ def snapshot_text(snapshot: SessionSnapshot) -> str:
 
 def parts_text(parts: RegisterParts) -> str:
     """A register and all that is in it: what differs first."""
-    table = table_text([parts.row, *parts.shown], parts.num_workers, parts.gaps)
-    return "\n".join(filter(None, (parts_caption(parts), table, left_out(parts))))
+    listed = parts.listed
+    table = table_text([parts.row, *listed], parts.num_workers, parts.gaps)
+    return "\n".join(filter(None, (parts_caption(parts), table, left_out(parts, len(listed)))))
 
 
-def left_out(parts: RegisterParts) -> str:
-    """``and 100 more`` parts than are shown, or ""."""
-    left = len(parts.rows) - len(parts.shown)
+def left_out(parts: RegisterParts, shown: int) -> str:
+    """``and 100 more`` parts than these, or ""."""
+    left = len(parts.rows) - shown
     return f"and {left:,} more, in its .rows" if left else ""
 
 
@@ -49,6 +53,9 @@ def parts_caption(parts: RegisterParts) -> str:
         said.append(f"{parts.differing} differ{'s' * (parts.differing == 1)} between workers ({MARK})")
     if parts.bad:
         said.append(f"{parts.bad} ha{'s' if parts.bad == 1 else 've'} NaN or Inf")
+    unknown = sum(not row.compared and not row.differs for row in parts.rows)
+    if unknown and parts.num_workers > 1:
+        said.append(f"{unknown} compared by type only")
     return ", ".join(said)
 
 
@@ -67,24 +74,33 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
 
     `gaps` has by name what stands below a register.
     """
-    width = max((len(row.name) for row in rows), default=0)
+    width = min(_WIDTH, max((len(row.name) for row in rows), default=0))
     lines = []
     for row in rows:
         if row.alike:
             everybody = "[0]" if num_workers == 1 else f"[0-{num_workers - 1}]"
-            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}")
+            by = BY_TYPE if num_workers > 1 and _is_unseen(row) else ""
+            lines.append(f"  {row.name:<{width}}  {everybody} {line_of(together(row), absent(row, 0))}{by}")
             continue
         marks = row.odd() if row.differs else (False,) * len(row.cells)
         if row.differs and not any(marks):  # each from each other one, as shards do
             marks = tuple(cell is not None and bool(cell.fingerprint) for cell in row.cells)
-        for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True)):
-            name = row.name if worker == 0 else ""
-            lines.append(
-                f"{MARK if odd else ' '} {name:<{width}}  [{worker}] {line_of(info, absent(row, worker))}"
-            )
+        said = who_has(
+            # What looks the same and differs stands in lines of its own.
+            (worker, (MARK if odd else " ", line_of(info, absent(row, worker)), info and info.fingerprint))
+            for worker, (info, odd) in enumerate(zip(row.cells, marks, strict=True))
+        )
+        for (mark, text, _), workers in said.items():
+            name = row.name if 0 in workers else ""
+            lines.append(f"{mark} {name:<{width}}  {ranges(workers)} {text}")
         if row.name in gaps:
             lines.append(f"  {'':<{width}}  {gaps[row.name]}")
     return "\n".join(lines)
+
+
+def _is_unseen(row: Row) -> bool:
+    """Whether it has data that nobody has compared."""
+    return not row.compared and any(cell is not None and cell.nbytes for cell in row.cells)
 
 
 def together(row: Row) -> RegisterInfo | None:
@@ -144,7 +160,7 @@ def content(info: RegisterInfo) -> str:
     if info.text and info.shape in ((), (1,)):
         return info.text
     odd = [f"{count:,} {name}" for count, name in ((info.nans, "NaN"), (info.infs, "Inf")) if count]
-    told = info.text
+    told = f"{info.text} (sample)" if info.sampled and info.dtype is None and info.text else info.text
     if info.minimum is not None and info.mean is not None and info.maximum is not None:
         about = " (sample)" if info.sampled else ""
         told = f"{info.measure}min {info.minimum:.4g} mean {info.mean:.4g} max {info.maximum:.4g}{about}"

@@ -36,7 +36,8 @@ class RegisterInfo:
         fingerprint: equal for equal values; b"" if the value was not compared, or not seen: one on a GPU that
             is computed still has no statistics and no text either.
         sampled: whether the statistics and the fingerprint saw only a part of the elements.
-        nans, infs: how many sampled elements are NaN, or infinite; None where elements are no numbers.
+        nans, infs: how many sampled elements are NaN, or infinite, of containers those in them; None where
+            elements are no numbers, or nobody looked.
         histogram: 16 counts of the finite sampled elements, in equal bins from `minimum` to `maximum`; () if
             there are none. If all are equal, they are in the ninth bin.
         items: of a list, tuple, dict or set how many there are, else None.

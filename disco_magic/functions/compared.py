@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -12,14 +13,14 @@ from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
 from disco_magic.functions.frames import Column
 from disco_magic.functions.inside import content_of, is_atom
 from disco_magic.functions.kinds import is_jax_array, is_tensor, name_of, what_it_is
-from disco_magic.functions.samples import sample_of
+from disco_magic.functions.samples import is_number, sample_of
 from disco_magic.functions.tensors import bits_of, is_there, memory_of
 
 if TYPE_CHECKING:
     from disco_magic.functions.samples import Array
 
 # So many in a value, in any depth, are looked at; of one with more nothing is said.
-_PARTS: Final = 256
+_PARTS: Final = 1000
 _DEPTH: Final = 8
 _TEXT: Final = 1000
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
@@ -30,27 +31,50 @@ class _Unknown(Exception):
     pass
 
 
-def fingerprint_of_parts(value: Any, sample: int) -> tuple[bytes, bool]:
-    """Equal for values whose parts are equal, as far as they are looked at; whether that is a part only.
+class Compared(NamedTuple):
+    """What is known of all that is in a value.
 
-    Empty where not all of it can be looked at: arrays on a GPU, objects of libraries, more than 256 parts.
-    And without a sample.
+    Attributes:
+        fingerprint: equal for values whose parts are equal, as far as they are looked at.
+        is_part: whether that is a part only.
+        nans, infs: how many of the elements that were looked at are NaN, or infinite; None: nobody knows.
+    """
+
+    fingerprint: bytes = b""
+    is_part: bool = False
+    nans: int | None = None
+    infs: int | None = None
+
+
+NOT_COMPARED: Final = Compared()
+
+
+def look_into_parts(value: Any, sample: int) -> Compared:
+    """What is known of all that is in a value.
+
+    Nothing without a sample, and where not all of it can be looked at: arrays on a GPU, objects of libraries,
+    more than 1,000 parts.
 
     Args:
         value: a container, module of PyTorch or an object of the user's classes.
         sample: so many elements in all.
     """
     if not sample:
-        return b"", False
+        return NOT_COMPARED
     parts: dict[str, tuple[type, Any]] = {}
     try:
         _gather("", value, parts, ())
         room = max(1, sample // max(1, len(parts)))
         told = {path: _told(*part, room) for path, part in parts.items()}
     except _Unknown:
-        return b"", False
-    text = b"".join(f"{path} ".encode() + print_ for path, (print_, _) in sorted(told.items()))
-    return digest(text, name_of(type(value)).encode()), any(is_part for _, is_part in told.values())
+        return NOT_COMPARED
+    text = b"".join(f"{path} ".encode() + each.fingerprint for path, each in sorted(told.items()))
+    return Compared(
+        digest(text, name_of(type(value)).encode()),
+        any(each.is_part for each in told.values()),
+        sum(each.nans or 0 for each in told.values()),
+        sum(each.infs or 0 for each in told.values()),
+    )
 
 
 def _gather(path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...]) -> None:
@@ -69,18 +93,33 @@ def _gather(path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tu
             _gather(inner, item, parts, (*above, id(value)))
 
 
-def _told(kind: type, part: Any, room: int) -> tuple[bytes, bool]:
+def _told(kind: type, part: Any, room: int) -> Compared:
     if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
         if issubclass(kind, str | bytes) and len(part) > _TEXT:
-            return fingerprint((part[:_TEXT], len(part))), True
-        return fingerprint(part), False
+            return Compared(fingerprint((part[:_TEXT], len(part))), is_part=True)
+        is_float = kind is float
+        nans, infs = (int(math.isnan(part)), int(math.isinf(part))) if is_float else (0, 0)
+        return Compared(fingerprint(part), nans=nans, infs=infs)
     if is_atom(part):
-        return digest(f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")), True
+        written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
+        return Compared(digest(written), is_part=True)
     array = np.asarray(part)
     if array.dtype.hasobject:
         raise _Unknown
     seen: Array = sample_of(array, room)[0]
-    return of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size
+    nans, infs = _bad(seen)
+    return Compared(of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size, nans, infs)
+
+
+def _bad(seen: Array) -> tuple[int, int]:
+    """How many elements are NaN, and how many are infinite."""
+    if not is_number(seen.dtype) or seen.dtype.kind in "biu":
+        return 0, 0
+    finite = np.isfinite(seen)
+    if finite.all():
+        return 0, 0
+    nans = int(np.count_nonzero(np.isnan(seen)))
+    return nans, int(seen.size - np.count_nonzero(finite)) - nans
 
 
 def array_in(value: Any) -> Any:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from disco_magic.core.held import Held
-from disco_magic.functions.fingerprint import PLAIN, fingerprint
+from disco_magic.functions.fingerprint import PLAIN, fingerprint, number_text
+from disco_magic.functions.kinds import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+_LONG: Final = 100
 # Compared by identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
 PLAIN_IDS: Final = frozenset(map(id, PLAIN))
 
@@ -68,12 +70,22 @@ def kinds_of(items: Iterable[Any]) -> list[type]:
 
 def subscript(place: object) -> str:
     """``['a']``."""
-    return f"[{place!r}]"
+    written = number_text(place)
+    if type(place) is int and len(written) > _LONG:  # as many digits as tell it, most likely, from others
+        written = f"{written[:20]}…{written[-20:]}"
+    return f"[{written}]"
 
 
 def attribute(place: object) -> str:
-    """``.a``."""
-    return f".{place}"
+    """``.a``; of a name that is no text to be shown, its escapes."""
+    name = str(place)
+    return f".{name if name.isprintable() else name.encode('unicode_escape').decode()}"
+
+
+def tells_all(kind: type) -> bool:
+    """Whether the repr of a value of that type is all that there is to it, and runs nobody's code."""
+    own = home_of(kind) == "numpy" and issubclass(kind, np.generic)
+    return id(kind) in PLAIN_IDS or (own and not issubclass(kind, np.void | np.object_))
 
 
 def is_plain(kind: type) -> bool:

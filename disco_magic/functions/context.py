@@ -6,6 +6,7 @@ verbs as plain functions.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from contextlib import suppress
@@ -22,7 +23,7 @@ from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
@@ -54,6 +55,7 @@ class WorkerContext(Agreeing, PointToPoint):
         cpu_core: the core that the worker is bound to; None: any.
         thread: identity of the thread that runs it now; another one after its thread was given up.
         marks: which of its registers are meant to be equal on all workers.
+        passed: how often each `check` of the running cell has passed, by its code and place in it.
         bound: names that the last cell with ``--check`` has bound.
         recorder: what it did and when.
     """
@@ -86,7 +88,7 @@ class WorkerContext(Agreeing, PointToPoint):
         self._bound_thread = 0
         self.thread = 0
         self.marks = Marks()
-        self._passed = {}
+        self.passed = {}
         self.bound: frozenset[str] = frozenset()
 
     @property
@@ -134,7 +136,7 @@ class WorkerContext(Agreeing, PointToPoint):
                 underscore, which is no register; `over` names no axes of the mesh.
 
         Cost: tens of microseconds; 10 us per later cell of the worker. What no name holds is looked for in
-        all registers, 1,000 parts of each at most, when the cell ends: about 10 us for each.
+        all registers, 10,000 parts of each at most, when the cell ends: about 10 us for each.
         """
         if not values:
             raise UsageMistake("worker.replicated needs a value: `w = worker.replicated(w)`")
@@ -177,6 +179,10 @@ class WorkerContext(Agreeing, PointToPoint):
         groups += "".join(f", {name}={place}" for name, place in self.coordinates.items())
         return f"<worker {self.id} of {self.num_workers}{groups} on {self.device}>"
 
+    def __call__(self) -> WorkerContext:
+        """Itself: what is written for files, ``worker().id``, can be pasted into a cell."""
+        return self
+
     def __deepcopy__(self, memo: dict[int, Any]) -> WorkerContext:
         return self  # a handle, not a value: a copy would not be a worker
 
@@ -212,7 +218,8 @@ def enter_worker(context: WorkerContext) -> None:
     """From here on the calling code runs on that worker; its thread may be a new one."""
     _current.set(context)
     context.thread = threading.get_ident()
-    context.begin_counting()
+    if context.passed:
+        context.passed = {}
     context.place.enter()  # at every cell: the one before may have chosen another device or stream
     context.keep_bound()
 
@@ -256,8 +263,35 @@ def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
         )
 
 
+class CallersWorker:
+    """`worker` of files and functions: it is called, ``worker()``, or used as in cells, ``worker.id``."""
+
+    def __init__(self, asked: Callable[[], WorkerContext]) -> None:
+        functools.update_wrapper(self, asked)
+        self._asked = asked
+
+    def __call__(self) -> WorkerContext:
+        """The worker that executes the calling function."""
+        return self._asked()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python and others look for at functions
+            raise AttributeError(name)
+        return getattr(self._asked(), name)
+
+    def __repr__(self) -> str:
+        me = calling_worker()
+        return "<disco_magic.worker: of the worker that calls it>" if me is None else repr(me)
+
+    def __reduce__(self) -> str:
+        return "worker"
+
+
+@CallersWorker
 def worker() -> WorkerContext:
     """The worker that executes the calling function, or has started the thread that does.
+
+    Its attributes can be had without a call, as in cells: ``worker.id``, ``worker.check(x)``.
 
     Collectives are its own thread's: in others they raise UsageMistake.
 

@@ -188,7 +188,7 @@ def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
         _name(array.dtype),
         "cpu",
         array.nbytes,
-        "" if looked.all is None else _elements(looked.all),
+        "" if looked.all is None else elements_text(looked.all),
         told.minimum,
         told.mean,
         told.maximum,
@@ -200,7 +200,7 @@ def _describe_array(looked: _Looked, summary: Summary | None) -> RegisterInfo:
     )
 
 
-def _elements(array: Array) -> str:
+def elements_text(array: Array) -> str:
     """All elements of a short array."""
     if is_number(array.dtype) and array.dtype.kind in "biufc":
         # In a thirtieth of the time of `array2string`; a number by itself as NumPy has it.

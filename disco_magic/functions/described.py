@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -10,10 +12,10 @@ import numpy as np
 from disco_magic.core.registers import Poison
 from disco_magic.core.snapshot import RegisterInfo
 from disco_magic.core.words import plural
-from disco_magic.functions.compared import fingerprint_of_parts
+from disco_magic.functions.compared import Compared, look_into_parts
 from disco_magic.functions.content import PLAIN_IDS, kinds_of
 from disco_magic.functions.fields import is_module, is_optimizer
-from disco_magic.functions.fingerprint import PLAIN, digest, fingerprint, number_text
+from disco_magic.functions.fingerprint import digest, fingerprint, number_text
 from disco_magic.functions.frames import Column, columns_text, is_frame
 from disco_magic.functions.inside import content_of, plain_copy
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
@@ -21,7 +23,7 @@ from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.sizes import nbytes_of, parts_of
 
 _TEXT: Final = 60
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset)
+_CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 # So many in a container, and in those in it together, are compared.
 _ITEMS: Final = 64
 # And of a list of numbers or texts at most such a share of the sample, and so many; of NumPy's numbers fewer.
@@ -33,23 +35,28 @@ _OF_NUMPY: Final = 1 << 10
 def describe_other(value: Any, sample: int) -> RegisterInfo:
     """What `value` is; `sample` as in `describe.describe_all`."""
     kind = type(value)
-    if kind in PLAIN:
+    if id(kind) in PLAIN_IDS:
         return _describe_plain(value, sample)
     if is_module(kind) or is_optimizer(kind):
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
     if kind is Column or home_of(kind) in ARRAY_LIBRARIES:
         return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
-    if kind in _CONTAINERS:
+    if id(kind) in _CONTAINERS:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
-    told, is_part = fingerprint_of_parts(value, sample)
-    return RegisterInfo(
-        name_of(kind),
-        nbytes=nbytes_of(value),
-        text=short(what_it_is(value)),
-        fingerprint=told,
-        sampled=is_part,
+    nbytes, text = nbytes_of(value), short(what_it_is(value))
+    return _with(RegisterInfo(name_of(kind), nbytes=nbytes, text=text), look_into_parts(value, sample))
+
+
+def _with(info: RegisterInfo, inside: Compared) -> RegisterInfo:
+    """What a value is, with what is known of all that is in it."""
+    return replace(
+        info,
+        fingerprint=inside.fingerprint,
+        sampled=inside.is_part,
+        nans=inside.nans,
+        infs=inside.infs,
     )
 
 
@@ -60,29 +67,25 @@ def _describe_module(module: Any, sample: int) -> RegisterInfo:
     arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
     # Those of a class of the user's would be asked by code of theirs.
     places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
-    told, is_part = fingerprint_of_parts(module, sample)
-    return RegisterInfo(
+    info = RegisterInfo(
         name_of(type(module)),
         device=places[0] if len(places) == 1 else None,
         nbytes=sum(map(nbytes_of, arrays)),
         text=plural(len(arrays), "array") if arrays else "",
-        fingerprint=told,
-        sampled=is_part,
     )
+    return _with(info, look_into_parts(module, sample))
 
 
 def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
     """An optimizer of PyTorch by its state."""
     arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
-    told, is_part = fingerprint_of_parts(optimizer, sample)
-    return RegisterInfo(
+    info = RegisterInfo(
         name_of(type(optimizer)),
         device=common_device(arrays),
         nbytes=sum(map(nbytes_of, arrays)),
         text=plural(len(arrays), "array") if arrays else "",
-        fingerprint=told,
-        sampled=is_part,
     )
+    return _with(info, look_into_parts(optimizer, sample))
 
 
 def _describe_container(value: Any, sample: int) -> RegisterInfo:
@@ -91,21 +94,27 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
     count, text = len(value), ""
     held = plain_copy(value, min(sample, _ITEMS))
     if held is not None:
-        count, text, told, is_part = len(held), repr(held), fingerprint(held), False
+        count, text, inside = len(held), repr(held), _compared(held, fingerprint(held))
+    elif series := _fingerprint_of_series(value, sample):
+        inside = _compared(value, series)
     else:
-        told, is_part = _fingerprint_of_series(value, sample), False
-        if not told:
-            told, is_part = fingerprint_of_parts(value, sample)
+        inside = look_into_parts(value, sample)
     parts = parts_of(value)
-    return RegisterInfo(
+    info = RegisterInfo(
         kind.__name__,
         device=common_device(parts),
         nbytes=sum(map(nbytes_of, parts)),
         text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
-        fingerprint=told,
-        sampled=is_part,
         items=count,
     )
+    return _with(info, inside)
+
+
+def _compared(series: Any, print_: bytes) -> Compared:
+    """Of a container of numbers and texts, with how many of Python's own numbers in it are none."""
+    items = series.values() if type(series) is dict else series
+    floats = [item for item in items if type(item) is float]
+    return Compared(print_, nans=sum(map(math.isnan, floats)), infs=sum(map(math.isinf, floats)))
 
 
 def _fingerprint_of_series(value: Any, sample: int) -> bytes:

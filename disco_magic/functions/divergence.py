@@ -22,7 +22,7 @@ from disco_magic.core.device import Device
 from disco_magic.core.held import Held
 from disco_magic.functions.columns import alone, facts_of, facts_of_labels
 from disco_magic.functions.content import Above, is_plain, kinds_of
-from disco_magic.functions.describe import describe
+from disco_magic.functions.describe import describe, elements_text
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
@@ -128,7 +128,7 @@ def _look_into_tensor(tensor: Any, found: Held) -> Held:
     if bits is None:
         return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")
     numbers = numbers_of(tensor) if bits.size <= _SHORT else None
-    text = "" if numbers is None else describe(numbers).text
+    text = "" if numbers is None else elements_text(numbers)
     return replace(found, text=text, digest=digest_of(bits), opaque="")
 
 
@@ -151,7 +151,7 @@ def _look_at_column(column: Column, *, values: bool) -> Held:
     if facts is None:
         return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
     array = alone(facts)
-    text = describe(array).text if array is not None and array.size <= _SHORT else ""
+    text = elements_text(array) if array is not None and array.size <= _SHORT else ""
     return replace(found, text=text, digest=fingerprint(facts))
 
 
@@ -161,7 +161,7 @@ def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:
         where = where.partition(":")[0]
     if values:
         digest = digest_of(array)
-        text = describe(array.get()).text if array.size <= _SHORT else ""
+        text = elements_text(array.get()) if array.size <= _SHORT else ""
     return Held(type_name(type(array)), array.shape, str(array.dtype), where, text=text, digest=digest)
 
 
@@ -175,7 +175,7 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
         why = f"values of type {type_name(kind)} cannot be compared"
     elif values:
         digest = digest_of(array)
-        text = describe(array).text if array.size <= _SHORT else ""
+        text = elements_text(array) if array.size <= _SHORT else ""
     unseen = "objects in an array" if array.dtype.hasobject else ""
     return Held(
         type_name(kind),

@@ -148,6 +148,16 @@ def is_optimizer(kind: type) -> bool:
     return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
 
 
+def module_in(module: Any, written: str) -> Any:
+    """The module in one that is written ``.layers.9`` behind it; None if there is none."""
+    for name in written.split(".")[1:]:
+        modules = (_attributes(module) or {}).get("_modules")
+        module = modules.get(name) if type(modules) is dict else None
+        if module is None or not is_module(type(module)):
+            return None
+    return module if written.startswith(".") else None
+
+
 class ExtraState:
     """What a module's own code says when its ``state_dict()`` is made; it is not asked."""
 

@@ -68,7 +68,7 @@ def type_name(kind: type) -> str:
 def what_it_is(value: Any) -> str:
     """The name of a function, class or module, else the class of the value with its module."""
     kind = type(value)
-    if kind in (types.FunctionType, types.BuiltinFunctionType, type):
+    if any(kind is each for each in (types.FunctionType, types.BuiltinFunctionType, type)):
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)

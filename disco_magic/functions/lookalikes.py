@@ -9,11 +9,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from disco_magic.errors import NoPicture
 from disco_magic.functions.columns import alone, facts_of
-from disco_magic.functions.content import PLAIN_IDS, kinds_of
+from disco_magic.functions.content import PLAIN_IDS, kinds_of, tells_all
 from disco_magic.functions.described import short
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.divergence import parts_of
@@ -23,7 +21,7 @@ from disco_magic.functions.fingerprint import number_text
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.gaps import gap, most_of
 from disco_magic.functions.inside import content_of
-from disco_magic.functions.kinds import home_of, module_of, type_name
+from disco_magic.functions.kinds import module_of, type_name
 from disco_magic.functions.namespaces import CELL_MODULE
 
 if TYPE_CHECKING:
@@ -141,7 +139,7 @@ def numbers_in(value: Any) -> dict[str, Any]:
     content = content_of(value)
     if content is None or len(content.items) > _MOST:
         return {}
-    return {label: item for label, item in content.parts(plain=True) if _tells_all(type(item))}
+    return {label: item for label, item in content.parts(plain=True) if tells_all(type(item))}
 
 
 def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
@@ -162,7 +160,7 @@ def _both(whose: str, one: str, another: str) -> str:
 def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
     """Of two numbers or texts, Python's or NumPy's: a class derived from these may have its own repr."""
     kinds = type(first), type(other)
-    if first is other or not all(map(_tells_all, kinds)):
+    if first is other or not all(map(tells_all, kinds)):
         return ""
     if kinds[0] is not kinds[1]:
         return both(*map(type_name, kinds))
@@ -174,9 +172,3 @@ def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
         return "" if texts[0] == texts[1] else both(*shown)
     place = next((n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
     return f"they differ from character {place + 1:,} on"
-
-
-def _tells_all(kind: type) -> bool:
-    """Whether the repr of a value of that type is all that there is to it, and runs nobody's code."""
-    own = home_of(kind) == "numpy" and issubclass(kind, np.generic)
-    return id(kind) in PLAIN_IDS or (own and not issubclass(kind, np.void | np.object_))

@@ -28,7 +28,7 @@ from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
-from disco_magic.functions.divergence import parts_of
+from disco_magic.functions.divergence import PARTS_BY_VALUE, parts_of
 from disco_magic.functions.fields import is_module
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import type_name
@@ -261,7 +261,7 @@ def _paths(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]
     """By identity, where what is `wanted` is in the registers `names`, in the first that has it."""
     found: dict[int, str] = {}
     for name in names:
-        for path, part in parts_of(name, held[name]):
+        for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
             if id(part) in wanted:
                 found.setdefault(id(part), path)
     return found

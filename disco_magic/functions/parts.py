@@ -16,7 +16,7 @@ import numpy as np
 from disco_magic.core.registers import register_of
 from disco_magic.functions.describe import describe, describe_all
 from disco_magic.functions.divergence import parts_of
-from disco_magic.functions.fields import is_module
+from disco_magic.functions.fields import is_module, module_in
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework, is_tensor
 
@@ -59,7 +59,10 @@ def as_listed(written: str) -> str:
 
 
 def part_at(value: Any, written: str) -> Any:
-    """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too."""
+    """The part that is written so, `NOTHING` if there is none; of PyTorch's modules ``[0]`` is ``.0`` too.
+
+    And modules in these are parts, ``.layers[9]``, which tables list by what is in them.
+    """
     listed = as_listed(written)
     return parts_at(value, [listed]).get(listed, NOTHING)
 
@@ -70,6 +73,9 @@ def parts_at(value: Any, written: Collection[str]) -> dict[str, Any]:
         return _parts_in(value, sorted(written))
     listed = {each: _INDEX.sub(r".\1", each) for each in written}
     found = _parts_in(value, sorted(set(listed.values())))
+    for name in set(listed.values()).difference(found):
+        if (inner := module_in(value, name)) is not None:
+            found[name] = inner
     return {each: found[name] for each, name in listed.items() if name in found}
 
 

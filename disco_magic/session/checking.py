@@ -69,8 +69,8 @@ class Checks(Calls):
         and objects in them as if they were registers, ``params['w']``, ``config.layers[0]``; of data frames
         of pandas and polars the columns. Instances of a class count as the same type if its qualified name is
         the same, also where every worker has defined it. What is in other objects, deeper than 8 containers
-        or after 1,000 parts is not looked at: the report names it. In the middle of a cell it is
-        `WorkerContext.check`.
+        or after 1,000 parts (10,000 where values are compared) is not looked at: the report names it. In the
+        middle of a cell it is `WorkerContext.check`.
 
         Args:
             *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.

@@ -227,7 +227,7 @@ class Looks(Accounts):
                 of all workers have 128 MiB and 33,554,432 elements or less in all, on the host; else 65,536.
 
         Raises:
-            UnknownName, SessionClosed: as `examine`.
+            UnknownName, SessionClosed, UsageMistake: as `examine`.
 
         Cost: as `registers`, per part.
 
@@ -235,9 +235,14 @@ class Looks(Accounts):
             >>> session.run("net = {'w': np.ones((2, 3)), 'b': np.full(3, worker_id % 2), 'lr': 0.1}").errors
             {}
             >>> [row.name for row in session.look_into("net").shown]
-            ["net['b']", "net['lr']", "net['w']"]
+            ["net['b']", "net['w']", "net['lr']"]
         """
         _check_sample(sample)
+        if not isinstance(register, str):
+            raise UsageMistake(
+                f"look_into takes the name of a register, or of a part, got {type(register).__name__}; the "
+                "row of a reference is its .info()"
+            )
         return parts_of(self, register, sample)
 
     def picture(self, dref: DRef) -> Row:

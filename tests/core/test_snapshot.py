@@ -175,14 +175,13 @@ def test_a_snapshot_shows_itself_as_a_table_and_a_row_as_its_lines():
     other = replace(B, text="it")
     row = Row("x", (A, A, other))
     assert repr(row).splitlines() == [
-        "  x  [0] float32 2 \u00b7 cpu \u00b7 8 B",
-        "     [1] float32 2 \u00b7 cpu \u00b7 8 B",
+        "  x  [0-1] float32 2 \u00b7 cpu \u00b7 8 B",
         "\u2260    [2] float32 2 \u00b7 cpu \u00b7 8 B \u00b7 it",
     ]
     shown = repr(merge(3, [[("x", A), ("y", None)], [("x", A)], [("x", other)]])).splitlines()
     assert shown[0] == "Disco session 3: 2 registers, 1 differs between workers (\u2260)"
-    assert shown[1:4] == repr(row).splitlines()
-    assert shown[4:] == ["  y  [0-2] no value", "total [0-2] 8 B each"]
+    assert shown[1:3] == repr(row).splitlines()
+    assert shown[3:] == ["  y  [0-2] no value", "total [0-2] 8 B each"]
     assert repr(merge(3, [[], []])) == "Disco session 3: 0 registers\ntotal [0-1] 0 B each"
 
 
@@ -208,3 +207,7 @@ def test_of_many_parts_it_is_said_how_many_are_left_out():
     assert lines[0] == "p: the first 302 parts, 302 have NaN or Inf"
     assert (len(lines), lines[-1]) == (303, "and 2 more, in its .rows")
     assert repr(RegisterParts(Row("p", (A,)), rows[:1])).startswith("p: 1 part, 1 has NaN or Inf\n")
+    dull = tuple(Row(f"p.{n}", (A,)) for n in range(70))
+    assert repr(RegisterParts(Row("p", (A,)), (*dull, *rows[:2]))).endswith("and 12 more, in its .rows")
+    many = RegisterParts(Row("p", (A,)), (*dull, *rows[:65]))
+    assert (len(many.listed), len(many.shown)) == (65, 135)

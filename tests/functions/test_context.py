@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.interfaces import Seat
 from disco_magic.core.topology import Topology
-from disco_magic.errors import UsageMistake
+from disco_magic.errors import CellError, UsageMistake
 from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, WorkerContext
 from disco_magic.functions.sites import Site, site_of
@@ -233,3 +234,27 @@ def test_a_collective_in_a_thread_that_a_cell_started_is_refused(session):
         "seen\n"
     )
     assert "called in another thread, not in the worker's own" in result[0][0]
+
+
+def test_worker_is_called_or_used_as_it_is_in_cells(session):
+    s = session(2)
+    assert s.call_packed(lambda: (disco.worker.id, disco.worker().id)).get_all() == [(0, 0), (1, 1)]
+    s.run("from disco_magic import worker as its\nfrom disco_magic import worker")
+    assert s.run("its.id, its().id, worker.num_workers, repr(its)").values[1] == (
+        1,
+        1,
+        2,
+        "<worker 1 of 2 on cpu>",
+    )
+    s.run("del worker")
+    assert s.run("worker() is worker and worker().id").values == [0, 1]
+    with pytest.raises(CellError, match="'WorkerContext' object has no attribute 'rnk'"):
+        s.run("its.rnk")
+
+
+def test_worker_outside_of_a_worker_is_still_a_function():
+    assert repr(disco.worker) == "<disco_magic.worker: of the worker that calls it>"
+    assert pickle.loads(pickle.dumps(disco.worker)) is copy.deepcopy(disco.worker) is disco.worker  # noqa: S301 - our own
+    assert not hasattr(disco.worker, "__iter__")
+    with pytest.raises(UsageMistake, match="outside of a worker"):
+        _ = disco.worker.id

@@ -112,8 +112,8 @@ def test_long_lists_of_numbers_and_texts_are_compared(one, other):
         ([0] * 5000, 65_536),
         ([0] * 70_000, 1 << 24),
         ([np.float64(1)] * 5000, 1 << 24),
-        (["a" * 1000] * 300, 65_536),
-        ([[0]] * 300, 65_536),
+        (["a" * 1000] * 1100, 65_536),
+        ([[0]] * 600, 65_536),
         ([0] * 1000 + [threading], 1 << 24),
     ],
     ids=["for the sample", "at all", "of NumPy", "texts", "containers", "objects"],
@@ -125,12 +125,12 @@ def test_too_long_ones_are_not_compared(value, sample):
 
 def test_items_in_items_and_long_texts_count():
     assert describe([[1] * 32] * 2).fingerprint
-    assert describe([[1] * 128] * 2).fingerprint == b""
+    assert describe([[1] * 600] * 2).fingerprint == b""
     for length, is_part in ((1000, False), (100_000, True)):
         info = describe(["a" * length])
         assert (bool(info.fingerprint), info.sampled) == (True, is_part)
     assert describe([""] * 255).fingerprint
-    assert describe([[""]] * 257).fingerprint == b""
+    assert describe([[""]] * 600).fingerprint == b""
 
 
 class Net:
@@ -239,3 +239,25 @@ def test_attributes_of_a_class_derived_from_a_named_tuple_are_not_left_out():
     assert describe({"p": point}).fingerprint
     point.y = 2
     assert describe({"p": point}).fingerprint == b""
+
+
+@pytest.mark.parametrize(
+    ("value", "nans", "infs"),
+    [
+        ({"w": np.array([1, np.nan, np.inf, -np.inf]), "n": [np.float32("nan")]}, 2, 2),
+        ([1.0, float("nan"), -float("inf")], 1, 1),
+        ({"loss": float("nan"), "w": np.ones(2)}, 1, 0),
+        ({"w": np.ones(2), "n": np.arange(3), "t": "nan"}, 0, 0),
+        ({"w": np.full(2, np.nan), "lock": threading.Lock()}, None, None),
+    ],
+)
+def test_what_is_none_in_containers_is_counted(value, nans, infs):
+    info = describe(value)
+    assert (info.nans, info.infs) == (nans, infs)
+
+
+def test_as_text_a_container_says_what_was_looked_at_and_found():
+    row = described(*[{"w": np.full(1 << 20, np.nan)}] * 2)
+    assert str(row).endswith("1 item (sample) \u00b7 32,768 NaN")
+    row = described(*[{"w": np.ones(2), "lock": threading.Lock()}] * 2)
+    assert str(row).endswith("2 items \u00b7 compared by type only")

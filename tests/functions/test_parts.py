@@ -78,7 +78,9 @@ def test_a_module_s_parts_are_called_as_in_its_state_dict_or_as_in_python():
     module = net()
     weight = module._modules["0"]._parameters["weight"]
     assert part_at(module, ".0.weight") is part_at(module, "[0].weight") is weight
-    assert part_at(module, ".0") is part_at(module, ".0.bias") is NOTHING
+    assert part_at(module, ".0") is part_at(module, "[0]") is module._modules["0"]
+    assert part_at(module, ".0.bias") is part_at(module, ".1") is part_at(module, "0") is NOTHING
+    assert part_at([module], "[0].out") is module._modules["out"]
     assert part_at([module, module], "[1].0.weight") is part_at([module, module], "[1][0].weight") is weight
     assert part_at({"x.0": ARRAY}, "['x[0]']") is part_at([module], ".0[0].weight") is NOTHING
     assert part_at({"net": module}, "['net'].out.weight") is module._modules["out"]._parameters["weight"]

@@ -215,8 +215,6 @@ def test_a_part_that_has_drifted_is_shown_below_its_register(shell):
     assert [line[:8].strip() for line in shell.lines if "float64" in line] == [
         "m['w']",
         "\u2260",
-        "",
-        "\u2260",
     ]
     html = shell.ip.display_formatter.format(session().registers())[0]["text/html"]
     assert "<code>m[&#x27;w&#x27;]</code>" in html

@@ -67,6 +67,7 @@ def test_all_kinds_of_values_say_it(session, cell, told):
     assert [line for line in str(result).splitlines() if "≠" in line] == [f"≠ {workers} {told}"] * bool(told)
 
 
+HUGE = hex(10**5000)  # which Python refuses to write in decimal
 UNSEEN = object()
 OBJECTS = """
 class Token:
@@ -95,7 +96,7 @@ class Box:
         ("x=1, y=[1.0] if worker_id > 1 else (1.0,)", ".y: list, worker 0's is tuple"),
         ("x={1, 2 + worker_id // 2}", UNSEEN),
         ("x={1: 2}, y=np.array([None, worker_id // 2])", UNSEEN),
-        ("x={1: 2}, y={10**5000: worker_id // 2}", UNSEEN),  # a key that Python refuses to write
+        ("x={1: 2}, y={10**5000: worker_id // 2}", f".y[{HUGE[:20]}…{HUGE[-20:]}]: 1, worker 0's is 0"),
         ("x=0.0 if worker_id > 1 else -0.0", ".x: 0.0, worker 0's is -0.0"),
     ],
 )

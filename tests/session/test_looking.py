@@ -77,3 +77,36 @@ def test_ctrl_c_during_a_look_stops_the_cell(stage):
     with pytest.raises(KeyboardInterrupt, match=r"Cell In\[7\] was stopped"):
         pending.wait(on_look=look)
     assert len(looks) == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "{10**5000: np.ones(2)}",
+        "SimpleNamespace(**{'\\ud800': 1, 'w': np.ones(2)})",
+        "Odd()",
+        "{Own(1): np.ones(2)}",
+        "{'a\\x1b[31m\\nb': np.ones(2)}",
+        "SimpleNamespace(**{'a\\x1b[31m\\nb': np.ones(2)})",
+        "{Text('k'): 1}",
+    ],
+)
+def test_values_that_cannot_be_written_are_no_end_of_a_table(session, odd):
+    s = session(2)
+    s.run(
+        "from types import SimpleNamespace\n"
+        "class Kind(type):\n"
+        "    def __eq__(self, other): raise RuntimeError\n"
+        "    __hash__ = type.__hash__\n"
+        "class Odd(metaclass=Kind): pass\n"
+        "class Own(np.float64):\n"
+        "    def __repr__(self): raise RuntimeError\n"
+        "class Text(np.str_):\n"
+        "    def __repr__(self): raise RuntimeError\n"
+        "    __str__ = __repr__\n"
+        f"x = {odd}; y = 1"
+    )
+    assert "y" in str(s.registers())
+    text = str(s.look_into("x")) + str(s.check("x", values=True))
+    assert "\x1b" not in text
+    assert s.run("y").values == [1, 1]

@@ -36,7 +36,7 @@ def test_of_a_part_that_differs_it_says_in_what_but_not_of_shards(four_nets):
     lines = str(found).splitlines()
     assert lines[0] == "net: 4 parts, 2 differ between workers (≠), 1 has NaN or Inf"
     (below,) = (number for number, line in enumerate(lines) if found.gaps["net['w']"] in line)
-    assert lines[below - 4].startswith("  net['w']")
+    assert lines[below - 2].startswith("  net['w']     [0-1,3] float64")
 
 
 def test_marks_say_who_has_to_agree_on_a_part(four_nets):
@@ -101,7 +101,32 @@ def test_of_many_the_first_are_shown(session):
     assert (len(found.rows), len(found.shown), found.is_all) == (1000, 300, False)
     text = str(found).splitlines()
     assert text[0] == "p: the first 1,000 parts, 1 differs between workers (≠)"
-    assert text[-1] == "and 700 more, in its .rows"
+    assert text[-1] == "and 940 more, in its .rows"
+
+
+def test_a_register_whose_parts_all_agree_as_they_are_marked_is_not_marked_itself(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run("m = {'rows': np.full(2, worker.coordinates['tp']), 'n': np.zeros(2)}")
+    assert s.look_into("m").row.differs
+    s.run("worker.replicated(m['rows'], over='dp')")
+    found = s.look_into("m")
+    assert (found.differing, found.row.differs) == (0, False)
+    s.run("m['n'][0] = worker_id")
+    assert s.look_into("m").row.differs
+
+
+def test_marks_of_more_than_a_thousand_parts_are_kept(session):
+    s = session(2)
+    s.run("p = {i: np.zeros(1) for i in range(1500)}\nfor each in p.values(): worker.replicated(each)")
+    assert s.run("len(worker.marks.names)").values == [1500] * 2
+    s.run("p[1400][0] = worker_id")
+    assert [row.name for row in s.check(values=True).differing] == ["p[1400]"]
+
+
+def test_values_that_were_not_compared_are_counted(session):
+    s = session(2)
+    s.run("import threading\np = {'lock': threading.Lock(), 'w': np.ones(1)}")
+    assert str(s.look_into("p")).startswith("p: 2 parts, 1 compared by type only")
 
 
 def test_parts_that_one_worker_has_elsewhere_are_not_missing(session):
@@ -153,6 +178,8 @@ def test_what_cannot_be_looked_into_is_refused(session):
             s.look_into(name)
     with pytest.raises(UsageMistake, match="sample is -1"):
         s.look_into("net", sample=-1)
+    with pytest.raises(UsageMistake, match=r"got DRef; the row of a reference is its .info\(\)"):
+        s.look_into(s["net"])
     s.shutdown()
     with pytest.raises(SessionClosed):
         s.look_into("net")

@@ -48,7 +48,7 @@ def test_tables_show_such_a_part_if_it_differs(marked):
     assert [row.name for row in seen.listed] == ["model", NORM, "other"]
     assert [row.name for row in seen.rows] == ["model", "other"]
     assert "2 registers, 1 differs between workers" in str(seen)
-    assert f"  {NORM}  [0] float64" in str(seen)
+    assert f"  {NORM}  [0,2] float64" in str(seen)
     assert seen.nbytes == before.nbytes
     assert marked.registers(sample=0).parts == ()
 

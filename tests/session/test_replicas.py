@@ -37,7 +37,7 @@ def test_tables_mark_what_differs_from_its_replicas(grid):
     row = grid.registers().row("w")
     assert row.odd() == (False, True, False, False, True, False)
     assert grid.look_at("w").odd() == row.odd()
-    assert [line[0] for line in repr(row).splitlines()] == [" ", "\u2260", " ", " ", "\u2260", " "]
+    assert [line[0] for line in repr(row).splitlines()] == [" ", "\u2260", " ", "\u2260"]
     grid.run("w = worker.replicated(w, over='dp' if worker_id else 'tp')")
     assert grid.registers().row("w").circles == ()
 

@@ -44,7 +44,9 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     if written and widget:
         session.look_at(options.name)  # says what there is, if not that
     if not widget and options.face != FACE_OPTIONS[0]:
-        raise UsageMistake(f"--as {options.face} is drawn by a notebook's widgets; here there is the table")
+        raise UsageMistake(
+            f"--as {options.face} is drawn by a notebook's widgets; without it there is a table here"
+        )
     if not widget:
         return _of_one(session, options.name) if name else snapshot
     from disco_magic.notebook.inspector.panel import Inspector

@@ -178,7 +178,8 @@ def _cell(info: RegisterInfo | None) -> str:
     if info is None:
         return "<i>no value</i>"
     if info.minimum is None or info.mean is None or info.maximum is None:
-        return escape(info.text) + _bad(info)
+        about = " (sample)" if info.sampled and info.dtype is None and info.text else ""
+        return escape(info.text) + about + _bad(info)
     if info.shape in ((), (1,)) and info.text:
         return escape(info.text)
     about = "\u2248" if info.sampled else ""

@@ -43,7 +43,7 @@ def snapshot_bundle(snapshot: SessionSnapshot, **_: object) -> dict[str, str]:
 
 def parts_bundle(parts: RegisterParts, **_: object) -> dict[str, str]:
     """MIME bundle of one register with all that is in it, what `Session.look_into` returns."""
-    title, left = f"<caption>{escape(parts_caption(parts))}</caption>", left_out(parts)
+    title, left = f"<caption>{escape(parts_caption(parts))}</caption>", left_out(parts, len(parts.shown))
     foot = f'<tfoot><tr><td colspan="{1 + parts.num_workers}">{left}</td></tr></tfoot>' if left else ""
     return {
         "text/plain": repr(parts),

@@ -10,7 +10,7 @@ import pytest
 
 import disco_magic
 from disco_magic.functions import sites
-from disco_magic.functions.context import worker
+from disco_magic.functions.context import calling_worker, worker
 from disco_magic.functions.sites import Site, call_spot, runtime_file, site_of
 from disco_magic.functions.tracebacks import error_text
 
@@ -38,7 +38,7 @@ def test_the_call_site_is_the_innermost_line_outside_of_the_package():
     ("filename", "expected"),
     [
         (disco_magic.__file__, True),
-        (worker.__code__.co_filename, True),
+        (calling_worker.__code__.co_filename, True),
         (threading.__file__, True),
         (__file__, False),
         ("<disco cell 1>", False),

@@ -10,7 +10,7 @@ import pytest
 
 import disco_magic
 from disco_magic.functions import sites
-from disco_magic.functions.context import calling_worker, worker
+from disco_magic.functions.context import calling_worker
 from disco_magic.functions.sites import Site, call_spot, runtime_file, site_of
 from disco_magic.functions.tracebacks import error_text
 

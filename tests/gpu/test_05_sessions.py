@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+from disco_magic.errors import CellError
 from tests.gpu.machine import SIMULATED
 from tests.session.gpus import test_copies as copies
 from tests.session.gpus import test_sessions as sessions
@@ -80,6 +81,22 @@ def test_trees_of_arrays(shared):
     assert shared["told"].get_all() == [[90.0, 28.0, 6, 6.0]] * 4
     shared.run("x = {k: g[k] for k in ('w', 'large')}\nsame = allreduce_tree(x, 'avg', out=x)['w'] is g['w']")
     assert shared.run("same, g['w'].sum().item(), g['large'][0].item()").values == [(True, 22.5, 1.5)] * 4
+
+
+def test_what_differs_is_found_in_a_cell_and_shown_part_by_part(shared):
+    shared.run("p = {'w': xp.arange(1 << 20, dtype='f4'), 'h': np.ones(3)}; worker.check(p, p['w'][::2])")
+    with pytest.raises(CellError) as caught:
+        shared.run(
+            "for step in range(9):\n    p['w'][7] += step == 4 and worker_id == 2\n    worker.check(p)"
+        )
+    report = caught.value.failures[0].exception.report
+    assert [(row.name, row.gap) for row in report.differing] == [
+        ("p['w']", "1 of 1,048,576 elements differs from the first worker's, by up to 1, at [7]")
+    ]
+    assert shared["step"].get_all() == [4] * 4
+    parts = shared.look_into("p")
+    assert [row.name for row in parts.rows if row.differs] == ["p['w']"]
+    assert parts.rows[0].cells[2].device == "cuda:0"
 
 
 def test_matrix_products_between_collectives(shared):

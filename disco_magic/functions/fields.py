@@ -37,6 +37,10 @@ _STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
     ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state(legacy=False)),
     ("random", "Random"): ("getstate()", lambda made: made.getstate()),
     ("torch._C", "Generator"): ("get_state()", lambda made: made.get_state()),
+    **dict.fromkeys(
+        (("jax._src.prng", "PRNGKeyArray"), ("jax._src.random.prng", "PRNGKeyArray")),
+        ("key_data", lambda made: made._base_array),  # noqa: SLF001 - what is public runs a function of JAX
+    ),
 }
 _NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
 

@@ -457,3 +457,11 @@ def test_the_step_after_which_a_model_or_its_optimizer_differs_is_found(with_tor
             s.run(training.format(steps=9, drift=drift))
         report = caught.value.failures[2].exception.report
         assert ({row.name for row in report.differing}, s["step"].get_all()) == (names, [2] * 3)
+
+
+def test_random_keys_of_jax_are_compared(with_jax):
+    s = with_jax
+    s.run("keys = {'a': jax.random.key(0), 'b': jax.random.split(jax.random.key(1), 2)}; worker.check(keys)")
+    s.run("keys['b'] = jax.random.split(jax.random.key(1 + worker_id // 2), 2)")
+    report = s.check("keys", values=True)
+    assert ([row.name for row in report.differing], report.uncompared) == (["keys['b'].key_data"], ())

@@ -24,13 +24,13 @@ from disco_magic.core.recorded import (
     spans_of,
     start_of,
 )
-from disco_magic.core.timeline import Record
+from disco_magic.core.timeline import Record, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from disco_magic.core.messages import Command, Message
-    from disco_magic.core.recorded import Done, Facts, Joined, Parted, Place
+    from disco_magic.core.recorded import Done, Facts, Joined, Named, Parted, Place
 
     Describe = Callable[[Command], str]
 
@@ -72,6 +72,7 @@ class Recorder:
         self._made: dict[tuple[int, ...], int] = {}
         self._slept_s = 0.0
         self._slept_before_s = 0.0  # `opened`
+        self._named: list[Named] = []  # what is entered, the outer ones first
 
     # --- the worker's thread: its life -----------------------------------------------------------------
 
@@ -199,6 +200,21 @@ class Recorder:
         self._total += 1
         self.joined = None
 
+    # --- the worker's thread: what the user has named --------------------------------------------------
+
+    def enters(self, label: str) -> Named:
+        """A block begins that has a name."""
+        named = perf_counter(), label[:LONG]
+        self._named.append(named)
+        return named
+
+    def leaves(self, named: Named) -> None:
+        """It ends."""
+        # By what it is: a block of a generator may end before those in it, two may begin at one moment.
+        self._named = [each for each in self._named if each is not named]
+        start, label = named
+        self._keep(("span", start, perf_counter(), label, "", None, None))
+
     def _keep(self, done: Done | Parted) -> None:
         self._done.append(done)
         self._total += 1
@@ -219,6 +235,7 @@ class Recorder:
         """
         # What goes on first, what is over second: what ends meanwhile is found twice, not never.
         opened, spell, joined, total = self.opened, self.spell, self.joined, self._total
+        named = list(self._named)
         done = list(self._done)
         until = perf_counter() if self._ended is None else self._ended
         began = until if self._began is None else self._began
@@ -230,6 +247,11 @@ class Recorder:
             doing = doing_of(worker, command, opened, spell, until=until, words=describe(command)[:LONG])
         if doing is not None and (doing.kind, doing.start_s) not in starts:
             spans.append(doing)
+        spans += [
+            Span(worker, "span", label, start, until, unfinished=True)
+            for start, label in named
+            if ("span", start) not in starts
+        ]
         if joined is not None and ("collective", joined[0]) not in starts:
             spans += attended(worker, joined, until, place, waiting_s=waiting_s)
         dropped = max(0, total - len(done))

@@ -32,9 +32,12 @@ Spell = tuple[float, int, Any, int]
 ASLEEP: Final[Spell] = (float("inf"), 0, None, 0)
 
 
-# A command, several, or an error: kind, start, end, label, detail, number of the command (of several the last
-# one), and how long the worker was asleep in its collectives, if that is known.
-Done = tuple[str, float, float, str, str, int, float | None]
+# A command, several, an error, or what the user has named: kind, start, end, label, detail, number of the
+# command (of several the last one) if it has one, and how long the worker was asleep in its collectives, if
+# that is known.
+Done = tuple[str, float, float, str, str, int | None, float | None]
+# A block that has a name: when it began, and the name.
+Named = tuple[float, str]
 SIMPLE: Final = 7
 # What is called: the verb, behind ``allreduce_tree's`` if it is a part of that; dtype and shape of the array,
 # or the name of another type and nothing; the other arguments without `out`; the code that calls it and where

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-Kind = Literal["cell", "call", "calls", "copy", "collective", "waiting", "error"]
+Kind = Literal["cell", "call", "calls", "copy", "span", "collective", "waiting", "error"]
 COMMANDS: Final = frozenset({"cell", "call", "calls", "copy"})
 """Kinds of spans that are commands; all others lie within one of these."""
+
+_DEPTHS: Final = {"span": 1, "collective": 2}
 
 # members, command, and the how many-th collective of that command and those members.
 Meeting = tuple[tuple[int, ...], int, int]
@@ -38,8 +40,9 @@ class Span:
     Attributes:
         worker: its id.
         kind: ``"cell"``, ``"call"`` (one command), ``"calls"`` (several small ones without a pause),
-            ``"copy"`` (to or from the controller), ``"collective"`` (all of it; also send and recv),
-            ``"waiting"`` (the part of a collective asleep for others), ``"error"`` (a moment).
+            ``"copy"`` (to or from the controller), ``"span"`` (what `WorkerContext.span` names),
+            ``"collective"`` (all of it; also send and recv), ``"waiting"`` (the part of a collective asleep
+            for others), ``"error"`` (a moment).
         label: what, e.g. ``Cell In[7]``, ``call demo.scale``, ``allreduce(float32 (3,), op=sum)``.
         start_s, end_s: seconds; in a `Timeline` since its session's workers were started.
         site: the line of the user's code, where there is one.
@@ -241,5 +244,5 @@ class Timeline:
 
 def _order(span: Span) -> tuple[float, float, int]:
     """By beginning; of those that begin together the one that contains the other first."""
-    depth = 0 if span.kind in COMMANDS else 1 if span.kind == "collective" else 2
+    depth = 0 if span.kind in COMMANDS else _DEPTHS.get(span.kind, 3)
     return span.start_s, -span.end_s, depth

@@ -18,6 +18,7 @@ _COLOURS: Final[Mapping[str, str]] = {
     "call": "thread_state_runnable",
     "calls": "thread_state_runnable",
     "copy": "rail_load",
+    "span": "generic_work",
     "collective": "rail_response",
     "waiting": "thread_state_iowait",
 }

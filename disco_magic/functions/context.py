@@ -6,7 +6,6 @@ verbs as plain functions.
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from contextlib import suppress
@@ -18,12 +17,14 @@ from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
+from disco_magic.functions.callers import CallersWorker
 from disco_magic.functions.marks import Marks
+from disco_magic.functions.named import Naming
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
@@ -40,7 +41,7 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-class WorkerContext(Agreeing, PointToPoint):
+class WorkerContext(Agreeing, PointToPoint, Naming):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
@@ -261,30 +262,6 @@ def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
             f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
             f"call it in the notebook, outside of cells and functions that workers execute{here}"
         )
-
-
-class CallersWorker:
-    """`worker` of files and functions: it is called, ``worker()``, or used as in cells, ``worker.id``."""
-
-    def __init__(self, asked: Callable[[], WorkerContext]) -> None:
-        functools.update_wrapper(self, asked)
-        self._asked = asked
-
-    def __call__(self) -> WorkerContext:
-        """The worker that executes the calling function."""
-        return self._asked()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what Python and others look for at functions
-            raise AttributeError(name)
-        return getattr(self._asked(), name)
-
-    def __repr__(self) -> str:
-        me = calling_worker()
-        return "<disco_magic.worker: of the worker that calls it>" if me is None else repr(me)
-
-    def __reduce__(self) -> str:
-        return "worker"
 
 
 @CallersWorker

@@ -303,3 +303,44 @@ def test_parts_of_a_verb_say_what_they_are_a_part_of(session):
         "allreduce_tree's allreduce(float32 (3,), op=max)",
         "broadcast_object's broadcast(uint8 (5,), root=0)",
     ]
+
+
+# --- what the user has named -----------------------------------------------------------------------
+
+
+def test_blocks_and_functions_with_names_are_on_the_lane_of_their_worker(session, steps):
+    s = session(2)
+    s.run(
+        "@worker.span('back')\n"
+        "def back(n):\n"
+        "    if n: back(n - 1)\n"
+        "if worker_id:\n"
+        "    with worker.span('F0'): barrier()\n"
+        "else: barrier()\n"
+        "back(1)"
+    )
+    timeline = s.timeline()
+    named = [[span.label for span in timeline.lane(w) if span.kind == "span"] for w in range(2)]
+    assert named == [["back", "back"], ["F0", "back", "back"]]
+    (cell,) = (span for span in timeline.lane(1) if span.kind == "cell")
+    inside = [span for span in timeline.lane(1) if span.kind != "cell"]
+    assert all(cell.start_s < span.start_s < span.end_s < cell.end_s for span in inside)
+    events = [event for event in timeline.to_chrome()["traceEvents"] if event.get("cat") == "span"]
+    assert [event["name"] for event in events] == ["back", "back", "F0", "back", "back"]
+
+
+def test_a_block_that_fails_or_goes_on_is_there(gated, gate):
+    s = gated(1)
+    with pytest.raises(CellError):
+        s.run("with worker.span('bad'): 1 / 0")
+    pending = s.run_nowait("with worker.span('long'): gate(0)")
+    gate.arrived(1)
+    told = {span.label: span.unfinished for span in s.timeline().spans if span.kind == "span"}
+    assert told == {"bad": False, "long": True}
+    gate.open()
+    pending.wait()
+
+
+def test_a_name_that_is_no_text_is_refused(session):
+    with pytest.raises(CellError, match=r"worker\.span takes a name, got int"):
+        session(1).run("with worker.span(3): pass")

@@ -381,3 +381,38 @@ def test_a_worker_records_its_commands(bench, steps):
         ("error", "ValueError: boom"),
     ]
     assert [span.detail for span in spans if span.kind == "call"] == ["command 1", "command 5", "command 7"]
+
+
+# --- what the user has named -----------------------------------------------------------------------
+
+
+def test_a_block_with_a_name_is_kept_from_its_beginning_to_its_end(one, clock):
+    clock.now += 1
+    outer = one.enters("step 1")
+    clock.now += 2
+    inner = one.enters("forward" + "!" * 300)
+    assert [(kind, label[:7], start, end) for kind, label, start, end in labels(one)] == [
+        ("span", "step 1", 1.0, 3.0),
+        ("span", "forward", 3.0, 3.0),
+    ]
+    assert [span.unfinished for span in record(one).spans] == [True, True]
+    clock.now += 1
+    one.leaves(inner)
+    clock.now += 1
+    one.leaves(outer)
+    assert [(kind, label[:7], start, end) for kind, label, start, end in labels(one)] == [
+        ("span", "forward", 3.0, 4.0),
+        ("span", "step 1", 1.0, 5.0),
+    ]
+    assert [(len(span.label), span.seq, span.unfinished) for span in record(one).spans] == [
+        (200, None, False),
+        (6, None, False),
+    ]
+
+
+def test_blocks_of_one_name_that_begin_at_one_moment_end_one_by_one(one, clock):
+    first, second = one.enters("F"), one.enters("F")
+    one.leaves(first)
+    assert len(one._named) == 1
+    one.leaves(second)
+    assert one._named == []

@@ -29,6 +29,7 @@ LOOKS: Final[dict[str, Look]] = {
     "call": Look("#2e8b57", "bars", "call"),
     "calls": Look("#2e8b57", "bars", "calls"),
     "copy": Look("#8a5cc2", "dots", "copy"),
+    "span": Look("#7d6fb0", 0.5, "named by worker.span"),
     "collective": Look("#3b7dd8", 0.75, "collective, working"),
     "waiting": Look("#d08a2c", "hatch", "waiting for others"),
     "error": Look("#d0452c", 1.0, "error"),
@@ -72,6 +73,7 @@ def lane_bars(spans: Sequence[Span], narrow_s: float) -> list[Bar]:
     """Commands first and errors last: what comes later is drawn on top."""
     levels = (
         [span for span in spans if span.kind in COMMANDS],
+        [span for span in spans if span.kind == "span"],
         list(_working(spans)),
         [span for span in spans if span.kind == "waiting"],
         [span for span in spans if span.kind == "error"],

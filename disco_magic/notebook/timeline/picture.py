@@ -27,8 +27,11 @@ MOST_BARS: Final = 600
 _LEFT: Final = 76
 _TOP: Final = 20
 _LANE: Final = 42
+_NAMED: Final = 16
+"""Where there are blocks with names, so much more for these, between commands and collectives."""
 _CHARACTER: Final = 6.2
 _TEXT_FROM: Final = 36
+_LEAST: Final = 3
 
 _STYLE: Final = table_style(
     "disco-timeline",
@@ -39,6 +42,8 @@ _STYLE: Final = table_style(
 
 
 _LEGEND: Final = ("cell", "call", "copy", "collective", "waiting", "error")
+_COLOURS: Final = ("#7d6fb0", "#b0627d", "#5b8f9c", "#9c8a3f", "#6a8f4f")
+_NO_DIGITS: Final = dict.fromkeys(map(ord, "0123456789"))
 # Of a 6 x 6 tile, after a background of the same colour.
 _PATTERNS: Final = {
     "bars": '<path d="M1 0V6M4 0V6" stroke="{0}" stroke-opacity=".7"/>',
@@ -63,7 +68,8 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
     """
     summary = timeline.summary()
     picture, name = _svg(timeline, width, summary.sentence, place)
-    legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in _LEGEND)
+    kinds = [*_LEGEND, *(["span"] if has_names(timeline) else [])]
+    legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds)
     heads = head_cells(HEADER)
     rows = "".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
@@ -83,12 +89,14 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
 
 def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:
     """The picture, and the prefix of its patterns' names: two pictures of a page must not share them."""
-    height = _TOP + _LANE * len(timeline.workers) + 2
-    scale = _Scale(timeline.start_s, timeline.end_s, width)
+    extra = _NAMED if has_names(timeline) else 0
+    lane = _LANE + extra
+    height = _TOP + lane * len(timeline.workers) + 2
+    scale = _Scale(timeline.start_s, timeline.end_s, width, extra)
     parts = [_axis(scale, height)]
     bars = _bars(timeline, scale)
     for row, worker in enumerate(timeline.workers):
-        top = _TOP + row * _LANE
+        top = _TOP + row * lane
         parts.append(_rail(timeline, worker, scale, top))
         parts += [_drawn(bar, scale, top) for bar in bars[worker]]
     body = "".join(parts)
@@ -105,10 +113,16 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
     return svg, name
 
 
+def has_names(timeline: Timeline) -> bool:
+    """Whether there are blocks with names on its lanes."""
+    return any(span.kind == "span" for worker in timeline.workers for span in timeline.lane(worker))
+
+
 class _Scale(NamedTuple):
     start_s: float
     end_s: float
     width: int
+    extra: int = 0
 
     @property
     def seconds(self) -> float:
@@ -139,7 +153,8 @@ def _axis(scale: _Scale, height: int) -> str:
 
 def _rail(timeline: Timeline, worker: int, scale: _Scale, top: int) -> str:
     """A lane's name and its line; dashed where the oldest spans were dropped."""
-    known, middle, end = scale.x(timeline.known_from_s(worker)), top + 21, scale.width - 4
+    known, end = scale.x(timeline.known_from_s(worker)), scale.width - 4
+    middle = top + 21 + scale.extra
     dashed = ""
     if known > _LEFT + 1:
         dashed = (
@@ -173,8 +188,10 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
             f'stroke-width=".6">{title}</path>'
         )
     above = kind in COMMANDS
-    y, height = (top + 4.0, 17.0) if above else (top + 23.0, 13.0)
-    if not above and bar.count > 1:
+    y, height = (top + 4.0, 17.0) if above else (top + 23.0 + scale.extra, 13.0)
+    if kind == "span":
+        y, height, look = top + 22.0, 14.0, look._replace(colour=colour_of(bar.first.label))
+    elif not above and bar.count > 1:
         # Working from the top, waiting from the bottom, each as high as its share of the time.
         share = max(1.5, height * min(1.0, bar.sum_s / (bar.end_s - bar.start_s or 1.0)))
         y, height = (y if kind == "collective" else y + height - share), share
@@ -185,13 +202,21 @@ def _drawn(bar: Bar, scale: _Scale, top: int) -> str:
     )
     said = bar.first.label if bar.count == 1 else f"{bar.count:,} {TIMES} {look.said}"
     room = int((width - 6) / _CHARACTER)
-    if width < _TEXT_FROM or kind == "waiting" or height < 12:
+    # A name may be as short as F3.
+    is_narrow = room < min(len(said), _LEAST) if kind == "span" else width < _TEXT_FROM
+    if is_narrow or kind == "waiting" or height < 12:
         return rect
     said = said if len(said) <= room else f"{said[: room - 1]}…"
     return (
         f'{rect}<text x="{left + 4:.1f}" y="{y + height - 4}" fill="currentColor" pointer-events="none" '
         f'font-size="{11 if above else 9}">{escape(said)}</text>'
     )
+
+
+def colour_of(name: str) -> str:
+    """One of a few for a name: F1 and F2 have the same, B1 most likely another."""
+    kind = name.translate(_NO_DIGITS)
+    return _COLOURS[zlib.crc32(kind.encode("utf-8", "surrogatepass")) % len(_COLOURS)]
 
 
 def _paint(look: Look) -> str:

@@ -373,3 +373,40 @@ def test_a_trace_is_saved_under_names_that_shells_take(four, tmp_path, monkeypat
     four.run("%disco timeline --save ~/c.json")
     assert {each.name for each in tmp_path.iterdir()} == {"a b.json", "c.json"}
     assert "name of a file" in str(four.fail("%disco timeline --save ''", UsageError))
+
+
+NAMED = timeline(
+    Span(0, "cell", "Cell In[2]", 0.0, 8.0),
+    Span(0, "span", "F1", 0.0, 2.0),
+    Span(0, "span", "F2", 2.0, 4.0),
+    Span(0, "span", "B1", 4.0, 4.2),
+    met(0, 5.0, 6.0),
+    Span(1, "cell", "Cell In[3]", 0.0, 8.0),
+)
+
+
+def test_blocks_with_names_have_a_row_of_their_own():
+    svg, before = picture(NAMED), picture(MANY)
+    assert int(svg.get("height")) - int(before.get("height")) == 2 * 16
+    texts = [text.text for text in svg.iter(f"{SVG}text")]
+    assert [text for text in texts if text in ("F1", "F2", "B1")] == ["F1", "F2"]  # there is no room for B1
+    rows = {
+        rect.findtext(f"{SVG}title").partition("\n")[0]: (float(rect.get("y")), rect.get("fill"))
+        for rect in svg.iter(f"{SVG}rect")
+        if rect.find(f"{SVG}title") is not None
+    }
+    named = {title: rows[title] for title in rows if title.startswith("named by worker.span: ")}
+    assert len(named) == 3
+    f1, f2, b1 = named.values()
+    assert f1 == f2 != b1  # names that differ in digits have one colour
+    assert (
+        rows["cell: Cell In[2]"][0] < f1[0] < rows["collective, working: barrier(), " + met(0, 1, 2).site][0]
+    )
+    assert "named by worker.span" in timeline_html(NAMED)
+    assert "named by worker.span" not in timeline_html(MANY)
+
+
+def test_names_are_escaped():
+    html = timeline_html(timeline(Span(0, "span", "<b>&", 0.0, 9.0)))
+    assert "&lt;b&gt;&amp;" in html
+    assert "<b>&" not in html

@@ -183,6 +183,20 @@ class Timeline:
             raise UsageMistake(f"timeline: the last {seconds} seconds are no time; expected a number above 0")
         return replace(self, start_s=max(self.start_s, self.end_s - seconds))
 
+    def of_cell(self) -> Timeline:
+        """The time of the last cell, on the workers that executed it, or do so now.
+
+        Raises:
+            UsageMistake: no cell is kept.
+        """
+        cells = [span for span in self.spans if span.kind == "cell"]
+        if not cells:
+            raise UsageMistake("timeline: no cell has been executed, or what was kept of it was dropped")
+        numbers = [span.seq for span in cells if span.seq is not None]
+        last = [span for span in cells if span.seq == max(numbers)] if numbers else cells
+        start, end = min(span.start_s for span in last), max(span.end_s for span in last)
+        return replace(self, start_s=start, end_s=max(end, start + 1e-6))
+
     def of(self, workers: Iterable[int]) -> Timeline:
         """The lanes of these workers only; who kept them waiting is still known.
 

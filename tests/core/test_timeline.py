@@ -413,3 +413,21 @@ def test_a_trace_is_not_saved_where_a_directory_is(tmp_path):
 def test_a_trace_that_cannot_be_written_says_why(tmp_path):
     with pytest.raises(UsageMistake, match="cannot be written: No such file or directory; choose a file"):
         timeline().save(tmp_path / "absent" / "trace.json")
+
+
+# --- a cell ----------------------------------------------------------------------------------------
+
+
+def test_the_last_cell_is_that_of_the_last_command_on_all_who_executed_it():
+    first = [Span(0, "cell", "Cell 1", 0.0, 6.0, seq=1), Span(1, "cell", "Cell 1", 0.0, 1.0, seq=1)]
+    last = [Span(0, "cell", "Cell 2", 6.0, 7.0, seq=3), Span(1, "cell", "Cell 2", 1.0, 2.0, seq=3)]
+    made = timeline(*first, *last, Span(1, "call", "call f", 8.0, 9.0, seq=4)).of_cell()
+    assert (made.start_s, made.end_s) == (1.0, 7.0)
+    assert timeline(cell(0, 1.0, 2.0)).of_cell().end_s == 2.0
+    moment = timeline(cell(0, 1.0, 1.0)).of_cell()
+    assert moment.end_s > moment.start_s
+
+
+def test_without_a_cell_there_is_no_time_of_one():
+    with pytest.raises(UsageMistake, match="no cell has been executed"):
+        timeline().of_cell()

@@ -13,7 +13,7 @@ from disco_magic.phrases import nearest
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from disco_magic.core.register_parts import RegisterParts
     from disco_magic.core.snapshot import Row, SessionSnapshot
@@ -84,17 +84,27 @@ def unknown(name: str, known: Sequence[str]) -> str:
 
 def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | None:
     session = front.sessions.require()
+    choose = _part_of_timeline(options)
     if options.save is not None:
-        session.timeline(options.last).save(options.save)
+        choose(session.timeline()).save(options.save)
         front.sessions.say(f"{options.save} has the timeline; https://ui.perfetto.dev opens it")
         return None
     if not can_show(front.shell):
-        return session.timeline(options.last)
+        return choose(session.timeline())
     from disco_magic.notebook.timeline.view import TimelineView
 
+    chosen = choose if options.cell or options.last is not None else None
     return front.views.open(
-        front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), options.last)
+        front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), chosen)
     )
+
+
+def _part_of_timeline(options: Namespace) -> Callable[[Timeline], Timeline]:
+    if options.cell and options.last is not None:
+        raise UsageMistake("--cell and --last are two times; say one of them")
+    if options.cell:
+        return lambda timeline: timeline.of_cell()
+    return lambda timeline: timeline if options.last is None else timeline.last(options.last)
 
 
 def _registers_parser() -> OptionParser:
@@ -121,6 +131,7 @@ def _registers_parser() -> OptionParser:
 
 def _timeline_parser() -> OptionParser:
     parser = parser_of("timeline", "Show who did what when, who kept others waiting, and what that cost.")
+    parser.add_argument("--cell", action="store_true", help="show only the last cell")
     parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last seconds")
     parser.add_argument(
         "--save",

@@ -29,7 +29,7 @@ class TimelineView:
 
     Args:
         take: takes a timeline now.
-        last: how many seconds are shown at first; None: all.
+        choose: the part of it that is shown until the user chooses another; None: all.
 
     Attributes:
         timeline: the whole timeline that was taken last.
@@ -40,8 +40,11 @@ class TimelineView:
     Clicks arrive in threads of the kernel's, also while a cell runs; a lock lets one at a time draw.
     """
 
-    def __init__(self, take: Callable[[], Timeline], last: float | None = None) -> None:
+    def __init__(
+        self, take: Callable[[], Timeline], choose: Callable[[Timeline], Timeline] | None = None
+    ) -> None:
         self._take = take
+        self._choose = choose
         self._lock = threading.RLock()
         self._filling = self._closed = False
         self.timeline = self.shown = take()
@@ -75,21 +78,22 @@ class TimelineView:
         self._still = Still()
         self.box = widgets.VBox([controls, self.picture, widgets.HTML(self._still.hiding)])
         self.box.add_class(PANEL)
-        self._fill(last)
+        self._fill(self.timeline if choose is None else choose(self.timeline))
         self.window.observe(self._on_choice, "value")
         self.workers.observe(self._on_choice, "value")
         self.refresh.on_click(self._on_refresh)
         self.save.on_click(self._on_save)
         answer_while_busy(everything_in(self.box))
 
-    def _fill(self, last: float | None) -> None:
-        """Offer the whole of a timeline, choose its last seconds."""
+    def _fill(self, chosen: Timeline) -> None:
+        """Offer the whole of a timeline, choose this part of it."""
         end = self.timeline.end_s
         self._filling = True
         try:
             self.window.max = end  # first: what is chosen has to lie within
             self.window.step = max(end / STEPS, 1e-6)
-            self.window.value = (0.0 if last is None else max(0.0, end - last), end)
+            self.window.value = (chosen.start_s, chosen.end_s)
+            self._filled = self.window.value
         finally:
             self._filling = False
         self._draw()
@@ -118,8 +122,13 @@ class TimelineView:
             except DiscoError as error:  # the session was stopped
                 self.said.value = str(error)
                 return
-            # Whoever looks at all of it, or at the last seconds, goes on to do so.
-            self._fill(None if start <= 0.0 else end - start)
+            self._fill(self._again(start, end))
+
+    def _again(self, start_s: float, end_s: float) -> Timeline:
+        """Whoever looks at the last cell, at all of it, or at the last seconds, goes on to do so."""
+        if self._choose is not None and (start_s, end_s) == self._filled:
+            return self._choose(self.timeline)
+        return self.timeline if start_s <= 0.0 else self.timeline.last(end_s - start_s)
 
     def _on_save(self, _: object) -> None:
         try:

@@ -271,8 +271,8 @@ def view():
 
     made = []
 
-    def open_view(*timelines, last=None):
-        made.append(TimelineView(Takes(*timelines), last))
+    def open_view(*timelines, choose=None):
+        made.append(TimelineView(Takes(*timelines), choose))
         return made[-1]
 
     yield open_view
@@ -287,7 +287,21 @@ def test_a_view_shows_all_of_it_at_first(view):
 
 
 def test_a_view_can_begin_with_the_last_seconds(view):
-    assert view(MANY, last=4.0).shown.start_s == 6.0
+    shown = view(MANY, timeline(end_s=30.0), choose=lambda made: made.last(4.0))
+    assert shown.shown.start_s == 6.0
+    shown.refresh.click()
+    assert shown.window.value == (26.0, 30.0)
+
+
+def test_a_view_can_follow_the_last_cell_until_another_time_is_chosen(view):
+    later = [timeline(Span(1, "cell", "Cell In[3]", 20.0, 25.0, seq=4), end_s=30.0) for _ in range(2)]
+    shown = view(MANY, *later, choose=lambda made: made.of_cell())
+    assert shown.window.value == (0.0, 8.0)
+    shown.refresh.click()
+    assert shown.window.value == (20.0, 25.0)
+    shown.window.value = (29.0, 30.0)
+    shown.refresh.click()
+    assert shown.window.value == (29.0, 30.0)
 
 
 def test_a_chosen_window_and_worker_are_shown(view):
@@ -410,3 +424,13 @@ def test_names_are_escaped():
     html = timeline_html(timeline(Span(0, "span", "<b>&", 0.0, 9.0)))
     assert "&lt;b&gt;&amp;" in html
     assert "<b>&" not in html
+
+
+def test_the_last_cell_is_shown_alone(four):
+    four.run("%%disco\nx = 1")
+    four.run("%%disco -w 1\nbarrier(over=[1])")
+    shown = four.run("%disco timeline --cell")
+    cells = [span for span in shown.spans if span.kind == "cell" and span.start_s >= shown.start_s]
+    assert [span.worker for span in cells] == [1]
+    assert shown.end_s >= cells[0].end_s
+    assert "two times" in str(four.fail("%disco timeline --cell --last 1", UsageMistake))

@@ -12,11 +12,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.held import mark_in_words
-from disco_magic.core.registers import inside, register_of
+from disco_magic.core.registers import around, register_of
 from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from disco_magic.core.circles import Circles, Workers
     from disco_magic.core.held import Found, Held
@@ -185,10 +186,10 @@ def compare(
     """
     valued = frozenset(by_value)
     present = [name for name in names if any(name in each.registers for each in found.values())]
-    alone: dict[str, list[str]] = {}  # register -> its parts that are compared by themselves
+    alone: dict[str, set[str]] = {}  # register -> its parts that are compared by themselves
     for name in present:
         if register_of(name) != name:
-            alone.setdefault(register_of(name), []).append(name)
+            alone.setdefault(register_of(name), set()).add(name)
     rows = []
     for name in present:
         columns = {worker: each.column(name) for worker, each in found.items()}
@@ -196,7 +197,7 @@ def compare(
             for worker, column in columns.items():
                 if name in column:
                     column[name] = replace(column[name], marked=mark_in_words(found[worker], name))
-        own = alone.get(name, ())
+        own = alone.get(name, set())
         rows += _rows(name, columns, apart.get(name, circles), own, by_value=name in valued)
     return tuple(rows)
 
@@ -213,7 +214,7 @@ def _rows(
     name: str,
     columns: Mapping[int, dict[str, Held]],
     circles: Circles,
-    alone: Sequence[str],
+    alone: AbstractSet[str],
     *,
     by_value: bool,
 ) -> list[CheckRow]:
@@ -222,8 +223,8 @@ def _rows(
     Not of those that are `alone`, which have rows of their own.
     """
     rows = []
-    # Below these a worker has nothing that could be compared.
-    closed = tuple(sign for part in alone for sign in inside(part))
+    # Below these a worker has nothing that could be compared, or it has rows of its own.
+    closed = set(alone)
     uneven: tuple[str, ...] = ()  # lists of different lengths: their ends are missing somewhere
     cut = [worker for worker, column in columns.items() if name in column and column[name].cut]
     of_parts = any(len(circle) > 1 for circle in circles.workers)  # else nobody is compared with anybody
@@ -234,12 +235,12 @@ def _rows(
         row = CheckRow(part, cells, circles, by_value)
         if any(cells[worker] is None for worker in cut):
             continue  # it may have it among those that were left out
-        if part in alone or part.startswith(closed) or (part.startswith(uneven) and "missing" in row.aspects):
+        if not closed.isdisjoint(around(part)) or (part.startswith(uneven) and "missing" in row.aspects):
             continue
         if row.type == "column" and {"shape"} <= set(row.aspects) <= {"shape", "value"}:
             continue  # so has its data frame, which tells it for all of them
         if {"missing", "type"} & set(row.aspects):
-            closed += inside(part)
+            closed.add(part)
         elif "shape" in row.aspects and row.type in _LISTS:
             uneven += (f"{part}[",)
         if part == name or row.differs or row.opaque:

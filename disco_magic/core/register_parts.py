@@ -24,7 +24,7 @@ class RegisterParts:
     Attributes:
         row: the register itself.
         rows: its parts in their order, ``model.0.weight``: arrays, numbers and texts, objects that are not
-            looked into; 1,000 at most. None if it has no parts.
+            looked into; 1,000 at most.
         is_all: whether these are all.
         gaps: name of a part -> in what it differs on the first worker that holds another value than most, in
             words; of the first few that differ.

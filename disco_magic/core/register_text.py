@@ -100,7 +100,8 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
 
 def _is_unseen(row: Row) -> bool:
     """Whether it has data that nobody has compared."""
-    return not row.compared and any(cell is not None and cell.nbytes for cell in row.cells)
+    data = (cell.nbytes or cell.items or cell.shape for cell in row.cells if cell is not None)
+    return not row.compared and any(data)
 
 
 def together(row: Row) -> RegisterInfo | None:
@@ -122,7 +123,8 @@ def agreement(row: Row) -> str:
         return ""
     if not row.compared:
         return "of this type on all"
-    return "the same on all (sample)" if first.sampled else "the same on all"
+    # Of a container that stands there already.
+    return "the same on all (sample)" if first.sampled and first.dtype is not None else "the same on all"
 
 
 def absent(row: Row, worker: int) -> str:

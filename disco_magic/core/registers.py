@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
+    from collections.abc import Iterable, Iterator, MutableMapping
 
     from disco_magic.errors import Failure
 
@@ -123,6 +123,17 @@ def register_of(label: str) -> str:
 def inside(label: str) -> tuple[str, str]:
     """What the labels of the parts of a register, or of a part, begin with: ``w.`` and ``w[``."""
     return f"{label}.", f"{label}["
+
+
+def around(label: str) -> Iterator[str]:
+    """The label itself, ``w['a'].b``, then those of what it may be a part of: ``w['a']``, ``w``.
+
+    What stands between quotes may have dots and brackets: some of these may be nobody's label.
+    """
+    yield label
+    for end in range(len(label) - 1, 0, -1):
+        if label[end] in ".[":
+            yield label[:end]
 
 
 def is_within(label: str, other: str) -> bool:

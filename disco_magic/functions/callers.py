@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from disco_magic.functions.context import WorkerContext
+
+
+class NoWorker(UsageMistake, AttributeError):
+    """An attribute of `worker` was asked for outside of a worker; there is none for who asks by `hasattr`."""
 
 
 class CallersWorker:
@@ -20,9 +24,11 @@ class CallersWorker:
         asked: gives the worker that calls, or raises UsageMistake.
     """
 
+    _asked: Callable[[], WorkerContext]
+
     def __init__(self, asked: Callable[[], WorkerContext]) -> None:
+        vars(self).update(_asked=asked)
         functools.update_wrapper(self, asked)
-        self._asked = asked
 
     def __call__(self) -> WorkerContext:
         """The worker that executes the calling function."""
@@ -31,7 +37,23 @@ class CallersWorker:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # what Python and others look for at functions
             raise AttributeError(name)
-        return getattr(self._asked(), name)
+        try:
+            me = self._asked()
+        except UsageMistake as mistake:
+            raise NoWorker(str(mistake)) from None
+        return getattr(me, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):  # of this object's own
+            vars(self)[name] = value
+        else:
+            setattr(self._asked(), name, value)
+
+    def __dir__(self) -> Iterable[str]:
+        try:
+            return dir(self._asked())
+        except UsageMistake:
+            return super().__dir__()
 
     def __repr__(self) -> str:
         try:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from disco_magic.functions.columns import array_of
+from disco_magic.functions.columns import array_of, facts_of_labels
 from disco_magic.functions.content import is_plain
 from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
-from disco_magic.functions.frames import Column
+from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom
 from disco_magic.functions.kinds import is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.functions.samples import is_number, sample_of
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 # So many in a value, in any depth, are looked at; of one with more nothing is said.
 _PARTS: Final = 1000
+# So many where little is looked at, as each second.
+_FEW_PARTS: Final = 256
+_WHOLE: Final = 1 << 16
 _DEPTH: Final = 8
 _TEXT: Final = 1000
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
+_ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 _COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 
 
@@ -53,7 +57,7 @@ def look_into_parts(value: Any, sample: int) -> Compared:
     """What is known of all that is in a value.
 
     Nothing without a sample, and where not all of it can be looked at: arrays on a GPU, objects of libraries,
-    more than 1,000 parts.
+    more than 1,000 parts (with a sample of less than 65,536, more than 256).
 
     Args:
         value: a container, module of PyTorch or an object of the user's classes.
@@ -63,7 +67,7 @@ def look_into_parts(value: Any, sample: int) -> Compared:
         return NOT_COMPARED
     parts: dict[str, tuple[type, Any]] = {}
     try:
-        _gather("", value, parts, ())
+        _gather("", value, parts, (), _PARTS if sample >= _WHOLE else _FEW_PARTS)
         room = max(1, sample // max(1, len(parts)))
         told = {path: _told(*part, room) for path, part in parts.items()}
     except _Unknown:
@@ -77,20 +81,37 @@ def look_into_parts(value: Any, sample: int) -> Compared:
     )
 
 
-def _gather(path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...]) -> None:
+def _gather(
+    path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
+) -> None:
     """Fill `parts`, path -> type and value, of arrays those of NumPy: also what containers are."""
-    too_long = id(type(value)) in _COUNTED and len(value) > _PARTS  # told before all of it is copied
+    too_long = id(type(value)) in _COUNTED and len(value) > most  # told before all of it is copied
     content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
-    if content is None or content.places is None or len(parts) + len(content.items) > _PARTS:
+    if content is None or content.places is None or len(parts) + len(content.items) > most:
         raise _Unknown
-    parts[path] = tuple, (name_of(type(value)), len(content.items))
+    places = tuple(content.places) if content.in_order and type(content.places) is list else ()
+    parts[path] = tuple, (name_of(type(value)), len(content.items), places, *_labels(value))
     for place, item in zip(content.places, content.items, strict=True):
         inner = f"{path}{content.written(place)}"
-        known = item if is_plain(type(item)) or is_atom(item) else array_in(item)
+        kind = type(item)
+        if issubclass(kind, np.ndarray) and not any(kind is each for each in _ARRAYS):
+            raise _Unknown  # a mask, for instance, is not in its elements
+        known = item if is_plain(kind) or is_atom(item) else array_in(item)
         if known is not None or item is None:
-            parts[inner] = type(item), known
+            parts[inner] = kind, known
         else:
-            _gather(inner, item, parts, (*above, id(value)))
+            _gather(inner, item, parts, (*above, id(value)), most)
+
+
+def _labels(value: Any) -> tuple[Any, ...]:
+    """Those of a data frame's rows and columns."""
+    kind = type(value)
+    if not is_frame(kind) and not is_series(kind):
+        return ()
+    facts = facts_of_labels(value)
+    if facts is None:
+        raise _Unknown
+    return (fingerprint(facts),)
 
 
 def _told(kind: type, part: Any, room: int) -> Compared:

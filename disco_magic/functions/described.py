@@ -111,10 +111,20 @@ def _describe_container(value: Any, sample: int) -> RegisterInfo:
 
 
 def _compared(series: Any, print_: bytes) -> Compared:
-    """Of a container of numbers and texts, with how many of Python's own numbers in it are none."""
-    items = series.values() if type(series) is dict else series
-    floats = [item for item in items if type(item) is float]
-    return Compared(print_, nans=sum(map(math.isnan, floats)), infs=sum(map(math.isinf, floats)))
+    """Of a container of numbers and texts, with how many of the numbers in it, in any depth, are none."""
+    nans = infs = 0
+    rest = [series]
+    while rest:
+        each = rest.pop()
+        items = each.values() if type(each) is dict else each
+        for item in items:
+            kind = type(item)
+            if kind is float or (issubclass(kind, np.floating) and home_of(kind) == "numpy"):
+                nans += bool(item != item)  # noqa: PLR0124 - so is NaN known
+                infs += item in (math.inf, -math.inf)
+            elif id(kind) in _CONTAINERS:
+                rest.append(item)
+    return Compared(print_, nans=nans, infs=infs)
 
 
 def _fingerprint_of_series(value: Any, sample: int) -> bytes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.held import Found
-from disco_magic.core.registers import RegisterFile, inside, is_within, register_of
+from disco_magic.core.registers import RegisterFile, around, inside, is_within, register_of
 from disco_magic.functions.divergence import PARTS_BY_VALUE, parts_of, survey
 from disco_magic.functions.marks import is_anonymous
 from disco_magic.functions.parts import NOTHING, parts_at, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from disco_magic.core.device import Device
     from disco_magic.core.held import Held
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     # Registers and parts -> along which axes of the mesh they are equal; none: on all workers.
     Marked = Mapping[str, tuple[str, ...]]
+    Rows = tuple[tuple[str, Held], ...]
 
 
 def found_in(
@@ -53,14 +54,17 @@ def found_in(
         within = tuple(sign for name in names for sign in inside(name))
         labels = list(dict.fromkeys([*names, *(each for each in told if parts and each.startswith(within))]))
     found = parts_named(public, labels)
-    registers: dict[str, tuple[tuple[str, Held], ...]] = {}
+    registers: dict[str, Rows] = {}
+    known: dict[str, Rows] = {}
+    wanted = frozenset(labels)
     for label in labels:
         if label in found:
             by_value = values and (names is not None or label in told)
-            around = register_of(label) if names is not None or register_of(label) in told else ""
-            registers[label] = _within(registers.get(around, ()), label) or survey(
-                label, found[label], values=by_value, own=own
-            )
+            if label not in known:
+                registers[label] = survey(label, found[label], values=by_value, own=own)
+                if by_value:  # those of its parts that are marked themselves need not be looked at again
+                    known |= _by_part(registers[label], wanted=wanted)
+            registers[label] = registers.get(label) or known[label]
     return Found(frozenset(), told, registers)
 
 
@@ -78,9 +82,10 @@ def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], ma
     They are told by their identity; numbers and texts by how they are written in the call, `names`.
     """
     held, marked = dict(marks.namespace), marks.now()
-    axes_of = _axes_by_identity(held, marked)
+    # Kept: what is made for the look, states of generators, must not leave its identity to others of these.
+    kept: list[Any] = []
+    axes_of = _axes_by_identity(held, marked, kept)
     own: dict[str, tuple[str, ...]] = {}
-    registers = dict(found.registers)
     for number, (value, name) in enumerate(zip(values, names, strict=True)):
         if parts_named(held, [name]).get(name, NOTHING) is value:
             axes = _innermost(name, marked)
@@ -89,17 +94,22 @@ def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], ma
             axes = None if path in own or is_anonymous(part) else axes_of.get(id(part))
             if axes is not None and axes != _innermost(path, own):
                 own[path] = axes
-                if path not in registers:
-                    registers[path] = _within(found.registers[str(number)], path)
+            kept.append(part)
+    registers = dict(found.registers)
+    for rows in found.registers.values():
+        registers |= {
+            path: each for path, each in _by_part(rows, wanted=own).items() if path not in registers
+        }
     return Found(found.bound, own, registers)
 
 
-def _axes_by_identity(held: Mapping[str, Any], marked: Marked) -> dict[int, tuple[str, ...]]:
-    """By identity what marks say of registers, and of all that is in those that have some."""
+def _axes_by_identity(held: Mapping[str, Any], marked: Marked, kept: list[Any]) -> dict[int, tuple[str, ...]]:
+    """By identity what marks say of registers, and of all that is in those that have some; that is `kept`."""
     found: dict[int, tuple[str, ...]] = {}
     for name in dict.fromkeys(map(register_of, marked)):
         for path, part in parts_of(name, held.get(name), PARTS_BY_VALUE):
             axes = None if is_anonymous(part) else _innermost(path, marked)
+            kept.append(part)
             if axes is not None:
                 # Of what has several names the mark of most workers.
                 found[id(part)] = () if found.get(id(part)) == () else axes
@@ -108,13 +118,19 @@ def _axes_by_identity(held: Mapping[str, Any], marked: Marked) -> dict[int, tupl
 
 def _innermost(path: str, marked: Marked) -> tuple[str, ...] | None:
     """The mark of a part, or of what is around it."""
-    ends = [place for place, sign in enumerate(path) if sign in ".["]
-    return next((marked[path[:end]] for end in (None, *reversed(ends)) if path[:end] in marked), None)
+    return next((marked[label] for label in around(path) if label in marked), None)
 
 
-def _within(rows: Iterable[tuple[str, Held]], label: str) -> tuple[tuple[str, Held], ...]:
-    """Those of a part, out of those of what it is in."""
-    return tuple(row for row in rows if is_within(row[0], label))
+def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[str, Rows]:
+    """Those of each part that is wanted: they stand together, behind the part's own."""
+    found: dict[str, Rows] = {}
+    for begin, (path, _) in enumerate(rows):
+        if path in wanted:
+            end = begin + 1
+            while end < len(rows) and is_within(rows[end][0], path):
+                end += 1
+            found[path] = tuple(rows[begin:end])
+    return found
 
 
 def parts_named(held: Mapping[str, Any], labels: Iterable[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from disco_magic.functions.callers import CallersWorker
 from disco_magic.functions.content import (
     PLAIN_IDS,
     Content,
@@ -40,6 +41,7 @@ _ATOMS: Final = (
     types.ModuleType,
     np.dtype,
     np.ufunc,
+    CallersWorker,
 )
 # So many characters count as one item.
 _TEXT: Final = 100

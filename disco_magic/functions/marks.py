@@ -28,14 +28,12 @@ from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
-from disco_magic.functions.divergence import PARTS_BY_VALUE, parts_of
-from disco_magic.functions.fields import is_module
-from disco_magic.functions.inside import content_of
+from disco_magic.functions.finding import all_paths, paths_of
 from disco_magic.functions.kinds import type_name
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     # Along which axes of the mesh values are equal; none: on all workers.
     Axes = tuple[str, ...]
@@ -89,10 +87,11 @@ class Marks:
         self._kept: dict[int, tuple[Any, Axes]] = {}
         self._fresh: set[str] = set()  # marked since the cell began
         self._assigned: set[str] = set()  # those of them that the call itself has named
+        self._seen: dict[str, Axes] = {}  # where those of this cell were, when somebody asked
         self._pending: dict[int, _Pending] = {}  # by identity, values marked since then
 
     def __bool__(self) -> bool:
-        return bool(self.names or self._alive or self._kept)
+        return bool(self.names or self._alive or self._kept or self._seen)
 
     def add(self, value: Any, axes: Axes = ()) -> None:
         """Mark whatever register comes to hold `value`, an array or another object of its own."""
@@ -145,7 +144,7 @@ class Marks:
 
     def _is_part(self, value: Any) -> bool:
         held = dict(self.namespace)
-        return bool(_paths({id(value)}, RegisterFile(held).public_names(), held))
+        return bool(paths_of({id(value)}, RegisterFile(held).public_names(), held))
 
     def _names_of(self, value: Any) -> list[str]:
         return [name for name, bound in dict(self.namespace).items() if bound is value]
@@ -182,7 +181,7 @@ class Marks:
         self._drop([label for label in self.names if register_of(label) not in present])
 
     def now(self) -> dict[str, Axes]:
-        """`names` as the end of the cell would leave them, but for variables of loops; changes nothing."""
+        """`names` as the end of the cell would leave them, but for variables of loops; changes none."""
         held = dict(self.namespace)
         present = RegisterFile(held).public_names()
         found = {label: axes for label, axes in self.names.items() if register_of(label) in present}
@@ -196,9 +195,9 @@ class Marks:
             for key, each in self._pending.items()
             if key not in at_home and each.reference() is not None
         }
-        for key, paths in (_all_paths(wanted, present, held) if wanted else {}).items():
-            found.update(dict.fromkeys(paths, wanted[key].axes))
-        return found
+        for key, paths in _places(wanted, present, held).items():
+            self._seen.update(dict.fromkeys(paths, wanted[key].axes))  # whatever the cell puts there next
+        return found | {path: axes for path, axes in self._seen.items() if register_of(path) in present}
 
     def _mark_of(self, value: Any) -> Axes | None:
         key = id(value)
@@ -218,7 +217,11 @@ class Marks:
             self._drop([label for label in self.names if register_of(label) in gone])
         if self._pending:
             loops = frozenset().union(*map(loop_names, codes))
-            self._warn_of_lost(self._settle_parts(dict(self.namespace), loops))
+            passing = self._settle_parts(dict(self.namespace), loops)
+            self._warn_of_lost(passing)
+            for path in (path for path in self._seen if register_of(path) not in passing):
+                self.names.setdefault(path, self._seen[path])
+        self._seen.clear()
         self.settle()
 
     def _settle_parts(self, held: dict[str, Any], loops: frozenset[str]) -> frozenset[str]:
@@ -233,7 +236,7 @@ class Marks:
             for key, each in self._pending.items()
             if key not in at_home and passing.issuperset(each.names) and each.reference() is not None
         }
-        found = _all_paths(wanted, names, held) if wanted else {}
+        found = _places(wanted, names, held)
         for key, paths in found.items():
             self.names.update(dict.fromkeys(paths, self._pending.pop(key).axes))
             self._alive.pop(key, None)  # else the next name that passes by would get the mark
@@ -257,33 +260,10 @@ class Marks:
             warnings.warn_explicit(f"{said}{more}", UserWarning, *where)
 
 
-def _paths(wanted: Container[int], names: Iterable[str], held: Mapping[str, Any]) -> dict[int, str]:
-    """By identity, where what is `wanted` is in the registers `names`, in the first that has it."""
-    found: dict[int, str] = {}
-    for name in names:
-        for path, part in parts_of(name, held[name], PARTS_BY_VALUE):
-            if id(part) in wanted:
-                found.setdefault(id(part), path)
-    return found
-
-
-def _all_paths(
+def _places(
     wanted: Mapping[int, _Pending], names: Iterable[str], held: Mapping[str, Any]
 ) -> dict[int, tuple[str, ...]]:
-    """As `_paths`; modules of PyTorch are no parts of the one they are in, but what they hold is."""
-    found: dict[int, tuple[str, ...]] = {key: (path,) for key, path in _paths(wanted, names, held).items()}
-    inside = {key: _parameters(each.reference()) for key, each in wanted.items() if key not in found}
-    paths = _paths(set().union(*inside.values()), names, held) if any(inside.values()) else {}
-    for key, parameters in inside.items():
-        if parameters and paths.keys() >= parameters:
-            found[key] = tuple(path for each, path in paths.items() if each in parameters)
-    return found
-
-
-def _parameters(module: Any) -> set[int]:
-    """The identities of a module's parameters and buffers; none of anything else."""
-    content = content_of(module) if is_module(type(module)) else None
-    return set() if content is None else set(map(id, content.items))
+    return all_paths({key: each.reference for key, each in wanted.items()}, names, held) if wanted else {}
 
 
 def is_anonymous(value: Any) -> bool:

@@ -50,8 +50,9 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
     ]
     is_all = len(labels) == len(union) and all(each.is_all for each in lists)
     whole = row(register, session.examine(register, describe, sample))
-    if rows and is_all and not any(each.differs for each in rows) and all(each.compared for each in rows):
-        # Parts that are marked may have to agree between others than all workers: so has the whole, then.
+    seen = is_all and all(each.compared and not each.differs for each in rows)
+    if seen and any(each.circles for each in rows):
+        # Parts that are marked have to agree between others than all workers: so has the whole, then.
         whole = replace(whole, circles=tuple((worker,) for worker in range(len(whole.cells))))
     differing = islice((each for each in rows if each.differs), _TOLD)
     gaps = {each.name: gap for each in differing if (gap := _gap(session, each))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import pickle
 
@@ -248,6 +249,9 @@ def test_worker_is_called_or_used_as_it_is_in_cells(session):
     )
     s.run("del worker")
     assert s.run("worker() is worker and worker().id").values == [0, 1]
+    s.run("its.mine = worker_id; barrier()")
+    assert s.run("its.mine, worker.mine, 'mine' in dir(its)").values == [(0, 0, True), (1, 1, True)]
+    assert "compared" not in s.check("its").summary
     with pytest.raises(CellError, match="'WorkerContext' object has no attribute 'rnk'"):
         s.run("its.rnk")
 
@@ -256,5 +260,8 @@ def test_worker_outside_of_a_worker_is_still_a_function():
     assert repr(disco.worker) == "<disco_magic.worker: of the worker that calls it>"
     assert pickle.loads(pickle.dumps(disco.worker)) is copy.deepcopy(disco.worker) is disco.worker  # noqa: S301 - our own
     assert not hasattr(disco.worker, "__iter__")
+    assert not hasattr(disco.worker, "id")
+    assert not asyncio.iscoroutinefunction(disco.worker)
+    assert "id" not in dir(disco.worker)
     with pytest.raises(UsageMistake, match="outside of a worker"):
         _ = disco.worker.id

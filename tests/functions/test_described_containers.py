@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -261,3 +262,39 @@ def test_as_text_a_container_says_what_was_looked_at_and_found():
     assert str(row).endswith("1 item (sample) \u00b7 32,768 NaN")
     row = described(*[{"w": np.ones(2), "lock": threading.Lock()}] * 2)
     assert str(row).endswith("2 items \u00b7 compared by type only")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [np.float64(1)] * 99 + [np.float64("nan")],
+        [[1.0] * 30, [float("nan")] * 1],
+        {"a": {"l": float("nan")}, "s": "nan"},
+        {
+            "loss": np.float64("nan"),
+            "step": 3,
+            "name": "so long a text that the whole is no longer shown by itself",
+        },
+    ],
+)
+def test_numbers_in_numbers_and_numpy_s_are_counted(value):
+    assert (describe(value).nans, describe(value).infs) == (1, 0)
+
+
+def test_order_masks_and_labels_are_not_left_out():
+    one, other = OrderedDict(a=1, b=np.ones(2)), OrderedDict(b=np.ones(2), a=1)
+    assert described({"o": one}, {"o": other}, {"o": one}).odd() == (False, True, False)
+    assert not described({"m": np.ma.array([1, 2], mask=[1, 0])}, {"m": np.ma.array([1, 2])}).compared
+    pandas = pytest.importorskip("pandas")
+    frames = [{"df": pandas.DataFrame({"a": [1, 2]}, index=[0, last])} for last in (1, 2, 1)]
+    assert described(*frames).odd() == (False, True, False)
+    assert described(*[{"df": pandas.DataFrame({"a": [1]}, index=[object()])}] * 2).compared is False
+
+
+def test_where_little_is_looked_at_fewer_parts_are_compared():
+    many = dict.fromkeys(range(500), 0.5)
+    assert [bool(describe({"m": many}, sample).fingerprint) for sample in (512, 65_536)] == [False, True]
+
+
+def test_long_lists_of_numbers_say_that_they_were_not_compared():
+    assert str(described(*[[0.5] * 5000] * 2)).endswith("5,000 items \u00b7 compared by type only")

@@ -283,6 +283,53 @@ def test_of_an_edited_program_the_names_are_those_that_were_executed(session, tm
         assert caught.value.failures[0].exception.report.differing[0].name == name
 
 
+def test_what_a_look_makes_leaves_its_identity_to_nobody(session):
+    s = session(4, mesh={"dp": 2, "tp": 2})
+    s.run(
+        "tp = worker.coordinates['tp']\nmarked = [np.random.default_rng(tp + i) for i in range(40)]\n"
+        "marked = worker.replicated(marked, over='dp'); rng = np.random.default_rng(100 + tp)"
+    )
+    for _ in range(20):
+        assert "rng.bit_generator.state" in report(s, "worker.check(rng)").differing[0].name
+
+
+def test_a_marked_place_is_compared_whatever_the_cell_puts_there(session):
+    s = session(3)
+    cell = (
+        "m = {'a': np.zeros(1)}\nworker.replicated(m['a'])\n"
+        "for step in range(3):\n"
+        "    worker.check()\n"
+        "    m['a'] = m['a'] + (worker_id == 2)"
+    )
+    assert [row.name for row in report(s, cell).differing] == ["m['a']"]
+    s.run(cell.replace("(worker_id == 2)", "1"))
+    assert s.run("sorted(worker.marks.names)").values == [["m['a']"]] * 3
+    assert [row.name for row in report(s, "m['a'] += worker_id\nworker.check()").differing] == ["m['a']"]
+
+
+def test_the_variable_of_a_loop_has_no_mark_after_its_cell(session):
+    s = session(2)
+    s.run(
+        "layers = [{'w': np.zeros(1)} for _ in range(3)]\n"
+        "for layer in layers:\n    worker.replicated(layer['w'])\n    worker.check()"
+    )
+    names = ["layers[0]['w']", "layers[1]['w']", "layers[2]['w']"]
+    assert s.run("sorted(worker.marks.names)").values == [names] * 2
+
+
+def test_time_grows_as_the_number_of_marked_parts(session):
+    s = session(2, mesh={"dp": 1, "tp": 2})
+    s.run("import time")
+    taken = []
+    for count in (400, 3200):
+        s.run(f"p = {{i: np.full(1, worker_id) for i in range({count})}}")
+        s.run("for each in p.values(): worker.replicated(each, over='dp')")
+        s.run("start = time.perf_counter(); worker.check(p); worker.check()")
+        s.run("spent = time.perf_counter() - start")
+        taken.append(max(s["spent"].get_all()))
+    assert taken[1] < 30 * taken[0]  # quadratic it would be 64 times
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 FEW: Final = 400
-"""So few values, of `FEW_NBYTES` or less in all when they were last looked at, are looked at as a whole."""
+FEW_ITEMS: Final = 10_000
+"""So few values, with so few items in containers, of `FEW_NBYTES` or less in all when they were last looked at,
+are looked at as a whole."""
 
 LEAST: Final = 512
 MOST: Final = 65_536
@@ -171,6 +173,7 @@ class Inspector:
             known = max(len(session.names()) + session.ledger.live_registers, len(self.snapshot.rows))
             values = max(1, known * session.num_workers)  # but for what a running cell has bound since
             few = values <= FEW and sum(self.snapshot.nbytes) <= FEW_NBYTES
+            few = few and _items(self.snapshot) <= FEW_ITEMS
             sample = None if few else min(MOST, max(LEAST, BUDGET // values))
             snapshot = session.registers(numbered=self._toolbar.numbered.value, sample=sample)
             # What nothing refers to any more is gone as soon as the workers have come that far.
@@ -239,6 +242,10 @@ class Inspector:
             complaint = _in_words(error)
         said = [f"<div>{escape(text)}</div>" for text in (self._said, complaint) if text]
         self._message.value = f'<div role="status">{"".join(said)}</div>' if said else ""
+
+
+def _items(snapshot: SessionSnapshot) -> int:
+    return sum(cell.items or 0 for row in snapshot.rows for cell in row.cells if cell is not None)
 
 
 def _in_words(error: Exception) -> str:

@@ -19,7 +19,16 @@ FEW_NBYTES: Final = 32 << 20
 
 # What a cell imports and defines, as `RegisterInfo.type` calls it.
 _DEFINITIONS: Final = frozenset(
-    {"module", "function", "builtin_function_or_method", "method", "ufunc", "type", "ABCMeta"}
+    {
+        "module",
+        "function",
+        "builtin_function_or_method",
+        "method",
+        "ufunc",
+        "type",
+        "ABCMeta",
+        "CallersWorker",
+    }
 )
 
 KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {

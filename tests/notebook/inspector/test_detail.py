@@ -219,6 +219,16 @@ def test_one_nan_among_many_elements_is_seen_while_there_are_not_too_many_bytes(
     assert inspector.snapshot.row("x").cells[0].sampled
 
 
+def test_containers_of_very_many_items_are_not_looked_into_with_each_refresh(inspector, session, monkeypatch):
+    session.run("x = {n: np.zeros(3) for n in range(300)}")
+    inspector.refresh()
+    assert inspector.snapshot.row("x").compared
+    monkeypatch.setattr(panel, "FEW_ITEMS", 299)
+    monkeypatch.setattr(panel, "BUDGET", 1)
+    inspector.refresh()
+    assert not inspector.snapshot.row("x").compared
+
+
 def test_large_arrays_are_compared_in_a_thread_and_only_when_asked(inspector, session, monkeypatch):
     monkeypatch.setattr("disco_magic.notebook.inspector.detail.AT_ONCE", 50)
     compared = []

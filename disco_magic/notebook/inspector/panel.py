@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 FEW: Final = 400
 FEW_ITEMS: Final = 10_000
-"""So few values, with so few items in containers, of `FEW_NBYTES` or less in all when they were last looked at,
-are looked at as a whole."""
+"""So few values, with so few items in containers, are looked at as a whole, if they had no more than
+`FEW_NBYTES` in all when they were last looked at."""
 
 LEAST: Final = 512
 MOST: Final = 65_536

@@ -75,8 +75,8 @@ class Looks(Accounts):
                 `RegisterInfo.sampled` tells of which only a part was looked at.
 
         Cost: 15 us per register and worker, 10 us for each part of containers, of which 1,000 are compared
-        (256 with a `sample` of less than 65,536), and 6 to 20 ns per element that is looked at. On GPUs 30 us,
-        and some waits of 50 us. A GPU that is busy is waited for a quarter of a second at most.
+        (256 with a `sample` of less than 65,536), and 6 to 20 ns per element that is looked at. On GPUs it
+        takes 30 us, and some waits of 50 us. One that is busy is waited for a quarter of a second at most.
         """
         _check_sample(sample)
         if self.closed:

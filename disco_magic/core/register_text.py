@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 ABSENT: Final = "no value"
 """A name that is not bound there, or a reference whose command was not for this worker."""
+DEFINITIONS: Final = frozenset(
+    {
+        "module",
+        "function",
+        "builtin_function_or_method",
+        "method",
+        "ufunc",
+        "type",
+        "ABCMeta",
+        "CallersWorker",
+    }
+)
+"""What a cell imports and defines, as `RegisterInfo.type` calls it."""
 # Of longer names the rest of the line is further to the right.
 _WIDTH: Final = 60
 BY_TYPE: Final = " \u00b7 compared by type only"
@@ -99,9 +112,8 @@ def table_text(rows: list[Row], num_workers: int, gaps: Mapping[str, str] = Mapp
 
 
 def _is_unseen(row: Row) -> bool:
-    """Whether it has data that nobody has compared."""
-    data = (cell.nbytes or cell.items or cell.shape for cell in row.cells if cell is not None)
-    return not row.compared and any(data)
+    """Whether it is a value, not a definition, that nobody has compared."""
+    return not row.compared and any(cell.type not in DEFINITIONS for cell in row.cells if cell is not None)
 
 
 def together(row: Row) -> RegisterInfo | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.register_text import DEFINITIONS
 from disco_magic.core.words import shape_text
 
 if TYPE_CHECKING:
@@ -17,22 +18,8 @@ ANY: Final = ""
 FEW_NBYTES: Final = 32 << 20
 """Registers, or parts of one, that had no more when they were last looked at are looked at as a whole."""
 
-# What a cell imports and defines, as `RegisterInfo.type` calls it.
-_DEFINITIONS: Final = frozenset(
-    {
-        "module",
-        "function",
-        "builtin_function_or_method",
-        "method",
-        "ufunc",
-        "type",
-        "ABCMeta",
-        "CallersWorker",
-    }
-)
-
 KINDS: Final[Mapping[str, Callable[[Row], bool]]] = {
-    "variables": lambda row: row.differs or any(info.type not in _DEFINITIONS for info in _present(row)),
+    "variables": lambda row: row.differs or any(info.type not in DEFINITIONS for info in _present(row)),
     "everything": lambda _: True,
     "differs between workers": lambda row: row.differs,
     "has NaN or Inf": lambda row: any(info.nans or info.infs for info in _present(row)),

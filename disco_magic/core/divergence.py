@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from disco_magic.core.registers import around, register_of
 from disco_magic.phrases import ranges, who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from disco_magic.core.circles import Circles, Workers
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ABSENT: Final = "not bound"
 _DIGITS: Final = 8
+_EXPLAINED: Final = 8
 _LISTS: Final = ("list", "tuple", "collections.deque")
 
 
@@ -113,6 +115,18 @@ class CheckRow:
         """Name and workers of the first circle whose workers differ; there has to be one."""
         return next((place, circle) for circle, place in self.circles if self._aspects(circle))
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Of the arrays of the first circle whose workers differ; None if there are none."""
+        held = self.cells[self.first_differing[1][0]]
+        return None if held is None or held.dtype is None else held.shape or ()
+
+    @property
+    def first_pair(self) -> tuple[int, int]:
+        """Of that circle the first worker, and the first one that holds something else."""
+        first, *others = self.first_differing[1]
+        return first, next(worker for worker in others if self.cells[worker] != self.cells[first])
+
     def lines(self) -> list[tuple[str, str, str]]:
         """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
         aspects = ", ".join(self.aspects)
@@ -160,6 +174,11 @@ def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
         if len(set(map(way, held))) == len(held):
             return way
     return lambda each: f"{each.kind} {each.text} {each.digest.hex()[:_DIGITS]}"
+
+
+def to_explain(rows: Iterable[CheckRow]) -> Iterator[CheckRow]:
+    """The first few whose values alone differ: of these it is said how far they are apart."""
+    return islice((row for row in rows if row.aspects == ("value",)), _EXPLAINED)
 
 
 # --- from what the workers found to rows -----------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import around, is_within
+from disco_magic.core.registers import is_within, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,8 +86,9 @@ class Found:
         """A register with its parts, or a part with those in it; empty if the worker has none."""
         rows = self.registers.get(name)
         if rows is None:  # a part that others have looked at by itself
-            outer = next((label for label in around(name) if label in self.registers), "")
-            rows = [(path, held) for path, held in self.registers.get(outer, ()) if is_within(path, name)]
+            outer = nearest(name, self.registers)
+            around = () if outer is None else self.registers[outer]
+            rows = [(path, held) for path, held in around if is_within(path, name)]
         return dict(rows)
 
 

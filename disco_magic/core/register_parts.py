@@ -51,8 +51,8 @@ class RegisterParts:
     @property
     def listed(self) -> list[Row]:
         """Those of them that the table as text has: all that differ or have NaN or Inf, and 60 at least."""
-        matter = sum(row.differs or row.is_bad for row in self.shown)
-        return self.shown[: max(matter, _AS_TEXT)]
+        shown = self.shown
+        return shown[: max(sum(row.differs or row.is_bad for row in shown), _AS_TEXT)]
 
     @property
     def differing(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, MutableMapping
+    from collections.abc import Container, Iterable, Iterator, MutableMapping
 
     from disco_magic.errors import Failure
 
@@ -134,6 +134,11 @@ def around(label: str) -> Iterator[str]:
     for end in range(len(label) - 1, 0, -1):
         if label[end] in ".[":
             yield label[:end]
+
+
+def nearest(label: str, among: Container[str]) -> str | None:
+    """Of these labels the one itself, or else that of the smallest part, or the register, which it is in."""
+    return next((each for each in around(label) if each in among), None)
 
 
 def is_within(label: str, other: str) -> bool:

@@ -13,8 +13,6 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare
 from disco_magic.core.held import marked_everywhere
@@ -128,8 +126,8 @@ class Agreeing(Trees):
         if values:
             mine = _Brought(("",) * len(values), values_found(values, self.place.device))
         else:
-            mine = self._marked(self.marks.now())
-        are_same = self._are_same(mine, members, over)
+            mine = self._marked()
+        are_same = self._all_have(mine.digest, members, in_group=over is not None, over=over)
         if are_same and not mine.found.registers:
             raise UsageMistake(_NOTHING)
         frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
@@ -153,21 +151,15 @@ class Agreeing(Trees):
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 
-    def _marked(self, names: Iterable[str]) -> _Brought:
-        """What is in these registers and parts."""
-        labels = tuple(sorted(names))
+    def _marked(self, names: Iterable[str] | None = None) -> _Brought:
+        """What is in these registers and parts; None: in those that this worker has marked."""
         marked = self.marks.now()
+        labels = tuple(sorted(marked if names is None else names))
         return _Brought(None, found_in(self.marks, marked, labels, own=self.place.device, values=True))
 
     def _called(self, found: Found, values: tuple[Any, ...], names: tuple[str, ...]) -> _Brought:
         """These values with their names and marks."""
         return _Brought(names, with_marks(found, values, names, self.marks))
-
-    def _are_same(self, mine: _Brought, members: Members, over: Over | None) -> bool:
-        """Whether all members have brought the same; a few bytes of each tell."""
-        own = mine.digest
-        digests = self.allgather(np.frombuffer(own, np.uint8), in_group=over is not None, over=over)
-        return bool(digests.tobytes() == own * len(members))
 
     def _exchanged(self, mine: _Brought, members: Members, over: Over | None) -> dict[int, _Brought]:
         """What each member has brought, which is not the same.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.core.registers import is_within
+from disco_magic.core.divergence import to_explain
+from disco_magic.core.registers import nearest
 from disco_magic.functions.gaps import elements_compared, gap, is_of
 from disco_magic.functions.lookalikes import numbers_apart, numbers_in
 from disco_magic.functions.parts import NOTHING, part_at
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.topology import Over
     from disco_magic.functions.objects import Objects
-
-# Registers and parts of which is said how far they are apart.
-_TOLD: Final = 8
 
 
 def told_apart_by(
@@ -43,13 +40,11 @@ def told_apart_by(
         over: the members, as in a collective of theirs; None: all workers.
     """
     said: dict[str, str] = {}
-    for row in islice((row for row in rows if row.aspects == ("value",)), _TOLD):
-        place, circle = row.first_differing
+    for row in to_explain(rows):
+        (place, circle), shape = row.first_differing, row.shape
         if me.id in circle:
-            part, first = _part(held, row.name), row.cells[circle[0]]
-            is_array = first is not None and first.dtype is not None
-            shape = (first.shape or ()) if is_array and first is not None else ()
-            text = _of_arrays(me, part, shape, circle) if is_array else _of_numbers(me, part, row, circle)
+            part = _part(held, row.name)
+            text = _of_numbers(me, part, row) if shape is None else _of_arrays(me, part, shape, circle)
             if text:
                 said[row.name] = f"{place}: {text}" if place else text
     for each in me.allgather_objects(said, in_group=over is not None, over=over):
@@ -75,10 +70,9 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
     return _attempt(gap, list(samples), shape) or ""
 
 
-def _of_numbers(me: Objects, container: Any, row: CheckRow, circle: Workers) -> str:
+def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
     """Where containers of numbers differ first: of the first worker's that does; as `_of_arrays`."""
-    first = circle[0]
-    other = next(worker for worker in circle if row.cells[worker] != row.cells[first])
+    first, other = row.first_pair
     if me.id not in (first, other):
         return ""
     mine = _attempt(numbers_in, container) or {}
@@ -97,5 +91,5 @@ def _attempt(function: Callable[..., Any], *given: Any) -> Any:
 
 def _part(held: Mapping[str, Any], name: str) -> Any:
     """What is called so, or the part of it, `NOTHING` if there is none."""
-    around = max((each for each in held if is_within(name, each)), key=len, default=None)
+    around = nearest(name, held)
     return NOTHING if around is None else part_at(held[around], name[len(around) :])

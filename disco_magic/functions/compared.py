@@ -12,7 +12,7 @@ from disco_magic.functions.content import is_plain
 from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom
-from disco_magic.functions.kinds import is_jax_array, is_tensor, name_of, what_it_is
+from disco_magic.functions.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.functions.samples import is_number, sample_of
 from disco_magic.functions.tensors import bits_of, is_there, memory_of
 
@@ -27,7 +27,6 @@ _WHOLE: Final = 1 << 16
 _DEPTH: Final = 8
 _TEXT: Final = 1000
 # By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
-_ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 _COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 
 
@@ -94,8 +93,8 @@ def _gather(
     for place, item in zip(content.places, content.items, strict=True):
         inner = f"{path}{content.written(place)}"
         kind = type(item)
-        if issubclass(kind, np.ndarray) and not any(kind is each for each in _ARRAYS):
-            raise _Unknown  # a mask, for instance, is not in its elements
+        if issubclass(kind, np.ndarray) and not is_all_elements(kind):
+            raise _Unknown
         known = item if is_plain(kind) or is_atom(item) else array_in(item)
         if known is not None or item is None:
             parts[inner] = kind, known

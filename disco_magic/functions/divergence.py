@@ -27,7 +27,7 @@ from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import Seen, is_atom
-from disco_magic.functions.kinds import is_gpu_array, is_of_framework, type_name
+from disco_magic.functions.kinds import is_all_elements, is_gpu_array, is_of_framework, type_name
 from disco_magic.functions.located import device_of
 from disco_magic.functions.tensors import bits_of, numbers_of
 
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# Subclasses whose elements are all there is to them; a masked array, for instance, has a mask besides.
-_ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
 _DEPTH: Final = 8
 PARTS: Final = 1000
 """Parts of a value that are looked at; where they are compared by value, which takes longer, so many:"""
@@ -171,7 +169,7 @@ def _look_at_array(value: Array, *, values: bool) -> Held:
     text, digest, why = "", b"", ""
     if values and array.dtype.hasobject:
         why = "its elements are Python objects"
-    elif values and not any(kind is each for each in _ARRAYS):
+    elif values and not is_all_elements(kind):
         why = f"values of type {type_name(kind)} cannot be compared"
     elif values:
         digest = digest_of(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.held import Found
-from disco_magic.core.registers import RegisterFile, around, inside, is_within, register_of
+from disco_magic.core.registers import RegisterFile, inside, is_within, nearest, register_of
 from disco_magic.functions.divergence import PARTS_BY_VALUE, parts_of, survey
 from disco_magic.functions.marks import is_anonymous
 from disco_magic.functions.parts import NOTHING, parts_at, split
@@ -60,11 +60,12 @@ def found_in(
     for label in labels:
         if label in found:
             by_value = values and (names is not None or label in told)
-            if label not in known:
-                registers[label] = survey(label, found[label], values=by_value, own=own)
+            rows = known.get(label)
+            if rows is None:
+                rows = survey(label, found[label], values=by_value, own=own)
                 if by_value:  # those of its parts that are marked themselves need not be looked at again
-                    known |= _by_part(registers[label], wanted=wanted)
-            registers[label] = registers.get(label) or known[label]
+                    known |= _by_part(rows, wanted)
+            registers[label] = rows
     return Found(frozenset(), told, registers)
 
 
@@ -97,9 +98,7 @@ def with_marks(found: Found, values: tuple[Any, ...], names: tuple[str, ...], ma
             kept.append(part)
     registers = dict(found.registers)
     for rows in found.registers.values():
-        registers |= {
-            path: each for path, each in _by_part(rows, wanted=own).items() if path not in registers
-        }
+        registers |= {path: each for path, each in _by_part(rows, own).items() if path not in registers}
     return Found(found.bound, own, registers)
 
 
@@ -118,7 +117,8 @@ def _axes_by_identity(held: Mapping[str, Any], marked: Marked, kept: list[Any]) 
 
 def _innermost(path: str, marked: Marked) -> tuple[str, ...] | None:
     """The mark of a part, or of what is around it."""
-    return next((marked[label] for label in around(path) if label in marked), None)
+    label = nearest(path, marked)
+    return None if label is None else marked[label]
 
 
 def _by_part(rows: Sequence[tuple[str, Held]], wanted: Container[str]) -> dict[str, Rows]:

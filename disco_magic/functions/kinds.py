@@ -12,6 +12,8 @@ from disco_magic.functions.namespaces import CELL_MODULE
 # Whose arrays and tables tell their shape, dtype and size without code of the user's.
 ARRAY_LIBRARIES: Final = ("torch", "cupy", "jax", "jaxlib", "pandas", "polars")
 
+_ARRAYS: Final = (np.ndarray, np.memmap, np.matrix, np.recarray)
+
 _NAME: Final = type.__dict__["__name__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _MODULE: Final = type.__dict__["__module__"]
@@ -36,6 +38,11 @@ def module_of(kind: type) -> str:
 def home_of(kind: type) -> str:
     """The package that it comes from."""
     return module_of(kind).partition(".")[0]
+
+
+def is_all_elements(kind: type) -> bool:
+    """Whether the elements of such an array of NumPy are all there is to it: a masked one has a mask, too."""
+    return any(kind is each for each in _ARRAYS)
 
 
 def is_gpu_array(kind: type) -> bool:

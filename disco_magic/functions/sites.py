@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Spot
 
+_CODE_UNIT: Final = 2  # bytes: offsets count these, `co_positions` has an entry for each unit
 _RUNTIME = (OURS, threading.__file__)
 # Where each is, and what it waits for.
 _SUSPENDED: Final[dict[type, tuple[str, str]]] = {
@@ -102,9 +103,14 @@ def site_of(spot: Spot | None) -> Site:
     return Site(code.co_filename, line_at(code, offset))
 
 
+def place_at(code: CodeType, offset: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """Where an instruction of `code` is written: first and last line, first and last column, in bytes."""
+    return next(islice(code.co_positions(), offset // _CODE_UNIT, None), (None, None, None, None))
+
+
 def line_at(code: CodeType, offset: int) -> int:
     """The line of an instruction of `code`; of one that has none, where a loop jumps back, the one before."""
-    line = next(islice(code.co_positions(), max(0, offset) // 2, None), (None,))[0]
+    line = place_at(code, max(0, offset))[0]
     if line is None:
         before = [each for start, _, each in code.co_lines() if start <= offset and each is not None]
         line = before[-1] if before else code.co_firstlineno

@@ -105,15 +105,18 @@ class Trees(Objects):
                 leaves.append(leaf)
         return leaves
 
+    def _all_have(self, own: bytes, members: Members, *, in_group: bool, over: Over | None) -> bool:
+        """Whether all members bring these bytes, a digest of what they have; all of them call it."""
+        everybody_s = self.allgather(np.frombuffer(own, np.uint8), in_group=in_group, over=over)
+        return bool(everybody_s.tobytes() == own * len(members))
+
     def _agree(self, members: Members, mine: dict[str, str], *, in_group: bool, over: Over | None) -> None:
         """See that all members have the same parts; a few bytes each where they do.
 
         Raises:
             PlaneMismatch: on all of them.
         """
-        own = digest(repr(sorted(mine.items())).encode())
-        everybody_s = self.allgather(np.frombuffer(own, np.uint8), in_group=in_group, over=over).tobytes()
-        if everybody_s == own * len(members):
+        if self._all_have(digest(repr(sorted(mine.items())).encode()), members, in_group=in_group, over=over):
             return
         trees = self.allgather_objects(mine, in_group=in_group, over=over)
         path = min(path for tree in trees for path in tree if len({each.get(path) for each in trees}) > 1)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import linecache
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.cells import parsed
+from disco_magic.functions.sites import place_at
 
 if TYPE_CHECKING:
     import types
 
-_CODE_UNIT: Final = 2  # bytes: `f_lasti` counts these, `co_positions` has an entry for each unit
 _LONGEST: Final = 60
 
 
@@ -34,10 +33,7 @@ def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[st
 
 def _written(frame: types.FrameType, verb: str) -> list[str]:
     """The arguments as they are written; none if that is not known, or what is called there calls it."""
-    place = next(islice(frame.f_code.co_positions(), frame.f_lasti // _CODE_UNIT, None), None)
-    if place is None:
-        return []
-    first, last, begin, end = place
+    first, last, begin, end = place_at(frame.f_code, frame.f_lasti)
     if first is None or last is None or begin is None or end is None:
         return []
     filename = frame.f_code.co_filename

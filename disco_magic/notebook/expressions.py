@@ -5,18 +5,17 @@ from __future__ import annotations
 import ast
 import linecache
 from contextlib import suppress
-from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 from disco_magic.functions.cells import parsed
+from disco_magic.functions.sites import place_at
 from disco_magic.functions.tracebacks import steps_of, traceback_of
 
 if TYPE_CHECKING:
     import types
 
     from disco_magic.notebook.shell import Shell
-
-_CODE_UNIT: Final = 2  # bytes: `tb_lasti` counts these, `co_positions` has an entry for each unit
 
 
 class FailedExpression(NamedTuple):
@@ -34,7 +33,7 @@ def failed_expression(shell: Shell, error: BaseException) -> FailedExpression | 
     code = step.tb_frame.f_code
     if shell.compile.format_code_name(code.co_filename) is None:
         return None
-    place = next(islice(code.co_positions(), step.tb_lasti // _CODE_UNIT, None), None)
+    place = place_at(code, step.tb_lasti)
     with suppress(SyntaxError):  # lines that have been replaced meanwhile
         tree = parsed(_source(code.co_filename), code.co_filename)
         found = (node for node in ast.walk(tree) if place == _place(node))

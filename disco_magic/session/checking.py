@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.circles import Circles
-from disco_magic.core.divergence import compare
+from disco_magic.core.divergence import compare, to_explain
 from disco_magic.core.held import marked_anywhere, marked_everywhere
 from disco_magic.core.messages import Answer, Fetch
 from disco_magic.core.report import CheckReport
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 __tracebackhide__ = is_told
-
-# Registers and parts of which is said how far they are apart.
-_SAMPLED: Final = 8
 
 
 class Checks(Calls):
@@ -214,9 +210,8 @@ class Checks(Calls):
 
     def _with_gaps(self, rows: tuple[CheckRow, ...], workers: Workers, limit: Limit) -> tuple[CheckRow, ...]:
         """The rows, and how far apart the first few registers or parts are whose values alone differ."""
-        wanted = {row.name: row for row in islice((r for r in rows if r.aspects == ("value",)), _SAMPLED)}
-        shapes = {name: _shape(row) for name, row in wanted.items()}
-        arrays = tuple(name for name, shape in shapes.items() if math.prod(shape or ()) > 1)
+        wanted = {row.name: row for row in to_explain(rows)}
+        arrays = tuple(name for name, row in wanted.items() if math.prod(row.shape or ()) > 1)
         samples: dict[int, dict[str, Any]] = {}
         if arrays:
             with suppress(SyncTimeout):  # what differs is known already
@@ -226,18 +221,15 @@ class Checks(Calls):
             place, circle = row.first_differing
             if name in arrays:
                 parts = [samples[worker][name] for worker in circle if name in samples.get(worker, ())]
-                said = _gap(shapes[name] or (), parts, circle)
+                said = _gap(row.shape or (), parts, circle)
             else:
-                said = self._why_apart(row, circle) if shapes[name] is None else ""
+                said = self._why_apart(row) if row.shape is None else ""
             told[name] = f"{place}: {said}" if place and said else said
         return tuple(replace(row, gap=told.get(row.name, "")) for row in rows)
 
-    def _why_apart(self, row: CheckRow, circle: Workers) -> str:
+    def _why_apart(self, row: CheckRow) -> str:
         """Where containers of numbers and text differ first: of the first worker's that does."""
-        first, *others = circle
-        other = next((w for w in others if row.cells[w] != row.cells[first]), None)
-        if other is None:
-            return ""
+        first, other = row.first_pair
         why = told_apart(cast("Session", self), row.name, first, other)
         return f"{ranges((other,))} {why}" if why else ""
 
@@ -275,12 +267,6 @@ def check_cell(
 
 def _all_names(found: Mapping[int, Found]) -> list[str]:
     return list(dict.fromkeys(name for each in found.values() for name in each.registers))
-
-
-def _shape(row: CheckRow) -> tuple[int, ...] | None:
-    """Of the arrays of the first circle that differs; None if there are none."""
-    held = row.cells[row.first_differing[1][0]]
-    return None if held is None or held.dtype is None else held.shape or ()
 
 
 def _gap(shape: tuple[int, ...], samples: Sequence[Any], circle: Workers) -> str:

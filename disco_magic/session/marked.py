@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from disco_magic.core.registers import is_within, register_of
+from disco_magic.core.registers import nearest, register_of
 from disco_magic.core.snapshot import Row
 from disco_magic.errors import UnknownName
 from disco_magic.functions.parts import describe_parts
@@ -37,8 +37,8 @@ def circles_of(marks: Sequence[Mapping[str, tuple[str, ...]]], mesh: Mesh) -> di
 
 def innermost(circles: Circles, label: str) -> tuple[Workers, ...]:
     """Who has to agree on a register or a part: by its own mark, or by that of the part around it."""
-    around = [name for name in circles if is_within(label, name)]
-    return circles[max(around, key=len)] if around else ()
+    marked = nearest(label, circles)
+    return () if marked is None else circles[marked]
 
 
 def drifted(

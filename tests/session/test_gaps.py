@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from disco_magic.core import divergence
 from disco_magic.errors import SyncTimeout
 from disco_magic.functions.surveys import Sample
-from disco_magic.session import checking
 from tests.session.test_checking import differing
 
 
@@ -109,6 +109,6 @@ def test_what_differs_is_told_also_where_it_cannot_be_said_by_how_much(session, 
 
 def test_how_far_arrays_are_apart_is_asked_of_a_few_only(session):
     s = session(2)
-    names = [f"w{number}" for number in range(checking._SAMPLED + 2)]
+    names = [f"w{number}" for number in range(divergence._EXPLAINED + 2)]
     s.run("\n".join(f"{name} = worker.replicated(np.full(2, worker_id))" for name in names))
-    assert [row.name for row in s.check(values=True) if row.gap] == names[: checking._SAMPLED]
+    assert [row.name for row in s.check(values=True) if row.gap] == names[: divergence._EXPLAINED]

@@ -36,6 +36,7 @@ class Seat(NamedTuple):
         library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
         over: what names the members in words, where the call named them: ``tp``.
         within: the verb that the user called, where this call is a part of it: ``allreduce_tree``.
+        tag: of a message; who receives gets those that bear the same.
     """
 
     worker: int
@@ -46,6 +47,7 @@ class Seat(NamedTuple):
     library: str = ""
     over: str = ""
     within: str = ""
+    tag: int | str = 0
 
     @property
     def rank(self) -> int:
@@ -155,10 +157,10 @@ class Plane(Protocol):
         """Return when every member has called it."""
 
     def send(self, seat: Seat, x: Any, to: int) -> None:
-        """Hand a copy of `x` to worker `to`; does not wait for it."""
+        """Hand a copy of `x` to worker `to`, with the tag of `seat`; does not wait for it."""
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
-        """Wait for the next array that worker `source` sends to the caller in this scope."""
+        """Wait for the next array that worker `source` sends to the caller in this scope with that tag."""
 
 
 class Channel(Protocol):

@@ -59,8 +59,8 @@ _NAMES: Final = {
     "scatter": ("root", "axis", "over"),
     "alltoall": ("axis", "counts", "over"),
     "barrier": ("over",),
-    "send": ("to",),
-    "recv": ("source",),
+    "send": ("to", "tag"),
+    "recv": ("source", "tag"),
 }
 
 

@@ -151,7 +151,9 @@ class Calling:
             instead = f"worker.at({axis}=0) is a worker" if verb in _BETWEEN_TWO else f"over={axis!r}"
             raise UsageMistake(f"{reason}; {axis!r} is an axis of the mesh: {instead}") from None
 
-    def _call(self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None) -> Any:
+    def _call(
+        self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None, tag: int | str = 0
+    ) -> Any:
         given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
         # As `_over` begins, without a call in the usual case.
         members = self._group_members if in_group is True else self._everybody
@@ -165,7 +167,7 @@ class Calling:
             target = read_out(verb, out, self.place)
             lent = lent or (target is not out and not isinstance(target, np.ndarray))
             arguments = (*arguments[:-1], target)
-        facts, within = facts_of(verb, arguments, self._beside, along)
+        facts, within = facts_of(verb, arguments, self._beside, along if tag == 0 else repr(tag))
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:
@@ -173,7 +175,7 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(self.id, members, scope, present, spot, library, along, within), *arguments
+                Seat(self.id, members, scope, present, spot, library, along, within, tag), *arguments
             )
             if verb in _FROM_ANOTHER:
                 library = self._plane.library_of(self.id)

@@ -23,7 +23,7 @@ def facts_of(
 
     Of the place only the code and where in it: that is a quarter of the time that its line would take. It is
     called by what a verb calls; verbs that call verbs are in the files `here`. `along` says who took part, if
-    neither the group nor all did.
+    neither the group nor all did, or how a message is tagged.
     """
     frame: Any = sys._getframe(3)  # noqa: SLF001 - this, _call, the verb, who called it
     code, within = frame.f_code, ""
@@ -34,7 +34,7 @@ def facts_of(
     at = code, frame.f_lasti
     called = f"{within}'s {verb}" if within else verb  # as those are told who wait in it
     if not arguments or verb == "recv":
-        return (called, "", "", (along,) if along else arguments[:1], *at), within
+        return (called, "", "", (*arguments[:1], along) if along else arguments[:1], *at), within
     x = arguments[0]
     rest = arguments[1:] if verb == "send" else arguments[1:-1]
     if along:

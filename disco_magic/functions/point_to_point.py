@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import Calling
 
@@ -28,32 +29,33 @@ class PointToPoint(Calling):
         """
         return self.mesh.worker(**(self.coordinates | coordinates))
 
-    def send(self, x: Any, to: int) -> None:
+    def send(self, x: Any, to: int, *, tag: int | str = 0) -> None:
         """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait.
 
         `to` is an id of the session, as `worker_id`, also with groups, where `root` of a collective is a rank
         in the group: `send` reaches every worker and takes no `in_group`.
 
-        The sender calls it. The other worker takes it with `recv` in the same cell or command; messages of
-        one sender arrive in order. One that is not taken by then is reported as an error of the receiver.
-        Raises PlaneAborted if the receiver has ended the command already. Cost: one copy.
+        The sender calls it. The other worker takes it with `recv`, with the same `tag`, a number or text, in
+        the same cell or command; messages of one sender with one tag arrive in order. One that is not taken
+        by then is reported as an error of the receiver. Raises UsageMistake if there is no such worker, or
+        `tag` is something else; PlaneAborted if the receiver has ended the command already. Cost: one copy.
 
         Example:
             >>> cell = "send(np.ones(2), to=3) if worker_id == 0 else recv(0) if worker_id == 3 else None"
             >>> session.run(cell)[3]
             array([1., 1.])
         """
-        self._call("send", x, to, in_group=False)
+        self._call("send", x, to, in_group=False, tag=_checked("send", tag))
 
-    def recv(self, source: int, out: Any | None = None) -> Any:
-        """The next array that worker `source` sends to this one; waits for it.
+    def recv(self, source: int, out: Any | None = None, *, tag: int | str = 0) -> Any:
+        """The next array that worker `source` sends to this one with that `tag`; waits for it.
 
         `source` is an id of the session, as with `send`. The receiver calls it.
 
         Returns the shape and dtype sent (a NumPy scalar for a number), or `out`. Raises
         PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
         """
-        return self._call("recv", source, out, in_group=False)
+        return self._call("recv", source, out, in_group=False, tag=_checked("recv", tag))
 
     def send_to_next_group(self, x: Any) -> None:
         """Hand a copy of `x` to the worker of the same rank in the next group; does not wait.
@@ -99,3 +101,15 @@ class PointToPoint(Calling):
             f"{call} was called on worker {self.id} of group {self.group}, the {which} of {groups}: "
             f"there is no {neighbour} group; call it where {condition}"
         )
+
+
+def _checked(verb: str, tag: int | str) -> int | str:
+    """`tag`, of a message; of integers as Python's own.
+
+    Raises:
+        UsageMistake: it is neither an integer nor text.
+    """
+    number = None if isinstance(tag, str) else whole_number(tag)
+    if number is None and not isinstance(tag, str):
+        raise UsageMistake(f"{verb}: tag must be an integer or text, got {tag!r}")
+    return str(tag) if number is None else number

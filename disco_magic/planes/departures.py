@@ -33,7 +33,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     elif worker in missing and isinstance(wait, Receive):
         text = (
             f"worker {worker} finished without a send for {wait.describe()} - "
-            f"it needs a send(..., {wait.call.worker}) on worker {worker} in the same command"
+            f"it needs a {_send_for(wait)} on worker {worker} in the same command"
         )
     elif worker in missing:
         members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
@@ -50,6 +50,11 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
     table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
     return Verdict(PlaneAborted, f"{text}\n{table}", failure)
+
+
+def _send_for(wait: Receive) -> str:
+    tag = f", tag={wait.tag!r}" if wait.tag != 0 else ""
+    return f"send(..., {wait.call.worker}{tag})"
 
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:

@@ -1,4 +1,4 @@
-"""Point-to-point messages: buffered by the sender, first in, first out per (source, receiver, scope)."""
+"""Messages: buffered by the sender, first in, first out per (source, receiver, scope, tag)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Mailbox:
         num_workers: number of workers.
 
     Attributes:
-        boxes: receiver -> (source, scope) -> messages that it has not received.
+        boxes: receiver -> (source, scope, tag) -> messages that it has not received.
     """
 
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
-        self.boxes: list[dict[tuple[int, int], deque[Message]]] = [{} for _ in range(num_workers)]
+        self.boxes: list[dict[tuple[int, int, int | str], deque[Message]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
@@ -39,7 +39,7 @@ class Mailbox:
         Raises:
             PlaneAborted: `to` has left the scope and will never receive it.
         """
-        board, scope = self._board, call.seat.scope
+        board, scope, tag = self._board, call.seat.scope, call.seat.tag
         with board.lock:
             board.admit(call.called, call.seat)
             if board.left[to] >= scope:
@@ -49,24 +49,24 @@ class Mailbox:
                 )
             sent = board.sent[call.worker] = Sent(call, to)
             wait = board.waiting.get(to)
-            if isinstance(wait, Receive) and wait.source == call.worker and wait.scope == scope:
+            if isinstance(wait, Receive) and wait.awaits == (call.worker, scope, tag):
                 wait.message = message
                 sent.taken = wait.call
                 board.wake(wait)
                 return
             self.forget(to)
-            self.boxes[to].setdefault((call.worker, scope), deque()).append(message)
+            self.boxes[to].setdefault((call.worker, scope, tag), deque()).append(message)
 
     def take(self, call: Call, source: int) -> Message:
-        """The next message of `source` for the caller; waits for it.
+        """The next message of `source` for the caller that bears the tag of `call`; waits for it.
 
         Raises:
             PlaneAborted: `source` left without sending.
             PlaneMismatch: `source` itself waits for the caller.
         """
         board = self._board
-        key = (source, call.seat.scope)
         wait = Receive(call, source)
+        key = wait.awaits
         with board.lock:
             board.admit(call.called, call.seat)
             boxes = self.boxes[call.worker]
@@ -95,7 +95,7 @@ class Mailbox:
 
     def _sent_in(self, worker: int, scope: int) -> list[str]:
         # Not in the body of a `with`, see `notebook.libraries.caught`: an interrupt may strike here.
-        boxes = [box for (_, sent_in), box in self.boxes[worker].items() if sent_in == scope]
+        boxes = [box for (_, sent_in, _), box in self.boxes[worker].items() if sent_in == scope]
         return [message.describe() for box in boxes for message in box]
 
     def forget(self, worker: int) -> None:

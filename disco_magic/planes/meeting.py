@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.blocks import Fold
     from disco_magic.planes.plans import Plan
@@ -190,6 +191,11 @@ class Meeting:
         return f"{self.seen_by(next(iter(self.calls)))}{missing}"
 
 
+def tagged(seat: Seat) -> str:
+    """``, tag 3`` of a message that bears one."""
+    return f", tag {seat.tag!r}" if seat.tag != 0 else ""
+
+
 class Message(NamedTuple):
     """An array on its way: the sender's copy; its memory makes it the receiver's own, with the `token`."""
 
@@ -200,7 +206,8 @@ class Message(NamedTuple):
 
     def describe(self) -> str:
         """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""
-        return f"{describe_array(self.array)} from worker {self.call.worker}, sent at {self.call.site}"
+        tag = tagged(self.call.seat)
+        return f"{describe_array(self.array)} from worker {self.call.worker}{tag}, sent at {self.call.site}"
 
 
 class Sent:
@@ -216,9 +223,8 @@ class Sent:
     def describe(self) -> str:
         """``what worker 2 sent last, to worker 3 at Cell In[3], line 8, was received at ...``."""
         came = "has not been received" if self.taken is None else f"was received at {self.taken.site}"
-        return (
-            f"what worker {self.call.worker} sent last, to worker {self.receiver} at {self.call.site}, {came}"
-        )
+        to = f"to worker {self.receiver}{tagged(self.call.seat)}"
+        return f"what worker {self.call.worker} sent last, {to} at {self.call.site}, {came}"
 
 
 class Receive:
@@ -232,16 +238,21 @@ class Receive:
         arrived, to_wake: see `Wait`.
     """
 
-    __slots__ = ("arrived", "call", "message", "scope", "source", "to_wake", "verdict")
+    __slots__ = ("arrived", "call", "message", "scope", "source", "tag", "to_wake", "verdict")
 
     def __init__(self, call: Call, source: int) -> None:
         self.call = call
         self.source = source
         self.arrived = 0 if source == call.worker else 1
-        self.scope = call.seat.scope
+        self.scope, self.tag = call.seat.scope, call.seat.tag
         self.message: Message | None = None
         self.verdict: Verdict | None = None
         self.to_wake: list[LockType] = []
+
+    @property
+    def awaits(self) -> tuple[int, int, int | str]:
+        """Source, scope and tag of the message."""
+        return self.source, self.scope, self.tag
 
     @property
     def complete(self) -> bool:
@@ -258,11 +269,15 @@ class Receive:
 
     def describe(self) -> str:
         """``recv from worker 0 that worker 1 waits in at Cell In[3], line 4``."""
-        return f"recv from worker {self.source} that worker {self.call.worker} waits in at {self.call.site}"
+        return f"{self._said} that worker {self.call.worker} waits in at {self.call.site}"
 
     def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits here
         """``recv from worker 0``, ``Cell In[3], line 4``."""
-        return f"recv from worker {self.source}", str(self.call.site)
+        return self._said, str(self.call.site)
+
+    @property
+    def _said(self) -> str:
+        return f"recv from worker {self.source}{tagged(self.call.seat)}"
 
     def seen_by(self, worker: int) -> str:
         """``recv from worker 0 at Cell In[3], line 4``."""

@@ -158,6 +158,20 @@ def messages_arrive_in_order(plane: Plane, size: int, run: Run) -> None:
         expect(type(number) is np.float64 and number == 2.5, f"a number arrived as {number!r}")
 
 
+def messages_bear_tags(plane: Plane, size: int, run: Run) -> None:
+    """Who receives gets the messages with the tag that it asks for, in the order sent, and no others."""
+
+    def program(plane: Plane, seat: Seat) -> Any:
+        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
+        loss, late = seat._replace(tag="loss"), seat._replace(tag=7)
+        for number, sent in enumerate((seat, loss, late, loss)):
+            plane.send(sent, np.full(2, number), right)
+        return [plane.recv(wanted, left, None)[0] for wanted in (late, loss, loss, seat)]
+
+    for got in values(run(plane, program, 1)):
+        expect(got == [2, 1, 3, 0], f"messages with other tags than asked for: {got}")
+
+
 def unread_messages_are_told_and_dropped(plane: Plane, size: int, run: Run) -> None:
     """`unread` names messages that were not received; a later scope does not see them."""
 
@@ -273,6 +287,7 @@ CONDUCT_CHECKS = (
     a_failure_releases_everybody,
     an_early_leaver_releases_everybody,
     messages_arrive_in_order,
+    messages_bear_tags,
     unread_messages_are_told_and_dropped,
     a_missing_message_is_an_error,
     a_circle_is_an_error,

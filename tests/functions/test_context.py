@@ -182,6 +182,19 @@ def test_point_to_point_names_workers_of_the_whole_session():
     assert plane.calls == [(Seat(3, everybody, 7, (0, 1)), "x", 5), (Seat(3, everybody, 7, (0, 1)), 1, "o")]
 
 
+@pytest.mark.parametrize(
+    "call", [lambda me, tag: me.send(1, 2, tag=tag), lambda me, tag: me.recv(2, tag=tag)]
+)
+def test_a_message_bears_a_number_or_text(call):
+    context, plane, _ = make(3)
+    for tag in (np.int64(4), "loss"):
+        call(context, tag)
+    assert [seat.tag for seat, *_ in plane.calls] == [4, "loss"]
+    for tag in (1.5, None, True, ("a", 1)):
+        with pytest.raises(UsageMistake, match=r"(send|recv): tag must be an integer or text, got "):
+            call(context, tag)
+
+
 def test_a_plane_call_is_framed_by_the_guard_also_when_it_raises():
     context, _, guard = make()
     context.allreduce("x")

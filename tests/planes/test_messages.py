@@ -48,6 +48,30 @@ def test_a_message_that_is_never_sent_is_asked_of_its_sender(make):
     assert [line.split()[:2] for line in table] == [["[0]", "waiting"], ["[1]", "finished"]]
 
 
+def test_messages_with_a_tag_are_told_by_it(make):
+    plane = make(3)
+    plane.send(seat(1)._replace(tag=3), np.zeros(2), 0)
+    [text] = plane.unread(0, 1)
+    assert text.startswith("float64 (2,) from worker 1, tag 3, sent at File")
+    plane.leave(1, 1)
+    asked = "for recv from worker 1, tag 'grad' that .* it needs a send\\(..., 0, tag='grad'\\) on worker 1"
+    with pytest.raises(PlaneAborted, match=asked):
+        plane.recv(seat(0)._replace(tag="grad"), 1, None)
+
+
+def test_those_who_wait_for_each_others_tags_are_told_which(make, run):
+    plane = make(2)
+
+    def program(plane, mine):
+        plane.send(mine._replace(tag=1), 1, 1 - mine.worker)
+        plane.recv(mine._replace(tag=2), 1 - mine.worker, None)
+
+    for error in run(plane, program, 1):
+        assert isinstance(error, PlaneMismatch)
+        assert "worker 1 waits in recv from worker 0, tag 2 at" in str(error)
+        assert "what worker 1 sent last, to worker 0, tag 1 at" in str(error)
+
+
 def test_sending_to_a_worker_that_has_finished_names_both(make):
     plane = make(3)
     plane.leave(2, 1)

@@ -206,6 +206,13 @@ def test_messages_between_two_are_shown_with_the_waiting(gated, gate, clock):
     assert timeline.summary().collectives == 0
 
 
+def test_messages_are_shown_with_their_tags(session):
+    s = session(2)
+    s.run("if worker_id:\n    send(1.0, 0, tag='loss')\nelse:\n    recv(1, tag='loss')")
+    lanes = [s.timeline().lane(worker)[-1].label for worker in range(2)]
+    assert lanes == ["recv(source=1, tag='loss')", "send(float, to=0, tag='loss')"]
+
+
 def test_the_record_of_a_worker_is_bounded(session):
     s = session(1)
     s.run(f"for _ in range({KEPT} + 100):\n    barrier()")

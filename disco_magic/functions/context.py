@@ -22,6 +22,8 @@ from disco_magic.functions.marks import Marks
 from disco_magic.functions.named import Naming
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
+from disco_magic.functions.torch_groups import Verbs
+from disco_magic.functions.torch_messages import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +70,8 @@ class WorkerContext(Agreeing, PointToPoint, Naming):
             Agreeing.allreduce_tree,
             Agreeing.broadcast_object,
             PointToPoint.send_to_next_group,
+            Verbs.allreduce,
+            Messages.send,
         )
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from disco_magic.functions.kinds import is_gpu_array
+from disco_magic.functions.sites import is_of_torch
 from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ def facts_of(
         within = code.co_name
         frame = frame.f_back
         code = frame.f_code
+    if within and is_of_torch(frame):  # a process group's call: the user's is what called PyTorch
+        caller = frame
+        while caller is not None and is_of_torch(caller):
+            caller = caller.f_back
+        frame, within = caller or frame, ""
+        code = frame.f_code
+    if within == verb:  # of a process group, which a user may also call
+        within = ""
     at = code, frame.f_lasti
     called = f"{within}'s {verb}" if within else verb  # as those are told who wait in it
     if not arguments or verb == "recv":

@@ -1,22 +1,25 @@
-"""What a program finds in `sys`: its own arguments on each worker, the folder it lies in.
+"""What a program finds: its own arguments on each worker, the folder it lies in, its rank.
 
 Arguments are told by who asks: workers come to a program that waits in their queues at times of their own,
-beside the notebook and other programs. Where modules are imported from, and what was imported, is the
-process's.
+beside the notebook and other programs. So are the variables by which torchrun tells each process of a program
+its rank. All others, where modules are imported from, and what was imported, are the process's.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from disco_magic.functions.context import WorkerContext
 
 
@@ -27,10 +30,29 @@ class Execution:
     Attributes:
         folder: where the program lies.
         argv: its arguments, which it may change.
+        ranks: see `ranks_of`.
     """
 
     folder: str
     argv: list[str]
+    ranks: Mapping[str, str]
+
+
+def ranks_of(worker: WorkerContext) -> dict[str, str]:
+    """What torchrun puts into the environment of a process of one host, of a worker.
+
+    ``LOCAL_RANK`` says which GPU is one's own: of workers that share GPUs, or have chosen some, it is not the
+    rank.
+    """
+    gpu = worker.place.device.index if worker.place.device.kind == "cuda" else worker.id
+    rank, size = str(worker.id), str(worker.num_workers)
+    return {
+        "RANK": rank,
+        "LOCAL_RANK": str(gpu),
+        "WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": size,
+        "GROUP_RANK": "0",
+    }
 
 
 _executions: Final[dict[WorkerContext, Execution]] = {}
@@ -60,6 +82,27 @@ class _OfWorkers(types.ModuleType):
             mine.argv = argv
 
 
+class _Environment(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - its objects' class, which has no other name
+    """`os.environ` while workers execute programs, with the ranks of whoever asks."""
+
+    def __getitem__(self, key: Any) -> Any:
+        ranks = _ranks()
+        return ranks[key] if key in ranks else super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        ranks = _ranks()
+        yield from ranks
+        yield from (key for key in super().__iter__() if key not in ranks)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _ranks() -> Mapping[str, str]:
+    mine = _mine()
+    return {} if mine is None else mine.ranks
+
+
 def _mine() -> Execution | None:
     me = calling_worker()
     return None if me is None else _executions.get(me)
@@ -79,7 +122,7 @@ def end(worker: WorkerContext, execution: Execution | None = None) -> None:
 
 
 def _fit() -> None:
-    """Let `sys` have what the programs that are executed now need, and nothing more.
+    """Let `sys` and `os` have what the programs that are executed now need, and nothing more.
 
     The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
@@ -97,5 +140,7 @@ def _fit() -> None:
             sources.note(folder)
         if wanted and type(sys) is types.ModuleType:
             sys.__class__ = _OfWorkers
+            os.environ.__class__ = _Environment
         elif not wanted and type(sys) is _OfWorkers:
             sys.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was
+            os.environ.__class__ = os._Environ  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""Methods of other people's classes that are ours for a while."""
+"""Methods of other people's classes, and functions of their modules, that are ours for a while."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 
 class Replaced:
-    """A method of a class, in whose place we put another one for a while.
+    """A method of a class or a function of a module, in whose place we put another one for a while.
 
     Args:
         owner, name: which.
         ours: the other one.
     """
 
-    def __init__(self, owner: type, name: str, ours: Callable[..., Any]) -> None:
+    def __init__(self, owner: type | ModuleType, name: str, ours: Callable[..., Any]) -> None:
         self._owner, self._name, self._ours = owner, name, ours
         self._first = vars(owner)[name]
         self._below: list[Callable[..., Any]] = []

@@ -26,6 +26,7 @@ from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.printing import whole_print
+from disco_magic.functions.torch_changes import PYTORCH
 
 if TYPE_CHECKING:
     import contextvars
@@ -89,6 +90,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     context.marks.namespace = namespace
     adopted.begin()
     redirecting.begin()
+    PYTORCH.enter(context)
     return namespace
 
 
@@ -96,6 +98,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     """Forget a namespace; values in it live as long as something else holds them."""
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
+    PYTORCH.leave(context)
     if not namespaces.in_use():
         adopted.end()
         redirecting.end()
@@ -198,7 +201,9 @@ class CellRunner:
         return value
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
-        execution, shield = programs.Execution(program.folder, list(program.argv)), Shield(self._holder)
+        ranks = programs.ranks_of(self.context)
+        execution = programs.Execution(program.folder, list(program.argv), ranks)
+        shield = Shield(self._holder)
 
         def execute() -> None:
             programs.begin(self.context, execution)

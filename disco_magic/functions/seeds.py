@@ -3,8 +3,7 @@
 Workers are threads, and what a module keeps is there once. A cell that seeds it, as a script of one process
 does, gets numbers that are equal on some workers and not on others, in another way every time, and no error.
 Code that keeps a state and puts it back is as wrong: others draw in between. PyTorch's checkpoints do so, and
-a dropout in them may have another mask in the backward pass. A process group of PyTorch is one for all as
-well: where a script of many processes makes one, the first worker waits for others that never come.
+a dropout in them may have another mask in the backward pass.
 """
 
 from __future__ import annotations
@@ -33,18 +32,13 @@ _OWN: Final = {
         "a generator, and rng.set_state(...)",
     ),
 }
-_GROUPS: Final = ("dist.init_process_group", "torch.distributed.init_process_group")
-_OF_GROUPS: Final = (
-    "{} makes one process group for all workers, which are threads of this process: where it waits for other "
-    "ranks none will come; workers need no group, allreduce and its like are there"
-)
 _CHECKPOINTS: Final = "torch.utils.checkpoint"
 _OF_CHECKPOINTS: Final = (
     f"{_CHECKPOINTS} keeps the one random state that all workers draw from and puts it back, while others "
     "draw: a dropout may have another mask in the backward pass; pass preserve_rng_state=False, and draw "
     "masks from a generator of the worker's own before the checkpoint"
 )
-_WORDS: Final = ("seed", "setstate", "set_state", "rng_state", "fork_rng", "checkpoint", "init_process_group")
+_WORDS: Final = ("seed", "setstate", "set_state", "rng_state", "fork_rng", "checkpoint")
 _MOST_DOTS: Final = 2
 
 
@@ -57,7 +51,7 @@ def shared_seeds(source: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
         return ()
     nodes = list(ast.walk(tree))
     named = [(call, _dotted(call.func)) for call in nodes if isinstance(call, ast.Call)]
-    calls = [(call, name) for call, name in named if name in _OWN or name in _GROUPS]
+    calls = [(call, name) for call, name in named if name in _OWN]
     others = _bound(nodes) if calls else set()
     found = [(call.lineno, _said(name, call)) for call, name in calls if name.partition(".")[0] not in others]
     imports = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
@@ -88,8 +82,6 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _said(name: str, call: ast.Call) -> str:
-    if name in _GROUPS:
-        return _OF_GROUPS.format(name)
     return (
         f"{name} sets the one state that all workers draw from, in turns that nobody knows; "
         f"give each its own: {_OWN[name].format(_seed_of(call))}"

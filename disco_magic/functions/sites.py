@@ -123,6 +123,12 @@ def innermost_site(frame: FrameType | None) -> Site:
     return Site("", 0) if frame is None else _site_at(frame)
 
 
+def is_of_torch(frame: FrameType) -> bool:
+    """Whether a frame is code of PyTorch's."""
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.partition(".")[0] == "torch"
+
+
 def _site_at(frame: FrameType) -> Site:
     # Where a loop jumps back, f_lineno is None, whatever its type says.
     return Site(frame.f_code.co_filename, frame.f_lineno or line_at(frame.f_code, frame.f_lasti))

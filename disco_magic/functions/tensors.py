@@ -38,6 +38,8 @@ def bits_of(tensor: Any) -> Array | None:
         if str(tensor.device) != "cpu" or str(tensor.dtype).startswith("torch.q"):
             return None
         tensor = to_be_seen(tensor)
+        if not has_memory(tensor):
+            return None
         with suppress(TypeError):  # of such a dtype
             return np.asarray(tensor.numpy(force=True))
         integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
@@ -52,6 +54,11 @@ def to_be_seen(tensor: Any) -> Any:
     Memory that it has once seen cannot be resized any more, and empty tensors wait for just that.
     """
     return tensor if tensor.numel() else tensor.clone()
+
+
+def has_memory(tensor: Any) -> bool:
+    """Whether that of its elements was not given back; NumPy would show others in their place."""
+    return not tensor.numel() or tensor.untyped_storage().nbytes() > 0
 
 
 def numbers_of(tensor: Any) -> Array | None:
@@ -118,6 +125,8 @@ def array_of(tensor: Any) -> Array:
 
 def memory_of(tensor: Any) -> Array:
     """As `array_of`, of one without a history."""
+    if not has_memory(tensor):
+        raise UsageMistake("its memory was given back: it has no elements now")
     try:
         return np.asarray(to_be_seen(tensor).numpy())
     except (TypeError, RuntimeError, NotImplementedError) as reason:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import DiscoError, Failure, WorkerInterrupt
-from disco_magic.functions.sites import Site, label_of, line_at, runtime_file
+from disco_magic.functions.sites import Site, is_of_torch, label_of, line_at, runtime_file
 from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def own_frames(error: BaseException) -> TracebackType | None:
     """The traceback of `error` without the runtime's frames before the user's first one and between theirs.
 
     An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
-    too: the line that called the collective is what its reader wants to see. Where all frames are the
-    runtime's they are kept if they may tell of a mistake of ours.
+    too, and PyTorch's: the line that called the collective is what its reader wants to see. Where all frames
+    are the runtime's they are kept if they may tell of a mistake of ours.
     """
     whole = trace = traceback_of(error)
     ours = issubclass(type(error), DiscoError | WorkerInterrupt)
@@ -111,7 +111,8 @@ def own_frames(error: BaseException) -> TracebackType | None:
         return None if told or PurePath(innermost).name in _CALLERS else whole
     last, step = trace, trace.tb_next
     while step is not None:
-        if not runtime_file(step.tb_frame.f_code.co_filename):
+        frame = step.tb_frame
+        if not (runtime_file(frame.f_code.co_filename) or (ours and is_of_torch(frame))):
             last.tb_next = step
             last = step
         step = step.tb_next

@@ -6,6 +6,7 @@ import ast
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.tracebacks import frames_of, traceback_of
 from disco_magic.notebook.expressions import failed_expression, name_of_called
 from disco_magic.notebook.strays import ELSEWHERE
 from disco_magic.phrases import near_misses, words
@@ -17,11 +18,22 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
-_GROUP: Final = "init_process_group"
-_NO_GROUP: Final = (
-    "workers are threads of this process and need no process group: allreduce(x), allgather(x), ... are "
-    "there, allreduce_tree(grads, 'avg') for gradients"
-)
+# What PyTorch says of its process groups -> what helps.
+_GROUPS: Final = {
+    "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
+    "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
+    "initialize the default process group twice": "it is there since another cell: "
+    "if not dist.is_initialized(): dist.init_process_group()",
+}
+
+
+# What torchrun puts into the environment of each process -> what a cell has instead.
+_RANKS: Final = {
+    "RANK": "worker_id",
+    "LOCAL_RANK": "worker_id",
+    "WORLD_SIZE": "num_workers",
+    "LOCAL_WORLD_SIZE": "num_workers",
+}
 
 
 def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
@@ -29,10 +41,13 @@ def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
 
     Or if PyTorch's own collectives look for processes.
     """
-    if type(error) in (ValueError, RuntimeError) and _GROUP in words(error):
-        return [_NO_GROUP]
-    if type(error) not in (TypeError, AttributeError):
+    if type(error) in (ValueError, RuntimeError):
+        told = words(error)
+        return [helps for said, helps in _GROUPS.items() if said in told]
+    if type(error) not in (TypeError, AttributeError, KeyError):
         return []
+    if type(error) is KeyError:
+        return _of_ranks(error)
     failed = failed_expression(shell, error)
     worker = None if failed is None else failed.frame.f_builtins.get("worker")
     if failed is None or worker is None:
@@ -41,6 +56,16 @@ def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
         _how_called(failed, worker, str(error)) if type(error) is TypeError else _what_it_has(failed, worker)
     )
     return [said] if said else []
+
+
+def _of_ranks(error: KeyError) -> list[str]:
+    *_, frame = [None, *frames_of(traceback_of(error))]
+    name = error.args[0] if len(error.args) == 1 else None
+    if frame is None or frame.f_globals.get("__name__") != "os" or type(name) is not str:
+        return []
+    if name not in _RANKS:
+        return []
+    return [f"it is {_RANKS[name]}; programs that %disco run executes find {name} in os.environ"]
 
 
 def _how_called(failed: FailedExpression, worker: Any, message: str) -> str:

@@ -59,6 +59,7 @@ class _Tensor(_Remote):
     requires_grad = False
     grad_fn = None
     version = 0
+    layout = "torch.strided"
 
     def __array__(self, *_: object, **__: object) -> Any:
         return self._array if self.device == "cpu" else self._refuse()
@@ -79,6 +80,28 @@ class _Tensor(_Remote):
     def reshape(self, *shape: Any) -> Any:
         """The same elements in another shape."""
         return type(self)(self._array.reshape(*shape), self.dtype, self.device, self.fetched)
+
+    def untyped_storage(self) -> Any:
+        """Its memory: as much as its elements take."""
+        return SimpleNamespace(nbytes=lambda: self._array.nbytes)
+
+    def data_ptr(self) -> int:
+        """Where the first element is."""
+        return self._array.ctypes.data
+
+    def stride(self) -> tuple[int, ...]:
+        """From one element to the next, in elements."""
+        return tuple(step // self._array.itemsize for step in self._array.strides)
+
+    def is_contiguous(self) -> bool:
+        """Whether they lie one after the other."""
+        return self._array.flags.c_contiguous
+
+    def is_conj(self) -> bool:
+        """No: it is read as it is."""
+        return False
+
+    is_neg = is_conj
 
     def numel(self) -> int:
         """How many elements there are."""

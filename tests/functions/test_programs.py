@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
 import sys
 import threading
@@ -21,7 +22,7 @@ def told(session, tmp_path):
 
     def run(source, *arguments):
         path = tmp_path / "program.py"
-        path.write_text(f"import copy, json, pickle, sys, threading\n{source}\n")
+        path.write_text(f"import copy, json, os, pickle, sys, threading\n{source}\n")
         s.run_file(path, *arguments)
         return s.run("told").values
 
@@ -60,6 +61,34 @@ def test_each_worker_may_assign_its_own(told):
     source = "barrier()\nsys.argv = ['me', str(worker_id)]\nbarrier()\ntold = sys.argv"
     assert told(source, "a") == [["me", "0"], ["me", "1"]]
     assert sys.argv is before
+
+
+def test_each_worker_has_the_rank_that_torchrun_would_tell_it(told):
+    before = dict(os.environ)
+    source = """
+names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"
+barrier()
+told = [os.environ[name] for name in names], os.getenv("RANK"), "RANK" in os.environ, os.environ.get("NONE")
+told += dict(os.environ)["RANK"], len(os.environ) - len(set(os.environ)), os.environ.copy()["WORLD_SIZE"]
+barrier()
+"""
+    for worker, answer in enumerate(told(source)):
+        rank = str(worker)
+        assert answer == ([rank, rank, "2", "2", "0"], rank, True, None, rank, 0, "2")
+    assert dict(os.environ) == before
+    assert type(os.environ) is os._Environ
+
+
+def test_what_a_program_puts_into_the_environment_is_everybodys(told, monkeypatch):
+    monkeypatch.setenv("DISCO_TEST", "before")
+    monkeypatch.setenv("RANK", "the process's")
+    source = "barrier()\nif worker_id == 1: os.environ['DISCO_TEST'] = 'after'\nbarrier()\n"
+    assert told(source + "told = os.environ['DISCO_TEST'], os.environ['RANK']") == [
+        ("after", "0"),
+        ("after", "1"),
+    ]
+    assert os.environ["DISCO_TEST"] == "after"
+    assert os.environ["RANK"] == "the process's"
 
 
 def test_who_ends_first_leaves_the_others_theirs(told):

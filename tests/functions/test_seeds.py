@@ -50,15 +50,6 @@ def test_a_state_that_is_put_back_is_found_as_well(call, own):
     assert said.endswith(f"; give each its own: a generator, and {own}")
 
 
-@pytest.mark.parametrize("module", ["dist", "torch.distributed"])
-def test_a_process_group_of_pytorch_is_found(module):
-    ((line, said),) = compile_cell(f"x = 1\n{module}.init_process_group('gloo')").seeds
-    assert line == 2
-    assert said.startswith(f"{module}.init_process_group makes one process group for all workers, ")
-    assert said.endswith("workers need no group, allreduce and its like are there")
-    assert compile_cell("dist = Mine()\ndist.init_process_group()").seeds == ()
-
-
 @pytest.mark.parametrize(
     "source",
     [

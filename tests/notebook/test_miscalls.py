@@ -49,13 +49,33 @@ def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     assert four.shown[-1] == "it is worker.at(**coordinates)"
 
 
-def test_who_looks_for_a_process_group_is_told_that_there_is_none(four):
-    told = "Default process group has not been initialized, please make sure to call init_process_group."
+@pytest.mark.parametrize(
+    ("told", "helps"),
+    [
+        (
+            "Default process group has not been initialized, please make sure to call init_process_group.",
+            "dist.init_process_group() makes one of all workers; without any there are allreduce(x), ",
+        ),
+        (
+            "trying to initialize the default process group twice!",
+            "it is there since another cell: if not dist.is_initialized(): dist.init_process_group()",
+        ),
+    ],
+)
+def test_who_has_no_process_group_or_makes_it_again_is_told_what_helps(four, told, helps):
     for kind in ("ValueError", "RuntimeError"):
         four.fail(f"%%disco\nraise {kind}({told!r})", CellError)
-        assert four.shown[-1].startswith(
-            "workers are threads of this process and need no process group: allreduce"
-        )
+        assert four.shown[-1].startswith(helps)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"), [("RANK", "worker_id"), ("LOCAL_RANK", "worker_id"), ("WORLD_SIZE", "num_workers")]
+)
+def test_who_looks_for_a_rank_in_the_environment_is_told_where_it_is(four, name, instead):
+    four.fail(f"%%disco\nimport os\nos.environ[{name!r}]", CellError)
+    assert four.shown[-1] == f"it is {instead}; programs that %disco run executes find {name} in os.environ"
+    four.fail(f"%%disco\n{{}}[{name!r}]", CellError)
+    assert "it is" not in four.shown[-1]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from disco_magic.switching import SWITCHING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disco_magic.notebook.libraries.changes import Libraries
+    from disco_magic.functions.imported import Libraries
     from disco_magic.notebook.libraries.warned import Filters
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell

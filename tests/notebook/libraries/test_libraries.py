@@ -9,9 +9,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from disco_magic.functions.imported import AfterImport, Libraries, is_imported
 from disco_magic.notebook.libraries.bars import fit_auto
-from disco_magic.notebook.libraries.changes import Libraries
-from disco_magic.notebook.libraries.imported import AfterImport, is_imported
 from disco_magic.notebook.libraries.rich_console import fit_console
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from tests.notebook.acting import as_worker, new_worker
@@ -97,9 +96,7 @@ def test_a_module_that_a_worker_imports_sets_itself_up_as_the_process_s(written,
 
 
 def test_a_module_that_is_being_imported_is_not_there_yet(written):
-    name = written(
-        "from disco_magic.notebook.libraries.imported import is_imported\nearly = is_imported(__name__)"
-    )
+    name = written("from disco_magic.functions.imported import is_imported\nearly = is_imported(__name__)")
     assert __import__(name).early is False
     assert is_imported(name)
     assert not is_imported("disco_no_such_module")

@@ -1,4 +1,4 @@
-"""Functions that are called when certain modules have been imported, by whichever thread imports them.
+"""Libraries that are changed for a while, when they have been imported, by whichever thread imports them.
 
 What has to be changed in a library must be there before anybody uses it, and not before it is imported: a
 notebook that plots nothing must not wait for matplotlib.
@@ -7,14 +7,18 @@ notebook that plots nothing must not wait for matplotlib.
 from __future__ import annotations
 
 import sys
+import threading
 from contextvars import Context
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+
+    Fit = Callable[[ModuleType], Callable[[], None] | None]
 
 
 class AfterImport(MetaPathFinder):
@@ -79,3 +83,56 @@ def is_imported(name: str) -> bool:
     module = sys.modules.get(name)
     spec = getattr(module, "__spec__", None)
     return module is not None and not getattr(spec, "_initializing", False)
+
+
+class Libraries:
+    """The libraries of this process; several users may want them changed.
+
+    Args:
+        fits: module -> what changes it, and returns what undoes that; None if it is not what we know.
+    """
+
+    def __init__(self, fits: Mapping[str, Fit]) -> None:
+        self._fits = fits
+        self._users: WeakSet[object] = WeakSet()
+        self._undo: dict[str, Callable[[], None]] = {}
+        # A `fit` may import what is to be changed, too, and so may a finalizer.
+        self._lock = threading.RLock()
+        self._finder = AfterImport(dict.fromkeys(fits, self._fit))
+
+    def enter(self, user: object) -> None:
+        """Change them, until `user` and all others have left or are gone; costs 3 us if nothing is new."""
+        if user not in self._users:
+            self._users.add(user)
+            if self._finder not in sys.meta_path:
+                sys.meta_path.insert(0, self._finder)
+        for name in self._fits.keys() - self._undo.keys():
+            if is_imported(name):
+                self._fit(sys.modules[name])
+
+    def leave(self, user: object) -> None:
+        """Undo it after the last one."""
+        self._users.discard(user)
+        if self._users:
+            return
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        with self._lock:
+            for undo in reversed(self._undo.values()):
+                undo()
+            self._undo.clear()
+
+    def _fit(self, module: ModuleType) -> None:
+        name = module.__name__
+        with self._lock:
+            if not self._users or name in self._undo:
+                return
+            try:
+                undo = self._fits[name](module)
+            except (AttributeError, TypeError, ValueError):
+                undo = None  # what we know is not there, or is another: importing must not fail for that
+            self._undo[name] = undo or _nothing
+
+
+def _nothing() -> None:
+    """Undoes nothing."""

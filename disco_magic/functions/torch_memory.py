@@ -1,0 +1,92 @@
+"""The memory of PyTorch's tensors as arrays that planes carry, for as long as a collective takes.
+
+NumPy's own view of a tensor would keep its memory from being resized ever after, as those do who shard
+parameters.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Memory:
+    """A tensor's, as NumPy asks for it; who has the array keeps this object, and this one the tensor."""
+
+    __slots__ = ("__array_interface__", "_tensor")
+
+    def __init__(self, tensor: Any, typestr: str) -> None:
+        self._tensor = tensor
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), False),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(size * step for step in tensor.stride()),
+            "typestr": typestr,
+        }
+
+
+def near(tensor: Any, *, bits: bool = False) -> Any:
+    """Its elements as an array of NumPy over the same memory; on a GPU the tensor itself, without a history.
+
+    Args:
+        tensor: of any strides.
+        bits: the elements are moved only: where NumPy lacks their dtype, integers of that size will do.
+
+    Raises:
+        UsageMistake: NumPy lacks the dtype, or there is no such array: it is sparse, or read as conjugated.
+    """
+    tensor = tensor.detach()
+    if str(tensor.device) != "cpu":
+        return tensor
+    if str(tensor.layout) != "torch.strided" or tensor.is_conj() or tensor.is_neg():
+        raise UsageMistake("a tensor that is sparse, or conjugated as it is read, cannot be taken: copy it")
+    dtype, size = _dtype_of(tensor.dtype), tensor.element_size()
+    if dtype is None and not bits:
+        raise UsageMistake(
+            f"NumPy has no {tensor.dtype} to compute with - use .float(), or install ml_dtypes"
+        )
+    moved = np.dtype(f"i{size}") if dtype is None else dtype
+    if not tensor.numel():
+        return np.empty(tuple(tensor.shape), moved)
+    if moved.isbuiltin == 1:
+        return np.asarray(_Memory(tensor, moved.str))
+    return np.asarray(_Memory(tensor, np.dtype(f"i{size}").str)).view(moved)
+
+
+def flat(tensor: Any, *, bits: bool = False) -> Any:
+    """As `near`, one element after the other; a copy if they do not lie so."""
+    return near(tensor, bits=bits).reshape(-1)
+
+
+@contextmanager
+def written(tensor: Any, *, bits: bool = False) -> Iterator[Any]:
+    """As `flat`, to be filled in the block."""
+    array = near(tensor, bits=bits)
+    target = array.reshape(-1)
+    yield target
+    if not tensor.is_contiguous():  # the block has filled a copy
+        array[...] = target.reshape(array.shape)
+
+
+@cache
+def _dtype_of(dtype: Any) -> np.dtype[Any] | None:
+    """NumPy's dtype of that name, its own or one of `ml_dtypes`; None if there is none."""
+    name = str(dtype).removeprefix("torch.")
+    with suppress(TypeError):
+        return np.dtype(name)
+    try:
+        found: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+    except (ImportError, AttributeError, TypeError):
+        return None
+    return found

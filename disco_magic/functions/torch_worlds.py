@@ -1,0 +1,232 @@
+"""PyTorch's process groups, a set of them for each worker: DDP, FSDP and DTensor among threads.
+
+PyTorch keeps one set for the process, with one rank in it. As long as any session runs,
+
+1. ``torch.distributed.distributed_c10d._world``, where it keeps them, answers a worker with a world of that
+   worker's, and everybody else as ever;
+2. what a worker makes is a `torch_groups` group, whichever backend it asks for: the session's plane carries
+   everything. In its name is the world's number, for PyTorch has one table of groups by name;
+3. ``env://``, where ranks are looked for by default, tells a worker that of its own: the environment is
+   everybody's.
+
+A world ends with its worker: a restarted session begins with none.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.torch_groups import group_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from disco_magic.functions.context import WorkerContext
+
+BACKEND: Final = "disco"
+"""What `torch.distributed.get_backend` says of a worker's groups."""
+HOME: Final = "torch.distributed.distributed_c10d"
+"""The module of PyTorch's that is changed."""
+_RENDEZVOUS: Final = "torch.distributed.rendezvous"
+_ENVIRONMENT: Final = "env"
+# What a world has in dictionaries that are the module's.
+_TABLES: Final = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag")
+# A backend that moves nothing, for traces.
+_FAKE: Final = "fake"
+# Which GPU, and how NCCL is to be set up there: of a worker's groups the session has said it.
+_OPTIONS: Final = ("backend_options", "pg_options", "device_id")
+_HOOK: Final = "_distributed_excepthook"
+_numbers: Final = count()  # of worlds
+
+
+class Worlds:
+    """PyTorch's module, with a world for each worker.
+
+    Args:
+        c10d: the module `HOME`.
+
+    Raises:
+        AttributeError, KeyError, TypeError: it is not as we know it.
+    """
+
+    def __init__(self, c10d: Any) -> None:
+        self._c10d = c10d
+        self._shared = c10d._world  # noqa: SLF001 - this class is about what PyTorch has no public names for
+        self._first: type = type(self._shared)
+        self._own: Any = type("World", (self._first,), dict.fromkeys(_TABLES) | {"group_count": 0})
+        self._worlds: WeakKeyDictionary[WorkerContext, Any] = WeakKeyDictionary()
+        self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
+        self._lock = threading.Lock()
+        self._hook = sys.excepthook
+        self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
+        self._functions = {
+            name: Replaced(c10d, name, ours)
+            for name, ours in (
+                ("_new_process_group_helper", self._new_group),
+                ("_unregister_all_process_groups", self._forget_groups),
+                ("_is_barrier_after_init", self._is_barrier_after_init),
+            )
+        }
+        rendezvous: Any = sys.modules[_RENDEZVOUS]
+        self._handlers: dict[str, Any] = rendezvous._rendezvous_handlers  # noqa: SLF001
+        self._environment = self._handlers[_ENVIRONMENT]
+        if not hasattr(c10d.Backend, BACKEND.upper()):
+            c10d.Backend.register_backend(BACKEND, _created, extended_api=True, devices=["cpu", "cuda"])
+
+    def put(self) -> None:
+        """Begin."""
+        for function in self._functions.values():
+            function.put()
+        self._handlers[_ENVIRONMENT] = self._rendezvous
+        ours = {"__getattribute__": self._asked, "__setattr__": self._assigned}  # bound to this object
+        # The other one stays: modules of PyTorch's have it under names of their own.
+        object.__setattr__(self._shared, "__class__", type(self._first.__name__, (self._first,), ours))
+
+    def take(self) -> None:
+        """End; all is as it was before."""
+        object.__setattr__(self._shared, "__class__", self._first)
+        if self._handlers[_ENVIRONMENT] == self._rendezvous:
+            self._handlers[_ENVIRONMENT] = self._environment
+        for function in self._functions.values():
+            function.take()
+
+    # --- in the place of PyTorch's -------------------------------------------------------------------
+
+    def _asked(self, name: str) -> Any:
+        me = calling_worker()
+        return object.__getattribute__(self._shared, name) if me is None else getattr(self._world(me), name)
+
+    def _assigned(self, name: str, value: Any) -> None:
+        me = calling_worker()
+        if me is None:
+            object.__setattr__(self._shared, name, value)
+        else:
+            setattr(self._world(me), name, value)
+
+    def _world(self, me: WorkerContext) -> Any:
+        world = self._worlds.get(me)
+        if world is None:
+            with self._lock:  # threads that the worker has started ask, too
+                world = self._worlds.get(me)
+                if world is None:
+                    world = self._own()
+                    vars(world).update({name: {} for name in _TABLES})
+                    vars(world).update(number=next(_numbers), registered=set())
+                    self._worlds[me] = world
+        return world
+
+    def _new_group(self, *args: Any, **kwargs: Any) -> Any:
+        """A group of the calling worker's; in the place of `_new_process_group_helper`."""
+        first, me = self._functions["_new_process_group_helper"].below, calling_worker()
+        if me is None:
+            return first(*args, **kwargs)
+        call = self._signature.bind(*args, **kwargs)
+        given = call.arguments
+        name, store = given["group_name"], given["store"]
+        given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
+        if given["backend"] != _FAKE:
+            given["backend"] = BACKEND
+        world = self._world(me)
+        given["group_name"] = type(name)(f"{name}@{world.number}")
+        if getattr(sys.excepthook, "__name__", "") != _HOOK:
+            self._hook = sys.excepthook
+        group, kept = first(*call.args, **call.kwargs)
+        if kept is None:  # the worker is no member
+            return group, kept
+        # Members find each other's keys under the name that they have in common.
+        kept = self._c10d.PrefixStore(f"{name}/", store)
+        world.registered.add(given["group_name"])
+        world.pg_map[group] = (world.pg_map[group][0], kept)
+        return group, kept
+
+    def _forget_groups(self) -> None:
+        """In the place of `_unregister_all_process_groups`: the others' stay."""
+        me = calling_worker()
+        if me is None:
+            self._functions["_unregister_all_process_groups"].below()
+            return
+        registered = self._world(me).registered
+        while registered:
+            self._c10d._unregister_process_group(registered.pop())  # noqa: SLF001
+
+    def _is_barrier_after_init(self) -> Any:
+        """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
+        if calling_worker() is not None:
+            sys.excepthook = self._hook
+        return self._functions["_is_barrier_after_init"].below()
+
+    def _rendezvous(self, url: str, **options: Any) -> Iterator[Any]:
+        """In the place of what reads ranks from the environment."""
+        me = calling_worker()
+        if me is None:
+            return iter(self._environment(url, **options))
+        said = parse_qs(urlsplit(url).query)
+        [rank], [size] = said.get("rank", [me.id]), said.get("world_size", [me.num_workers])
+        with self._lock:
+            plane = me._plane  # noqa: SLF001 - what workers that are started together have in common
+            if plane not in self._stores:
+                self._stores[plane] = sys.modules["torch.distributed"].HashStore()
+            store = self._stores[plane]
+        return iter([(store, int(rank), int(size))])
+
+
+def _created(options: Any, _: Any = None) -> Any:
+    """What PyTorch has our backend make; `options` say who is a member.
+
+    Raises:
+        UsageMistake: nowhere on a worker, or the ranks are not those of the session.
+    """
+    me = calling_worker()
+    if me is None:
+        raise UsageMistake(f"process groups of the backend {BACKEND!r} are workers': make them in a cell")
+    ranks, size = list(options.global_ranks_in_group), options.group_size
+    if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
+        raise UsageMistake(
+            f"init_process_group: rank {options.group_rank} of {size} on worker {me.id} of {me.num_workers} "
+            "- ranks are workers' ids: leave rank and world_size out"
+        )
+    members = tuple(ranks or range(size))
+    make = group_class(sys.modules[HOME].ProcessGroup)
+    return make(members, options.group_rank, options.group_id, _Callers(me.session_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Callers:
+    """The workers of a session, of which one calls."""
+
+    session_id: int
+
+    def __call__(self) -> WorkerContext:
+        me = calling_worker()
+        if me is None or me.session_id != self.session_id:
+            raise UsageMistake(
+                f"a process group of session {self.session_id} acts for its workers: "
+                "use it in a cell of theirs"
+            )
+        return me
+
+
+def fit_worlds(c10d: ModuleType) -> Callable[[], None] | None:
+    """Let each worker have its own; returns what undoes it, None if this is not PyTorch as we know it."""
+    try:
+        worlds = Worlds(c10d)
+    except (AttributeError, KeyError, TypeError) as reason:
+        told = f"with this version of PyTorch workers have no process groups of their own: {reason!r}"
+        with suppress(UserWarning):  # where warnings are errors, a session has to start all the same
+            warnings.warn(told, stacklevel=2)
+        return None
+    worlds.put()
+    return worlds.take

@@ -1,0 +1,307 @@
+"""Programs of `torch.distributed`, as they are written for processes, where PyTorch is installed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from disco_magic.errors import CellError
+
+torch = pytest.importorskip("torch")
+# What PyTorch says of itself from version to version is not the matter here.
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("error::pytest.PytestWarning")]
+if not torch.distributed.is_available():
+    pytest.skip("PyTorch was built without torch.distributed", allow_module_level=True)
+
+# A model that is the same everywhere, each worker's data, and what one process would compute of all of it.
+TASK = """
+import torch
+import torch.distributed as dist
+from torch import nn
+
+if not dist.is_initialized():
+    dist.init_process_group()
+
+def model():
+    rng = torch.Generator().manual_seed(0)
+    made = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+    for p in made.parameters():
+        p.data = torch.randn(p.shape, generator=rng) / 4
+    return made
+
+data = torch.randn(num_workers, 5, 8, generator=torch.Generator().manual_seed(1))
+
+def trained(net, *batches, steps=3):
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        opt.zero_grad()
+        torch.stack([net(x).square().mean() for x in batches]).mean().backward()
+        opt.step()
+    return net
+
+alone = [p.detach() for p in trained(model(), *data).parameters()]
+
+def same(parameters):
+    return all(torch.allclose(a, b, atol=1e-6) for a, b in zip(parameters, alone, strict=True))
+"""
+
+
+@pytest.fixture
+def s(session):
+    """Four workers in a process group."""
+    started = session(4)
+    started.run(TASK)
+    return started
+
+
+def all_true(session, line):
+    assert session.run(line).values == [True] * session.num_workers
+
+
+def test_ranks_are_workers_and_the_session_carries_everything(s):
+    s.run("ranks = dist.get_process_group_ranks(dist.group.WORLD)")
+    told = s.run("dist.get_rank(), dist.get_world_size(), dist.get_backend(), ranks")
+    assert told.values == [(worker, 4, "disco", [0, 1, 2, 3]) for worker in range(4)]
+
+
+@pytest.mark.parametrize("backend", [None, "gloo", "nccl", "cpu:gloo,cuda:nccl", "disco"])
+def test_whatever_backend_is_asked_for(session, backend):
+    started = session(2)
+    started.run(f"import torch\nimport torch.distributed as dist\ndist.init_process_group({backend!r})")
+    started.run("t = torch.ones(2) * worker_id\ndist.all_reduce(t)")
+    assert started.run("t.tolist(), dist.get_backend()").values == [([1, 1], "disco")] * 2
+
+
+def test_collectives_fill_the_tensors_that_are_given(s):
+    s.run(
+        """
+me = float(worker_id)
+x = torch.tensor(me); dist.all_reduce(x, dist.ReduceOp.AVG)
+parts = [torch.empty(worker + 1) for worker in range(4)]
+dist.all_gather(parts, torch.full((worker_id + 1,), me))
+whole = torch.empty(8); dist.all_gather_into_tensor(whole, torch.full((2,), me))
+mine = torch.empty(2); dist.reduce_scatter_tensor(mine, torch.arange(8.0))
+sent = torch.empty(4, 1); dist.all_to_all_single(sent, torch.full((4, 1), me))
+top = torch.full((2,), me); dist.reduce(top, dst=3, op=dist.ReduceOp.MAX)
+given = torch.empty(2); dist.scatter(given, list(torch.arange(8.0).chunk(4)) if me == 1 else None, src=1)
+halves = torch.full((3,), me, dtype=torch.bfloat16); dist.broadcast(halves, src=2)
+strided = torch.zeros(2, 3).T; dist.broadcast(strided.add_(me), src=3)
+"""
+    )
+    shown = "x, [p.tolist() for p in parts], whole, mine, sent, given, halves, strided"
+    for worker, (x, parts, whole, mine, sent, given, halves, strided) in enumerate(s.run(shown).values):
+        assert x == 1.5
+        assert parts == [[0], [1, 1], [2, 2, 2], [3, 3, 3, 3]]
+        assert whole.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+        assert mine.tolist() == [8 * worker, 8 * worker + 4]
+        assert sent.tolist() == [[0], [1], [2], [3]]
+        assert given.tolist() == [2 * worker, 2 * worker + 1]
+        assert halves.tolist() == [2, 2, 2]
+        assert strided.tolist() == [[3, 3]] * 3
+    assert s.run("top.tolist()").values == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
+def test_objects_and_messages(s):
+    s.run(
+        """
+everybody = [None] * 4; dist.all_gather_object(everybody, {"worker": worker_id})
+first = [{"a": 1}] if worker_id == 0 else [None]; dist.broadcast_object_list(first, src=0)
+y = torch.empty(2)
+asks = dist.P2POp(dist.irecv, y, (worker_id - 1) % 4)
+gives = dist.P2POp(dist.isend, torch.full((2,), float(worker_id)), (worker_id + 1) % 4)
+for work in dist.batch_isend_irecv([asks, gives]):
+    work.wait()
+if worker_id == 0: dist.send(torch.tensor([7]), 3, tag=1)
+if worker_id == 3: z = torch.empty(1, dtype=torch.int64); dist.recv(z, 0, tag=1)
+"""
+    )
+    assert s["everybody"].get(2) == [{"worker": worker} for worker in range(4)]
+    assert s["first"].get_all() == [[{"a": 1}]] * 4
+    assert s.run("y.tolist()").values == [[3, 3], [0, 0], [1, 1], [2, 2]]
+    assert s["z"].get(3).tolist() == [7]
+
+
+def test_replicas_with_ddp_learn_what_one_would(s):
+    s.run("net = nn.parallel.DistributedDataParallel(model())\ntrained(net, data[worker_id])")
+    all_true(s, "same(net.parameters())")
+    s.run("worker.check(net.module)")
+
+
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="there it needs a GPU")
+def test_sharded_with_fsdp_it_learns_the_same_and_may_be_looked_at_meanwhile(s):
+    s.run(
+        "from torch.distributed.fsdp import fully_shard\n"
+        "from torch.distributed.device_mesh import init_device_mesh"
+    )
+    s.run("mesh = init_device_mesh('cpu', (4,))\nnet = model()")
+    s.run("for each in (net[0], net[2], net): fully_shard(each, mesh=mesh)")
+    pending = s.run_nowait("trained(net, data[worker_id], steps=20)\nNone")
+    looks = 0
+    while not pending.done() or not looks:
+        s.registers()
+        looks += 1
+    pending.wait()
+    s.run("net = model()\nfor each in (net[0], net[2], net): fully_shard(each, mesh=mesh)")
+    s.run("trained(net, data[worker_id])")
+    all_true(s, "same([p.full_tensor() for p in net.parameters()])")
+
+
+def test_the_older_fsdp_may_be_looked_at_meanwhile_too(s):
+    s.run("from torch.distributed.fsdp import FullyShardedDataParallel as FSDP")
+    s.run("net = FSDP(model(), device_id=torch.device('cpu'))")
+    pending = s.run_nowait("trained(net, data[worker_id], steps=20)\nNone")
+    looks = 0
+    while not pending.done() or not looks:
+        s.registers()
+        looks += 1
+    pending.wait()
+    s.run("net = FSDP(model(), device_id=torch.device('cpu'))\ntrained(net, data[worker_id])")
+    all_true(s, "exec('with FSDP.summon_full_params(net): ok = same(net.parameters())') or ok")
+
+
+def test_tensors_that_are_split_over_a_mesh(s):
+    s.run(
+        """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+x = torch.arange(32.0).reshape(8, 4)
+d = distribute_tensor(x, mesh, [Shard(0), Shard(1)])
+product = (d @ d.T).full_tensor()
+net, inputs = model(), torch.ones(3, 8)
+expected = net(inputs).detach()
+got = parallelize_module(net, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})(inputs).detach()
+"""
+    )
+    all_true(s, "torch.equal(product, x @ x.T) and torch.allclose(got, expected, atol=1e-6)")
+    told = s.run("tuple(mesh.get_coordinate()), tuple(d.to_local().shape)").values
+    assert told == [(at, (4, 2)) for at in ((0, 0), (0, 1), (1, 0), (1, 1))]
+
+
+def test_collectives_of_functions_and_those_with_gradients(s):
+    s.run(
+        """
+import torch.distributed._functional_collectives as functional
+import torch.distributed.nn.functional as differentiable
+
+a = functional.all_reduce(torch.ones(2) * worker_id, "sum", dist.group.WORLD) + 0
+x = torch.ones(2, requires_grad=True)
+differentiable.all_reduce(x * worker_id).sum().backward()
+"""
+    )
+    assert s.run("a.tolist(), x.grad.tolist()").values == [([6, 6], [4 * w, 4 * w]) for w in range(4)]
+
+
+def test_a_pipeline_in_stages(s):
+    s.run(
+        """
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+rng = torch.Generator().manual_seed(0)
+layers = [nn.Linear(4, 4) for _ in range(4)]
+for p in nn.Sequential(*layers).parameters():
+    p.data = torch.randn(p.shape, generator=rng)
+stage = PipelineStage(layers[worker_id], worker_id, 4, torch.device("cpu"))
+schedule = Schedule1F1B(stage, n_microbatches=4, loss_fn=lambda y, t: (y - t).square().mean())
+x, out = torch.ones(4, 4), None
+if worker_id == 0:
+    schedule.step(x)
+elif worker_id == 3:
+    out = schedule.step(target=torch.zeros(4, 4), losses=[])
+else:
+    schedule.step()
+"""
+    )
+    all_true(s, "worker_id < 3 or torch.allclose(out, nn.Sequential(*layers)(x))")
+
+
+def test_groups_of_some_and_a_checkpoint_of_all(s, tmp_path):
+    s.run("pair = dist.new_group([1, 3])\nt = torch.ones(1) * worker_id")
+    s.run("if worker_id in (1, 3): dist.all_reduce(t, group=pair)")
+    assert s.run("t.item()").values == [0, 4, 2, 4]
+    s.put("path", str(tmp_path / "saved"))
+    s.run(
+        """
+import torch.distributed.checkpoint as checkpoint
+net = trained(nn.parallel.DistributedDataParallel(model()), data[worker_id])
+checkpoint.save(net.module.state_dict(), checkpoint_id=path)
+state = model().state_dict()
+checkpoint.load(state, checkpoint_id=path)
+"""
+    )
+    all_true(s, "same(list(state.values()))")
+
+
+def test_what_fails_on_one_worker_releases_the_others_and_the_group_goes_on(s):
+    with pytest.raises(CellError) as caught:
+        s.run("if worker_id == 2: 1 / 0\ndist.all_reduce(torch.ones(2))")
+    assert caught.value.failures[2].summary == "ZeroDivisionError: division by zero"
+    with pytest.raises(CellError) as caught:
+        s.run("t = torch.ones(2 + worker_id % 2)\ndist.all_reduce(t)")
+    told = str(caught.value)
+    assert "the members disagree on shape: workers [0,2] gave (2,), workers [1,3] gave (3,)" in told
+    assert "site-packages" not in told
+    s.run("t = torch.ones(2)\ndist.all_reduce(t)")
+    assert s.run("t.tolist()").values == [[4, 4]] * 4
+
+
+def test_an_interrupt_ends_a_wait(s):
+    pending = s.run_nowait("if worker_id: dist.barrier()\nwhile True: pass")
+    while [each.state for each in s._launcher.positions()].count("waiting") < 3:
+        threading.Event().wait(0.001)
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    s.run("dist.barrier()")
+
+
+def test_groups_end_with_their_worker_and_by_themselves(s):
+    s.run("dist.destroy_process_group()")
+    assert s.run("dist.is_initialized()").values == [False] * 4
+    s.run("dist.init_process_group()\nt = torch.ones(1)\ndist.all_reduce(t)")
+    s.restart()
+    s.run("import torch\nimport torch.distributed as dist")
+    assert s.run("dist.is_initialized()").values == [False] * 4
+    s.run("dist.init_process_group()\nt = torch.ones(1)\ndist.all_reduce(t)")
+    assert s.run("t.item()").values == [4] * 4
+
+
+def test_the_process_itself_may_have_a_group_beside_them(s):
+    import torch.distributed as dist
+
+    before = sys.excepthook
+    assert not dist.is_initialized()
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    try:
+        t = torch.ones(1)
+        dist.all_reduce(t)
+        assert (t.item(), dist.get_backend(), dist.get_world_size()) == (1, "gloo", 1)
+        assert s.run("dist.get_world_size()").values == [4] * 4
+    finally:
+        dist.destroy_process_group()
+        sys.excepthook = before
+    s.run("dist.barrier()")
+
+
+def test_a_script_of_torchrun_runs_as_it_is(s, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        """
+import os
+import torch
+import torch.distributed as dist
+
+dist.destroy_process_group()
+dist.init_process_group("gloo")
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+t = torch.ones(1) * rank
+dist.all_reduce(t)
+print(rank, world, os.environ["LOCAL_RANK"], t.item())
+dist.destroy_process_group()
+"""
+    )
+    assert s.run_file(path).stdout == {worker: f"{worker} 4 {worker} 6.0\n" for worker in range(4)}

@@ -37,7 +37,7 @@ class _Memory:
 
 
 def near(tensor: Any, *, bits: bool = False) -> Any:
-    """Its elements as an array of NumPy over the same memory; on a GPU the tensor itself, without a history.
+    """Its elements as an array of NumPy over the same memory; on a GPU as a tensor, without a history.
 
     Args:
         tensor: of any strides.
@@ -48,7 +48,7 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     """
     tensor = tensor.detach()
     if str(tensor.device) != "cpu":
-        return tensor
+        return _movable(tensor) if bits else tensor
     if str(tensor.layout) != "torch.strided" or tensor.is_conj() or tensor.is_neg():
         raise UsageMistake("a tensor that is sparse, or conjugated as it is read, cannot be taken: copy it")
     dtype, size = _dtype_of(tensor.dtype), tensor.element_size()
@@ -62,6 +62,14 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     if moved.isbuiltin == 1:
         return np.asarray(_Memory(tensor, moved.str))
     return np.asarray(_Memory(tensor, np.dtype(f"i{size}").str)).view(moved)
+
+
+def _movable(tensor: Any) -> Any:
+    """A tensor on a GPU; where cupy and NumPy lack its dtype, integers over the same memory."""
+    dtype = _dtype_of(tensor.dtype)
+    if dtype is not None and dtype.isbuiltin == 1:
+        return tensor
+    return tensor.view(getattr(importlib.import_module("torch"), f"int{8 * tensor.element_size()}"))
 
 
 def flat(tensor: Any, *, bits: bool = False) -> Any:

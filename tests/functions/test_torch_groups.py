@@ -11,7 +11,7 @@ import pytest
 
 from disco_magic.errors import CellError, UsageMistake
 from disco_magic.functions.torch_memory import flat, near, written
-from disco_magic.testing.arrays import tensor
+from disco_magic.testing.arrays import tensor, torch
 from tests.functions import c10d
 
 PRELUDE = """
@@ -279,9 +279,16 @@ def test_what_ml_dtypes_has_is_computed_with():
     assert seen.tolist() == [1, 1, 1]
 
 
-def test_what_is_elsewhere_is_left_to_the_worker_and_what_is_sparse_refused():
+def test_what_is_elsewhere_is_left_to_the_worker(monkeypatch):
     there = tensor(np.ones(3))
-    assert near(there)._array is there._array
+    assert near(there)._array is near(there, bits=True)._array is there._array
+    monkeypatch.setitem(sys.modules, "torch", torch())
+    halves = tensor(np.arange(3, dtype="i2"), "torch.bfloat16")
+    assert near(halves).dtype == "torch.bfloat16"
+    assert near(halves, bits=True).dtype == "torch.int16"
+
+
+def test_what_is_sparse_is_refused():
     sparse = on_host(np.ones(3))
     sparse.detach = lambda: SimpleNamespace(device="cpu", layout="torch.sparse_coo")
     with pytest.raises(

@@ -131,6 +131,81 @@ def test_a_tensor_on_the_host_stays_there(with_torch):
     assert (with_torch["kind"].get(0), with_torch["where"].get(0)) == ("torch", "cpu")
 
 
+def test_process_groups_of_torch(with_torch):
+    """Reduced and moved where the tensors are, behind what PyTorch has queued, also in another stream."""
+    with_torch.run(
+        """
+import torch.distributed as dist
+if not dist.is_initialized():
+    dist.init_process_group("nccl")
+me, gpu = float(worker_id), torch.device("cuda")
+t = torch.full((1000,), me, device=gpu)
+dist.all_reduce(t)
+whole = torch.empty(4, 1000, device=gpu, dtype=torch.bfloat16)
+with torch.cuda.stream(torch.cuda.Stream()):
+    part = torch.full((1000,), me, device=gpu, dtype=torch.bfloat16) * 2
+    dist.all_gather_into_tensor(whole.view(-1), part)
+    sums = whole.float().sum(1)
+torch.cuda.synchronize()
+mine = torch.empty(250, device=gpu)
+dist.reduce_scatter_tensor(mine, torch.arange(1000.0, device=gpu))
+objects = [None] * 4
+dist.all_gather_object(objects, worker_id)
+back = t.cpu().tolist(), sums.cpu().tolist(), mine.cpu().tolist()
+"""
+    )
+    assert with_torch["objects"].get(1) == [0, 1, 2, 3]
+    for worker, (total, sums, mine) in enumerate(with_torch["back"].get_all()):
+        assert total == [6] * 1000
+        assert sums == [2000 * each for each in range(4)]
+        assert mine == [4 * each for each in range(250 * worker, 250 * worker + 250)]
+
+
+@pytest.mark.parametrize("kind", ["DDP", "fully_shard"])
+def test_models_of_torch_distributed_learn_what_one_would(with_torch, kind):
+    with_torch.run(
+        """
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+if not dist.is_initialized():
+    dist.init_process_group("nccl")
+
+def model():
+    made = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)).cuda()
+    rng = torch.Generator("cuda").manual_seed(0)
+    for p in made.parameters():
+        p.data = torch.randn(p.shape, generator=rng, device="cuda") / 8
+    return made
+
+data = torch.randn(4, 8, 64, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
+
+def trained(net, *batches):
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(5):
+        opt.zero_grad()
+        torch.stack([net(x).square().mean() for x in batches]).mean().backward()
+        opt.step()
+    return net
+
+def sharded(net):
+    for each in (net[0], net[2], net):
+        fully_shard(each, mesh=init_device_mesh("cuda", (4,)))
+    return net
+
+alone = [p.detach() for p in trained(model(), *data).parameters()]
+"""
+    )
+    made = "DDP(model())" if kind == "DDP" else "sharded(model())"
+    each = "p.detach()" if kind == "DDP" else "p.full_tensor()"
+    with_torch.run(f"net = trained({made}, data[worker_id])\ngot = [{each} for p in net.parameters()]")
+    with_torch.run("same = all(torch.allclose(a, b, atol=1e-5) for a, b in zip(got, alone, strict=True))")
+    assert with_torch["same"].get_all() == [True] * 4
+
+
 def test_arrays_of_jax_are_taken_and_results_given_back(with_jax):
     with_jax.run(
         """

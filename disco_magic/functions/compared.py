@@ -14,7 +14,7 @@ from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom
 from disco_magic.functions.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
 from disco_magic.functions.samples import is_number, sample_of
-from disco_magic.functions.tensors import bits_of, is_there, memory_of
+from disco_magic.functions.tensors import bits_of, is_there, local_part, memory_of
 
 if TYPE_CHECKING:
     from disco_magic.functions.samples import Array
@@ -144,6 +144,7 @@ def _bad(seen: Array) -> tuple[int, int]:
 
 def array_in(value: Any) -> Any:
     """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
+    value = local_part(value)
     # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
     kind = type(value)
     if issubclass(kind, np.ndarray | np.generic):

@@ -21,6 +21,7 @@ from disco_magic.functions.inside import content_of, plain_copy
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.sizes import nbytes_of, parts_of
+from disco_magic.functions.tensors import kind_of_split, local_part
 
 _TEXT: Final = 60
 _CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
@@ -169,12 +170,16 @@ def _describe_foreign(value: Any) -> RegisterInfo:
     if type(value) is Column:
         return RegisterInfo("column", (value.frame.shape[0],), value.dtype, "cpu")
     shape = dtype = None
+    kind, whole, value = name_of(type(value)), value, local_part(value)
     with suppress(Exception):  # whatever a library raises of a lazy, nested or deleted array
+        if value is not whole:
+            kind = kind_of_split(whole)
+    with suppress(Exception):  # as above
         if isinstance(value.shape, tuple):
             shape = tuple(map(int, value.shape))
     with suppress(Exception):  # as above
         dtype = None if value.dtype is None else str(value.dtype)
-    return RegisterInfo(name_of(type(value)), shape, dtype, device_of(value), nbytes_of(value))
+    return RegisterInfo(kind, shape, dtype, device_of(value), nbytes_of(value))
 
 
 def short(text: str) -> str:

@@ -27,9 +27,14 @@ from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import Seen, is_atom
-from disco_magic.functions.kinds import is_all_elements, is_gpu_array, is_of_framework, type_name
+from disco_magic.functions.kinds import (
+    is_all_elements,
+    is_gpu_array,
+    is_of_framework,
+    type_name,
+)
 from disco_magic.functions.located import device_of
-from disco_magic.functions.tensors import bits_of, numbers_of
+from disco_magic.functions.tensors import bits_of, kind_of_split, local_part, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,8 +121,11 @@ def look(
     content = (seen or Seen()).content(value)
     if content is not None:
         return _look_at_container(value, content, values=values, deepest=deepest)
-    found = _look_at_object(value, own, values=values)
-    return _look_into_tensor(value, found) if values and is_of_framework(kind) else found
+    part = local_part(value)
+    found = _look_at_object(part, own, values=values)
+    if part is not value:
+        found = replace(found, type=f"torch.{kind_of_split(value)}")
+    return _look_into_tensor(part, found) if values and is_of_framework(type(part)) else found
 
 
 def _look_into_tensor(tensor: Any, found: Held) -> Held:

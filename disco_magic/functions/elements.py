@@ -15,6 +15,7 @@ from disco_magic.errors import NoPicture, Stopped, UsageMistake
 from disco_magic.functions.distant import elements_of_cupy, elements_of_jax, elements_of_torch, lines_of
 from disco_magic.functions.kinds import is_gpu_array, is_jax_array, is_tensor
 from disco_magic.functions.samples import sample_of
+from disco_magic.functions.tensors import local_part
 from disco_magic.phrases import class_name
 
 if TYPE_CHECKING:
@@ -55,9 +56,12 @@ class Elements(Protocol):
 def elements_of(value: Any) -> Elements:
     """The elements of an array of NumPy, CuPy, PyTorch or JAX, or a number of NumPy's.
 
+    Of a DTensor of PyTorch's those that the worker has.
+
     Raises:
         NoPicture: it is none of these, or JAX still computes it.
     """
+    value = local_part(value)
     kind = type(value)
     if issubclass(kind, np.ma.MaskedArray):
         raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")

@@ -55,6 +55,11 @@ def is_tensor(kind: type) -> bool:
     return home_of(kind) == "torch" and name_of(kind) in ("Tensor", "Parameter")
 
 
+def is_split_tensor(kind: type) -> bool:
+    """Whether this is PyTorch's DTensor: one's own part of a tensor on a mesh, or one's own copy."""
+    return home_of(kind) == "torch" and name_of(kind) == "DTensor"
+
+
 def is_jax_array(kind: type) -> bool:
     """Whether this is JAX's array; no tracer of one, and no array of random keys."""
     return home_of(kind) == "jaxlib" and name_of(kind) == "ArrayImpl"

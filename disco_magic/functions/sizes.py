@@ -10,6 +10,7 @@ from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.frames import is_frame, nbytes_of_frame
 from disco_magic.functions.inside import content_of
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of
+from disco_magic.functions.tensors import local_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +86,7 @@ def _nbytes(value: Any) -> int:
 
 def _foreign(value: Any) -> int:
     try:
-        nbytes = nbytes_of_frame(value) if is_frame(type(value)) else value.nbytes
+        nbytes = nbytes_of_frame(value) if is_frame(type(value)) else local_part(value).nbytes
     except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
         return 0
     return nbytes if isinstance(nbytes, int) else 0

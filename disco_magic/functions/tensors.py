@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.kinds import is_jax_array, is_tensor
+from disco_magic.functions.kinds import is_jax_array, is_split_tensor, is_tensor, name_of
 from disco_magic.functions.located import device_of
 from disco_magic.phrases import words
 
@@ -54,6 +55,17 @@ def to_be_seen(tensor: Any) -> Any:
     Memory that it has once seen cannot be resized any more, and empty tensors wait for just that.
     """
     return tensor if tensor.numel() else tensor.clone()
+
+
+def local_part(value: Any) -> Any:
+    """What a worker has of a DTensor of PyTorch's, a tensor; any other value itself."""
+    return value._local_tensor if is_split_tensor(type(value)) else value  # noqa: SLF001 - `to_local` makes a graph
+
+
+def kind_of_split(tensor: Any) -> str:
+    """``DTensor(8x4, S(0), R)``: the shape of all of it, and how it is split along each axis of the mesh."""
+    along = [shape_text(tuple(tensor.shape)), *map(str, tensor.placements)]
+    return f"{name_of(type(tensor))}({', '.join(along)})"
 
 
 def has_memory(tensor: Any) -> bool:

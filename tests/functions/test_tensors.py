@@ -14,7 +14,9 @@ from disco_magic.functions.arrays import read_array
 from disco_magic.functions.describe import describe
 from disco_magic.functions.divergence import look, survey
 from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.functions.peek import statistics_of
 from disco_magic.functions.places import HOST
+from disco_magic.functions.sizes import nbytes_of
 from disco_magic.functions.tensors import array_of, bits_of, numbers_of, read_out
 from disco_magic.testing import arrays
 from disco_magic.testing.arrays import tensor
@@ -47,6 +49,17 @@ class Held:
 
     def __repr__(self):
         return "Held"
+
+
+class Split:
+    """A DTensor of PyTorch's: a worker's part, and what it is a part of."""
+
+    def __init__(self, part, whole, *placements):
+        self._local_tensor, self.shape, self.placements = on_host(np.asarray(part, "f4")), whole, placements
+        self.device, self.dtype, self.nbytes = "cpu", "torch.float32", 4 * int(np.prod(whole))
+
+
+Split.__module__, Split.__name__ = "torch.distributed.tensor", "DTensor"
 
 
 # --- what is in them -------------------------------------------------------------------------------
@@ -230,3 +243,28 @@ def test_numbers_that_numpy_lacks_have_statistics_too():
     assert (describe(made).minimum, describe(made).mean, describe(made).maximum) == (1, 2, 3)
     made.requires_grad = True
     assert describe(made).mean == 2
+
+
+# --- tensors on a mesh -----------------------------------------------------------------------------
+
+
+def test_of_a_tensor_on_a_mesh_the_workers_part_is_described():
+    info = describe(Split([[1, 2], [3, 6]], (4, 2), "S(0)", "R"))
+    assert info.type == "DTensor(4\u00d72, S(0), R)"
+    assert (info.shape, info.dtype, info.nbytes, info.device) == ((2, 2), "torch.float32", 16, "cpu")
+    assert (info.minimum, info.mean, info.maximum) == (1, 3, 6)
+    assert statistics_of(Split([1, 5], (4,), "S(0)")).maximum == 5
+
+
+def test_in_a_container_it_counts_with_its_part():
+    held = [Split([1, np.nan], (8,), "S(0)")]
+    assert nbytes_of(held) == 8
+    assert describe(held).nans == 1
+
+
+def test_checks_compare_parts_and_how_they_are_split():
+    one, same = (look(Split([1, 2], (4,), "S(0)"), values=True) for _ in range(2))
+    assert one == same
+    assert (one.type, one.shape, one.opaque) == ("torch.DTensor(4, S(0))", (2,), "")
+    assert look(Split([1, 3], (4,), "S(0)"), values=True).digest != one.digest
+    assert look(Split([1, 2], (2,), "R"), values=True).type != one.type

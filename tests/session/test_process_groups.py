@@ -182,6 +182,24 @@ got = parallelize_module(net, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseP
     assert told == [(at, (4, 2)) for at in ((0, 0), (0, 1), (1, 0), (1, 1))]
 
 
+def test_of_what_is_split_each_workers_part_is_seen_and_compared(s):
+    s.run(
+        """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+mesh = init_device_mesh("cpu", (2, 2))
+d = distribute_tensor(torch.arange(8.0), mesh, [Replicate(), Shard(0)])
+worker.check(d, over=[0, 2] if worker_id % 2 == 0 else [1, 3])
+"""
+    )
+    cells = s.registers().row("d").cells
+    assert {cell.type for cell in cells} == {"DTensor(8, R, S(0))"}
+    assert [(cell.shape, cell.nbytes, cell.maximum) for cell in cells] == [((4,), 16, 3), ((4,), 16, 7)] * 2
+    with pytest.raises(CellError, match=r"'d' differs: torch.DTensor\(8, R, S\(0\)\)"):
+        s.run("worker.check(d)")
+
+
 def test_collectives_of_functions_and_those_with_gradients(s):
     s.run(
         """

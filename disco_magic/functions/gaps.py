@@ -15,6 +15,7 @@ from disco_magic.functions.elements import elements_of
 from disco_magic.functions.frames import Column
 from disco_magic.functions.kinds import is_gpu_array, is_of_framework
 from disco_magic.functions.samples import SAMPLE, is_number, places_of, sample_of
+from disco_magic.functions.tensors import local_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ def elements_compared(value: Any) -> Array | None:
 
     Of all that are of one size and kind the same ones.
     """
+    value = local_part(value)
     kind = type(value)
     if is_of_framework(kind):
         with suppress(NoPicture):

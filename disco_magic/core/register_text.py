@@ -27,7 +27,6 @@ DEFINITIONS: Final = frozenset(
         "method",
         "ufunc",
         "type",
-        "ABCMeta",
         "CallersWorker",
     }
 )

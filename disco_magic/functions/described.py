@@ -40,14 +40,16 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
         return _describe_plain(value, sample)
     if is_module(kind) or is_optimizer(kind):
         return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
-    if kind is Column or home_of(kind) in ARRAY_LIBRARIES:
+    is_class = issubclass(kind, type)  # whatever its metaclass is
+    if kind is Column or (home_of(kind) in ARRAY_LIBRARIES and not is_class):
         return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
     if id(kind) in _CONTAINERS:
         return _describe_container(value, sample)
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
+    name = "type" if is_class else name_of(kind)
     nbytes, text = nbytes_of(value), short(what_it_is(value))
-    return _with(RegisterInfo(name_of(kind), nbytes=nbytes, text=text), look_into_parts(value, sample))
+    return _with(RegisterInfo(name, nbytes=nbytes, text=text), look_into_parts(value, sample))
 
 
 def _with(info: RegisterInfo, inside: Compared) -> RegisterInfo:

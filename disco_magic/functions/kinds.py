@@ -80,7 +80,9 @@ def type_name(kind: type) -> str:
 def what_it_is(value: Any) -> str:
     """The name of a function, class or module, else the class of the value with its module."""
     kind = type(value)
-    if any(kind is each for each in (types.FunctionType, types.BuiltinFunctionType, type)):
+    if issubclass(kind, type):
+        return qualname_of(value)
+    if kind is types.FunctionType or kind is types.BuiltinFunctionType:
         return str(value.__qualname__)
     if kind is types.ModuleType:
         return str(value.__name__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+import enum
 import functools
 import types
 
@@ -306,6 +308,28 @@ def test_of_an_array_on_a_device_nothing_is_fetched(make, kind):
     info = describe(array)
     assert (info.type, info.shape, info.nbytes, info.minimum) == (kind, (2, 3), 24, None)
     assert array.fetched == []
+
+
+class Odd(type):
+    """A metaclass that says nothing, and has a library's name."""
+
+    device = shape = dtype = property(lambda _: 1 / 0)
+
+    def __eq__(cls, other):
+        raise AssertionError("a user's code ran")
+
+    __hash__ = None
+
+
+Odd.__module__ = "torch.odd"
+
+
+@pytest.mark.parametrize("metaclass", [type, abc.ABCMeta, enum.EnumMeta, Odd])
+def test_a_class_is_described_as_one_whatever_its_metaclass_is(metaclass):
+    bases = (enum.Enum,) if metaclass is enum.EnumMeta else ()
+    made = types.new_class("Made", bases, {"metaclass": metaclass})
+    info = describe(made)
+    assert (info.type, info.text, info.shape, info.device) == ("type", "Made", None, None)
 
 
 def test_a_failed_register_shows_its_failure():

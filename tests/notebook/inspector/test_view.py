@@ -99,9 +99,7 @@ def test_dtypes_are_those_that_occur():
     assert largest(ROWS[5]) == 0
 
 
-@pytest.mark.parametrize(
-    "kind", ["module", "function", "builtin_function_or_method", "type", "ABCMeta", "ufunc"]
-)
+@pytest.mark.parametrize("kind", ["module", "function", "builtin_function_or_method", "type", "ufunc"])
 def test_what_cells_import_and_define_is_no_variable_unless_it_differs(kind):
     alike = Row("f", (RegisterInfo(kind), RegisterInfo(kind)))
     assert [row.name for row in View(kind="variables").rows(SessionSnapshot(1, 2, (alike, ROWS[0])))] == [

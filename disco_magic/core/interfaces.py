@@ -36,7 +36,8 @@ class Seat(NamedTuple):
         library: the package whose array the caller brings, where it is not the plane's own: ``torch``.
         over: what names the members in words, where the call named them: ``tp``.
         within: the verb that the user called, where this call is a part of it: ``allreduce_tree``.
-        tag: of a message; who receives gets those that bear the same.
+        tag: of a message; who receives gets those that bear the same. Collectives with different ones never
+            meet.
     """
 
     worker: int

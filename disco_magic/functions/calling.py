@@ -167,7 +167,9 @@ class Calling:
             target = read_out(verb, out, self.place)
             lent = lent or (target is not out and not isinstance(target, np.ndarray))
             arguments = (*arguments[:-1], target)
-        facts, within = facts_of(verb, arguments, self._beside, along if tag == 0 else repr(tag))
+        facts, within = facts_of(
+            verb, arguments, self._beside, repr(tag) if tag != 0 and verb in _BETWEEN_TWO else along
+        )
         recorder, error, refused = self.recorder, "", False  # first: a thread that is given up keeps this one
         scope, present = self._guard.enter()  # outside of try: what did not begin must not be left
         try:
@@ -198,3 +200,14 @@ class Calling:
         if not lent and not isinstance(result, np.ndarray):
             self.place.finish()  # what fails on its way could no longer be found in registers
         return as_array_of(library, result, given)
+
+
+def command_of(me: Calling) -> int:
+    """The number of the command that a worker executes; its own thread asks.
+
+    Raises:
+        UsageMistake: another one does.
+    """
+    number, _ = me._guard.enter()  # noqa: SLF001 - as a collective would
+    me._guard.leave()  # noqa: SLF001
+    return number

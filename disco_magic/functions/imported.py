@@ -102,22 +102,23 @@ class Libraries:
 
     def enter(self, user: object) -> None:
         """Change them, until `user` and all others have left or are gone; costs 3 us if nothing is new."""
-        if user not in self._users:
-            self._users.add(user)
-            if self._finder not in sys.meta_path:
-                sys.meta_path.insert(0, self._finder)
-        for name in self._fits.keys() - self._undo.keys():
-            if is_imported(name):
-                self._fit(sys.modules[name])
+        with self._lock:
+            if user not in self._users:
+                self._users.add(user)
+                if self._finder not in sys.meta_path:
+                    sys.meta_path.insert(0, self._finder)
+            for name in self._fits.keys() - self._undo.keys():
+                if is_imported(name):
+                    self._fit(sys.modules[name])
 
     def leave(self, user: object) -> None:
         """Undo it after the last one."""
-        self._users.discard(user)
-        if self._users:
-            return
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)
         with self._lock:
+            self._users.discard(user)
+            if self._users:
+                return
+            if self._finder in sys.meta_path:
+                sys.meta_path.remove(self._finder)
             for undo in reversed(self._undo.values()):
                 undo()
             self._undo.clear()
@@ -129,7 +130,7 @@ class Libraries:
                 return
             try:
                 undo = self._fits[name](module)
-            except (AttributeError, TypeError, ValueError):
+            except (AttributeError, KeyError, TypeError, ValueError):
                 undo = None  # what we know is not there, or is another: importing must not fail for that
             self._undo[name] = undo or _nothing
 

@@ -18,9 +18,23 @@ from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from disco_magic.functions.context import WorkerContext
+
+
+RANKS: Final = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+"""Variables of torchrun's that say which process of a program one is, and where to find the first one."""
+_PORT: Final = 29500  # as torchrun has it
+_PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
 
 
 @dataclass(eq=False, slots=True)
@@ -30,12 +44,12 @@ class Execution:
     Attributes:
         folder: where the program lies.
         argv: its arguments, which it may change.
-        ranks: see `ranks_of`.
+        ranks: see `ranks_of`; it may change them.
     """
 
     folder: str
     argv: list[str]
-    ranks: Mapping[str, str]
+    ranks: dict[str, str]
 
 
 def ranks_of(worker: WorkerContext) -> dict[str, str]:
@@ -45,14 +59,8 @@ def ranks_of(worker: WorkerContext) -> dict[str, str]:
     rank.
     """
     gpu = worker.place.device.index if worker.place.device.kind == "cuda" else worker.id
-    rank, size = str(worker.id), str(worker.num_workers)
-    return {
-        "RANK": rank,
-        "LOCAL_RANK": str(gpu),
-        "WORLD_SIZE": size,
-        "LOCAL_WORLD_SIZE": size,
-        "GROUP_RANK": "0",
-    }
+    given = worker.id, gpu, worker.num_workers, worker.num_workers, 0, "127.0.0.1", _PORT
+    return dict(zip(RANKS, map(str, given), strict=True))
 
 
 _executions: Final[dict[WorkerContext, Execution]] = {}
@@ -82,23 +90,40 @@ class _OfWorkers(types.ModuleType):
             mine.argv = argv
 
 
-class _Environment(os._Environ):  # type: ignore[type-arg]  # noqa: SLF001 - its objects' class, which has no other name
-    """`os.environ` while workers execute programs, with the ranks of whoever asks."""
+class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
+    """`os.environ` while workers execute programs: with the ranks of whoever asks, which it may change.
+
+    Its methods do not say ``super()``: another thread may be in one when the class is exchanged again.
+    """
 
     def __getitem__(self, key: Any) -> Any:
         ranks = _ranks()
-        return ranks[key] if key in ranks else super().__getitem__(key)
+        return ranks[key] if key in ranks else _PLAIN.__getitem__(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        mine = _mine()
+        if mine is None or key not in RANKS:
+            _PLAIN.__setitem__(self, key, value)
+        else:
+            self.encodevalue(value)  # raises what it would otherwise
+            mine.ranks[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        ranks = _ranks()
+        if key in ranks:
+            del ranks[key]
+        else:
+            _PLAIN.__delitem__(self, key)
 
     def __iter__(self) -> Iterator[Any]:
         ranks = _ranks()
-        yield from ranks
-        yield from (key for key in super().__iter__() if key not in ranks)
+        return iter([*ranks, *(key for key in _PLAIN.__iter__(self) if key not in ranks)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def _ranks() -> Mapping[str, str]:
+def _ranks() -> dict[str, str]:
     mine = _mine()
     return {} if mine is None else mine.ranks
 
@@ -140,7 +165,9 @@ def _fit() -> None:
             sources.note(folder)
         if wanted and type(sys) is types.ModuleType:
             sys.__class__ = _OfWorkers
-            os.environ.__class__ = _Environment
+            if type(os.environ) is _PLAIN:
+                os.environ.__class__ = _Environment
         elif not wanted and type(sys) is _OfWorkers:
             sys.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was
-            os.environ.__class__ = os._Environ  # noqa: SLF001
+            if type(os.environ) is _Environment:
+                os.environ.__class__ = _PLAIN  # type: ignore[assignment]

@@ -41,10 +41,9 @@ def bits_of(tensor: Any) -> Array | None:
         tensor = to_be_seen(tensor)
         if not has_memory(tensor):
             return None
-        with suppress(TypeError):  # of such a dtype
-            return np.asarray(tensor.numpy(force=True))
-        integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
-        return np.asarray(tensor.detach().view(integers).numpy())
+        seen = _bits(tensor)
+        # Asked again: once it is seen it stays, but it may have been given back just before.
+        return seen if has_memory(tensor) else None
     except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot look at
         return None
 
@@ -55,6 +54,13 @@ def to_be_seen(tensor: Any) -> Any:
     Memory that it has once seen cannot be resized any more, and empty tensors wait for just that.
     """
     return tensor if tensor.numel() else tensor.clone()
+
+
+def _bits(tensor: Any) -> Array:
+    with suppress(TypeError):  # of a dtype that NumPy lacks
+        return np.asarray(tensor.numpy(force=True))
+    integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
+    return np.asarray(tensor.detach().view(integers).numpy())
 
 
 def local_part(value: Any) -> Any:
@@ -69,7 +75,10 @@ def kind_of_split(tensor: Any) -> str:
 
 
 def has_memory(tensor: Any) -> bool:
-    """Whether that of its elements was not given back; NumPy would show others in their place."""
+    """Whether a tensor has the memory of its elements, and has not given it back.
+
+    NumPy would show in their place whatever lies elsewhere.
+    """
     return not tensor.numel() or tensor.untyped_storage().nbytes() > 0
 
 
@@ -137,10 +146,12 @@ def array_of(tensor: Any) -> Array:
 
 def memory_of(tensor: Any) -> Array:
     """As `array_of`, of one without a history."""
-    if not has_memory(tensor):
-        raise UsageMistake("its memory was given back: it has no elements now")
     try:
-        return np.asarray(to_be_seen(tensor).numpy())
+        if has_memory(tensor):
+            seen = np.asarray(to_be_seen(tensor).numpy())
+            if has_memory(tensor):  # as in `bits_of`
+                return seen
+        raise UsageMistake("its memory was given back: it has no elements now")
     except (TypeError, RuntimeError, NotImplementedError) as reason:
         bits = bits_of(tensor)
         if type(reason) is not TypeError or bits is None:  # conjugated, sparse, quantized

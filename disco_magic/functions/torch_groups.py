@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import threading
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -22,12 +22,21 @@ from disco_magic.functions.torch_memory import flat, near, written
 from disco_magic.functions.torch_messages import Messages, done
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.functions.context import WorkerContext
 
 OPERATIONS: Final = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
 """PyTorch's names of what reduces -> ours."""
+
+
+class Caller(Protocol):
+    """The worker that calls a group."""
+
+    channel: str
+
+    def __call__(self) -> WorkerContext:
+        """It; raises UsageMistake if none of the session's calls."""
 
 
 class _Here(threading.local):
@@ -42,22 +51,26 @@ _here: Final = _Here()
 class Verbs(Messages):
     """The methods of a group, each under the names that versions of PyTorch have for it.
 
+    They take tensors on the CPU or on the worker's GPU, of any shape, strides and dtype that the session's
+    collectives take, all members the same. Each raises what those do (`Collectives`), and UsageMistake if the
+    tensors that are to be filled do not fit. Cost: that of the collective, about 30 us, and one copy of what
+    is not contiguous or comes in several tensors.
+
     Args:
         members: ids of the workers, ascending; ranks go by it.
         mine: rank of the worker that makes the group.
         name: what PyTorch calls it, with what is that worker's alone behind an ``@``.
-        caller: gives the worker that calls, raises UsageMistake if none of the session's does; equal in all
-            groups of a session.
+        caller: gives the worker that calls, raises UsageMistake if none of the session's does; its `channel`
+            is what no other group has. Equal for the same group of each worker.
     """
 
     # What PyTorch asks of a backend. A group is one itself, for tensors of all devices.
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
-    def __init__(
-        self, members: tuple[int, ...], mine: int, name: str, caller: Callable[[], WorkerContext]
-    ) -> None:
+    def __init__(self, members: tuple[int, ...], mine: int, name: str, caller: Caller) -> None:
         super().__init__(mine, len(members))  # type: ignore[call-arg]  # of PyTorch's class, see `group_class`
         self._members, self._mine, self._name, self._caller = members, mine, name, caller
+        self._channel = caller.channel
         self._begin_messages()
 
     @property
@@ -91,10 +104,16 @@ class Verbs(Messages):
 
     @property
     def _common(self) -> tuple[Any, ...]:
-        return self._caller, self._members, self._name.partition("@")[0]
+        return self._caller, self._members
 
     def _get_backend(self, _device: Any) -> Any:
         return self
+
+    @property
+    def _device_types(self) -> list[Any]:
+        """Kinds of devices whose tensors are taken."""
+        kinds = dict.fromkeys([self._caller().place.device.kind, "cpu"])
+        return list(map(importlib.import_module("torch").device, kinds))
 
     def _worker(self) -> WorkerContext:
         """The worker that calls.
@@ -111,56 +130,70 @@ class Verbs(Messages):
             _here.computes = True
         return me
 
-    def _call(self, verb: str, *given: Any, **named: Any) -> Any:
+    def _fits(self, parts: Sequence[Any], given: Any) -> None:
+        """See that what the worker gives itself is as long as what it has for that.
+
+        Raises:
+            UsageMistake: it is not; nobody was asked.
+        """
+        if len(parts) != len(self._members):
+            raise UsageMistake(
+                f"there are {len(parts)} tensors to be filled for {len(self._members)} members"
+            )
+        _see_equal(given.numel(), parts[self.rank()].numel(), "elements")
+
+    def _call(self, verb: str, *given: Any) -> Any:
+        """A collective of the worker's, with all arguments of the plane's verb."""
         me = self._worker()
-        everybody = len(self._members) == me.num_workers
-        who: dict[str, Any] = {"in_group": False} if everybody else {"over": list(self._members)}
-        return getattr(me, verb)(*given, **named, **who)
+        over = None if len(self._members) == me.num_workers else list(self._members)
+        # The method itself: groups of the same members do not meet each other.
+        return me._call(verb, *given, in_group=over is not None, over=over, tag=self._channel or 0)  # noqa: SLF001
 
     # --- reductions ----------------------------------------------------------------------------------
 
-    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+    def allreduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place."""
-        op = _operation(opts)
+        op = _operation(*opts, **named)
         for tensor in _listed(tensors):
             array = near(tensor)
-            self._call("allreduce", array, op, out=array)
+            self._call("allreduce", array, op, array)
         return done(tensors)
 
     allreduce_coalesced = allreduce
 
-    def reduce(self, tensors: Any, opts: Any = None) -> Any:
+    def reduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place, at the root."""
-        op, root = _operation(opts), _root(opts)
+        op, root = _operation(*opts, **named), _root(*opts, **named)
         for tensor in _listed(tensors):
             array = near(tensor)
-            self._call("reduce", array, op, root, out=array if root == self.rank() else None)
+            self._call("reduce", array, op, root, array if root == self.rank() else None)
         return done(tensors)
 
-    def reduce_scatter(self, outs: Any, ins: Any, opts: Any = None) -> Any:
+    def reduce_scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """One tensor of a list that every member gives, reduced, to each; lengths may differ."""
-        op = _operation(opts)
-        for out, parts in zip(outs, ins, strict=True):
+        op = _operation(*opts, **named)
+        for out, parts in _pairs(outs, ins, of=outs):
             with written(out) as target:
                 if len({part.numel() for part in parts}) == 1:
-                    self._call("reduce_scatter", joined(parts), op, out=target)
+                    self._call("reduce_scatter", joined(parts), op, 0, target)
                     continue
                 for rank, part in enumerate(parts):
-                    self._call("reduce", flat(part), op, rank, out=target if rank == self.rank() else None)
+                    self._call("reduce", flat(part), op, rank, target if rank == self.rank() else None)
         return done(outs)
 
-    def reduce_scatter_single(self, out: Any, given: Any, opts: Any = None) -> Any:
+    def reduce_scatter_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Of one tensor."""
+        op = _operation(*opts, **named)
         with written(out) as target:
-            self._call("reduce_scatter", flat(given), _operation(opts), out=target)
+            self._call("reduce_scatter", flat(given), op, 0, target)
         return done([out])
 
     _reduce_scatter_base = reduce_scatter_single
 
-    def reduce_scatter_single_coalesced(self, outs: Any, ins: Any, opts: Any = None) -> Any:
+    def reduce_scatter_single_coalesced(self, outs: Any, ins: Any, *opts: Any) -> Any:
         """Several of them."""
         for out, given in zip(outs, ins, strict=True):
-            self.reduce_scatter_single(out, given, opts)
+            self.reduce_scatter_single(out, given, *opts)
         return done(outs)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
@@ -172,17 +205,23 @@ class Verbs(Messages):
         self._call("barrier")
         return done([])
 
-    def broadcast(self, tensors: Any, opts: Any = None) -> Any:
+    def monitored_barrier(self, *_opts: Any, **_named: Any) -> None:
+        """As `barrier`: where somebody does not come, it is told in any case who."""
+        self._call("barrier")
+
+    def broadcast(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place."""
+        root = _root(*opts, **named)
         for tensor in _listed(tensors):
             bits = near(tensor, bits=True)
-            self._call("broadcast", bits, _root(opts), out=bits)
+            self._call("broadcast", bits, root, bits)
         return done(tensors)
 
-    def allgather(self, outs: Any, ins: Any, *_opts: Any) -> Any:
+    def allgather(self, outs: Any, ins: Any, *_opts: Any, **_named: Any) -> Any:
         """A list of tensors for each that every member gives."""
-        for parts, given in zip(outs, ins, strict=True):
-            split(self._call("allgather", flat(given, bits=True)), parts)
+        for parts, given in _pairs(outs, ins, of=ins):
+            self._fits(parts, given)
+            split(self._call("allgather", flat(given, bits=True), 0, None), parts)
         return done(outs)
 
     def allgather_coalesced(self, outs: Any, ins: Any, *_opts: Any) -> Any:
@@ -192,7 +231,7 @@ class Verbs(Messages):
     def all_gather_single(self, out: Any, given: Any, *_opts: Any) -> Any:
         """Into one tensor."""
         with written(out, bits=True) as whole:
-            self._call("allgather", flat(given, bits=True), out=whole)
+            self._call("allgather", flat(given, bits=True), 0, whole)
         return done([out])
 
     _allgather_base = all_gather_single
@@ -205,38 +244,46 @@ class Verbs(Messages):
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    def gather(self, outs: Any, ins: Any, opts: Any = None) -> Any:
+    def gather(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """A list of tensors for each that every member gives, at the root."""
-        root = _root(opts)
-        for number, given in enumerate(_listed(ins)):
-            whole = self._call("gather", flat(given, bits=True), root)
-            if root == self.rank():
-                split(whole, outs[number])
+        root = _root(*opts, **named)
+        is_root = root == self.rank()
+        pairs: Any = _pairs(outs, ins, of=ins) if is_root else [(None, each) for each in _listed(ins)]
+        for parts, given in pairs:
+            if is_root:
+                self._fits(parts, given)
+            whole = self._call("gather", flat(given, bits=True), root, 0, None)
+            if is_root:
+                split(whole, parts)
         return done(outs)
 
-    def gather_single(self, out: Any, given: Any, opts: Any = None) -> Any:
+    def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Into one tensor, at the root."""
-        root = _root(opts)
-        whole = self._call("gather", flat(given, bits=True), root)
+        root = _root(*opts, **named)
+        whole = self._call("gather", flat(given, bits=True), root, 0, None)
         if root == self.rank():
             split(whole, [out])
         return done([out])
 
-    def scatter(self, outs: Any, ins: Any, opts: Any = None) -> Any:
+    def scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """One tensor of a list that the root gives, to each."""
-        root = _root(opts)
-        for number, out in enumerate(_listed(outs)):
-            whole = joined(ins[number], bits=True) if root == self.rank() else None
+        root = _root(*opts, **named)
+        is_root = root == self.rank()
+        pairs: Any = _pairs(outs, ins, of=outs) if is_root else [(each, None) for each in _listed(outs)]
+        for out, parts in pairs:
+            whole = joined(parts, bits=True) if is_root else None
             with written(out, bits=True) as part:
-                self._call("scatter", whole, root, out=part)
+                self._call("scatter", whole, root, 0, part)
         return done(outs)
 
     def all_to_all_single(
-        self, out: Any, given: Any, _out_sizes: Any = None, in_sizes: Any = None, *_opts: Any
+        self, out: Any, given: Any, out_sizes: Any = None, in_sizes: Any = None, *_opts: Any
     ) -> Any:
         """Along the first axis, in equal parts or in as many rows as `in_sizes` says."""
         counts = tuple(map(int, in_sizes)) if in_sizes else None
-        self._call("alltoall", near(given, bits=True), counts=counts, out=near(out, bits=True))
+        if in_sizes and out_sizes:
+            _see_equal(in_sizes[self.rank()], out_sizes[self.rank()], "rows")
+        self._call("alltoall", near(given, bits=True), 0, counts, near(out, bits=True))
         return done([out])
 
     alltoall_base = all_to_all_single
@@ -244,7 +291,8 @@ class Verbs(Messages):
     def alltoall(self, outs: Any, ins: Any, *_opts: Any) -> Any:
         """One tensor of a list to each; of any shapes."""
         counts = tuple(given.numel() for given in ins)
-        split(self._call("alltoall", joined(ins, bits=True), counts=counts), outs)
+        self._fits(outs, ins[self.rank()])
+        split(self._call("alltoall", joined(ins, bits=True), 0, counts, None), outs)
         return done(outs)
 
 
@@ -260,9 +308,11 @@ def split(whole: Any, parts: Sequence[Any]) -> None:
             f"{len(whole)} elements were received, for tensors of {sizes} - "
             "what is to be filled has to be as long as what the members give"
         )
+    seen = importlib.import_module("torch").autograd.graph.increment_version
     for part, end in zip(parts, np.cumsum(sizes), strict=True):
         with written(part, bits=True) as target:
             target[...] = whole[end - len(target) : end]
+        seen(part)  # where it is wanted for a backward pass PyTorch will say that it was changed
 
 
 def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
@@ -273,22 +323,43 @@ def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
     return importlib.import_module("torch").cat(parts)
 
 
+def _see_equal(gives: int, takes: int, what: str) -> None:
+    if gives != takes:
+        raise UsageMistake(
+            f"of what a worker gives itself there are {gives} {what}, and {takes} in what is to take them - "
+            "lengths have to fit rank by rank"
+        )
+
+
 def _listed(tensors: Any) -> list[Any]:
     return tensors if isinstance(tensors, list) else [tensors]
 
 
-def _root(opts: Any) -> int:
-    return int(getattr(opts, "rootRank", 0))
+def _pairs(outs: Any, ins: Any, *, of: Any) -> Any:
+    """What is filled and what is given, one each; both without a list around them where `of` has none."""
+    return zip(outs, ins, strict=True) if isinstance(of, list | tuple) else [(outs, ins)]
 
 
-def _operation(opts: Any) -> str:
-    """Its name here.
+def _root(*opts: Any, root: int = 0, **_named: Any) -> int:
+    """Of options, or as it is given in their place."""
+    for each in opts:
+        if hasattr(each, "rootRank"):
+            return int(each.rootRank)
+        if isinstance(each, int):
+            return each
+    return root
+
+
+def _operation(*opts: Any, op: Any = None, **_named: Any) -> str:
+    """Its name here; of options, or as it is given in their place.
 
     Raises:
         UsageMistake: there is none.
     """
-    operation = getattr(opts, "reduceOp", opts)
-    name = "SUM" if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
+    given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
+    name = "SUM"
+    for operation in [*given, op][:1]:
+        name = name if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
     if name not in OPERATIONS:
         raise UsageMistake(f"ReduceOp.{name} is none of {', '.join(OPERATIONS)}, which workers' groups have")
     return OPERATIONS[name]

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import importlib
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.kinds import name_of
+from disco_magic.functions.tensors import has_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_known: Final[dict[Any, np.dtype[Any]]] = {}
 
 
 class _Memory:
@@ -46,11 +50,16 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     Raises:
         UsageMistake: NumPy lacks the dtype, or there is no such array: it is sparse, or read as conjugated.
     """
-    tensor = tensor.detach()
+    tensor = _waited_for(tensor).detach()
     if str(tensor.device) != "cpu":
         return _movable(tensor) if bits else tensor
     if str(tensor.layout) != "torch.strided" or tensor.is_conj() or tensor.is_neg():
         raise UsageMistake("a tensor that is sparse, or conjugated as it is read, cannot be taken: copy it")
+    if not has_memory(tensor) or (tensor.numel() and not tensor.data_ptr()):
+        raise UsageMistake(
+            f"this {name_of(type(tensor))} has no memory of its own, or has given it back - take its part: "
+            "x.to_local()"
+        )
     dtype, size = _dtype_of(tensor.dtype), tensor.element_size()
     if dtype is None and not bits:
         raise UsageMistake(
@@ -62,6 +71,11 @@ def near(tensor: Any, *, bits: bool = False) -> Any:
     if moved.isbuiltin == 1:
         return np.asarray(_Memory(tensor, moved.str))
     return np.asarray(_Memory(tensor, np.dtype(f"i{size}").str)).view(moved)
+
+
+def _waited_for(tensor: Any) -> Any:
+    """A tensor; of what a functional collective gives the tensor that it stands for, when it is there."""
+    return tensor.trigger_wait() if hasattr(type(tensor), "trigger_wait") else tensor
 
 
 def _movable(tensor: Any) -> Any:
@@ -87,9 +101,17 @@ def written(tensor: Any, *, bits: bool = False) -> Iterator[Any]:
         array[...] = target.reshape(array.shape)
 
 
-@cache
 def _dtype_of(dtype: Any) -> np.dtype[Any] | None:
     """NumPy's dtype of that name, its own or one of `ml_dtypes`; None if there is none."""
+    found = _known.get(dtype)
+    if found is None:
+        found = _found(dtype)
+        if found is not None:  # what is missing may be installed yet
+            _known[dtype] = found
+    return found
+
+
+def _found(dtype: Any) -> np.dtype[Any] | None:
     name = str(dtype).removeprefix("torch.")
     with suppress(TypeError):
         return np.dtype(name)

@@ -1,18 +1,21 @@
-"""Messages in a process group of PyTorch's, which may be asked for before they are waited for.
+"""What is under way in a process group of PyTorch's: nothing but messages that nobody has waited for yet.
 
 What sends is done at once: a worker's `send` makes a copy. What receives is something to wait for, and takes
 its message then: PyTorch's programs ask first for what they get, and send afterwards. Those of one source and
-tag are taken in the order in which they were asked for.
+tag are taken in the order in which they were asked for. What a cell has asked for ends with the cell.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.calling import command_of
+from disco_magic.functions.sites import is_of_torch
 from disco_magic.functions.torch_memory import flat, written
 
 if TYPE_CHECKING:
@@ -21,76 +24,123 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import WorkerContext
 
 
-def done(value: Any) -> Any:
-    """Something under way that is over, with its tensors."""
-    future = importlib.import_module("torch").futures.Future()
-    future.set_result(value)
-    return _parts()._create_work_from_future(future)  # noqa: SLF001 - nothing public makes one
+HOME: Final = "torch.distributed.distributed_c10d"
+"""The module of PyTorch's that programs call, and that keeps its groups."""
 
 
-def _parts() -> Any:
-    return importlib.import_module("torch._C._distributed_c10d")
-
-
-class _Later:
-    """What is done when it is waited for, once.
+class _Work:
+    """Something to wait for.
 
     Args:
-        finish: does it.
-        tensors: what is filled then.
+        tensors: what is filled by then.
+        source: rank of who sends it.
+        finish: does it, once, when somebody waits; None: it is over.
     """
 
-    def __init__(self, finish: Callable[[], None], tensors: Sequence[Any]) -> None:
+    def __init__(
+        self, tensors: Sequence[Any], finish: Callable[[], None] | None = None, source: int = -1
+    ) -> None:
         super().__init__()
-        self._finish: Callable[[], None] | None = finish
+        self._finish = finish
         self._tensors = tensors
+        self._source = source
 
-    def wait(self, _timeout: Any = None) -> bool:
-        """Until it is done; its limit is the cell's."""
+    def finished(self) -> None:
+        """It is over."""
+        self._finish = None
+
+    def wait(self, timeout: Any = None) -> bool:  # noqa: ARG002 - PyTorch's; the cell's holds
+        """Until it is over; the limit is the cell's."""
         if self._finish is not None:
             self._finish()
-            self._finish = None
+            self.finished()
         return True
 
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether somebody has waited for it."""
+        """Whether it is over."""
         return self._finish is None
 
     is_success = is_completed
+
+    def source_rank(self) -> int:
+        """Rank of who sends, of what is received; else -1."""
+        return self._source
 
     def result(self) -> Sequence[Any]:
         """The tensors."""
         return self._tensors
 
     def get_future(self) -> Any:
-        """Of the tensors; waits."""
+        """Of the tensors, in PyTorch's form; waits."""
         self.wait()
-        return done(self._tensors).get_future()
+        future = importlib.import_module("torch").futures.Future()
+        future.set_result(self._tensors)
+        return future
 
 
 @cache
-def _later_class() -> Any:
-    return type("Later", (_Later, _parts().Work), {"__module__": __name__})
+def _work_class(theirs: type) -> Any:
+    """`_Work`, and the class of PyTorch's that C++ takes it for."""
+    return type("WorkerWork", (_Work, theirs), {"__module__": __name__})
+
+
+def _work(tensors: Sequence[Any], finish: Callable[[], None] | None = None, source: int = -1) -> Any:
+    return _work_class(importlib.import_module("torch._C._distributed_c10d").Work)(tensors, finish, source)
+
+
+def done(tensors: Sequence[Any]) -> Any:
+    """What is over when it begins; for who calls what calls this.
+
+    C++ gets one of its own: before PyTorch 2.7 it does not keep what is written in Python, and would wait for
+    what is left of it for ever. PyTorch's own does not take a limit.
+    """
+    caller = sys._getframe(2)  # noqa: SLF001 - nothing else tells
+    if not is_of_torch(caller) or caller.f_globals["__name__"] == HOME:
+        return _work(tensors)
+    future = importlib.import_module("torch").futures.Future()
+    future.set_result(tensors)
+    make = importlib.import_module("torch._C._distributed_c10d")._create_work_from_future  # noqa: SLF001
+    return make(future)
+
+
+class _Pending:
+    """What a worker has asked for in one command.
+
+    Attributes:
+        command: its number.
+        wanted: source and tag -> what was asked for, the first first.
+        batch: what is asked for together; None: nothing is.
+    """
+
+    def __init__(self, command: int) -> None:
+        self.command = command
+        self.wanted: dict[tuple[int, int | str], deque[Any]] = {}
+        self.batch: list[Any] | None = None
 
 
 class Messages:
     """What a group does between two of its members."""
 
-    _name: str
+    _channel: str
     _members: tuple[int, ...]
     _worker: Callable[[], WorkerContext]
 
     def _begin_messages(self) -> None:
-        # By receiver, source and tag.
-        self._wanted: dict[tuple[int, int, int | str], deque[Any]] = {}
-        self._batches: dict[int, list[Any]] = {}
+        self._pending: dict[int, _Pending] = {}  # by receiver
+
+    def _asked(self) -> _Pending:
+        """What the calling worker has asked for in this command; what was left by others is forgotten."""
+        me = self._worker()
+        command, pending = command_of(me), self._pending.get(me.id)
+        if pending is None or pending.command != command:
+            pending = self._pending[me.id] = _Pending(command)
+        return pending
 
     def _tag(self, tag: int) -> int | str:
-        """What no message of another group bears; of all workers' as it is, so that `recv` takes it, too."""
-        everybody = len(self._members) == self._worker().num_workers
-        return tag if everybody else f"{tag} in group {self._name[:6]}"
+        """`tag`, or one that no other group's messages bear; those of the first group are as cells' are."""
+        return f"{tag} in group {self._channel}" if self._channel else tag
 
     def send(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """To one member; a copy."""
@@ -100,24 +150,33 @@ class Messages:
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Of one member, when it is waited for; of that many elements."""
-        me = self._worker().id
-        key = me, self._members[rank], self._tag(tag)
-        work: Any = _later_class()(lambda: self._receive(key, work), tensors)
-        self._wanted.setdefault(key, deque()).append(work)
-        if me in self._batches:
-            self._batches[me].append(work)
+        pending, key = self._asked(), (self._members[rank], self._tag(tag))
+        work = _work(tensors, lambda: self._receive(pending, key, work), rank)
+        pending.wanted.setdefault(key, deque()).append(work)
+        if pending.batch is not None:
+            pending.batch.append(work)
         return work
 
-    def _receive(self, key: tuple[int, int, int | str], last: Any) -> None:
-        """Take what was asked for of that source up to the `last`."""
-        _, source, tag = key
-        wanted = self._wanted[key]
+    def _receive(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> None:
+        """Take what was asked for of that source up to the `last`.
+
+        Raises:
+            UsageMistake: that was in another cell.
+        """
+        if pending is not self._asked():
+            raise UsageMistake(
+                f"recv: the message of worker {key[0]} was asked for in another cell - "
+                "wait for it in the cell that asks, which is the one that it is sent in"
+            )
+        source, tag = key
+        wanted = pending.wanted[key]
         while last in wanted:
-            work = wanted.popleft()
+            work = wanted[0]
             for tensor in work.result():
                 with written(tensor, bits=True) as target:
                     self._worker().recv(source, target, tag=tag)
-            work._finish = None  # noqa: SLF001 - of this file
+            work.finished()
+            wanted.popleft()
 
     def recv_anysource(self, *_given: Any) -> Any:
         """Not here.
@@ -128,13 +187,14 @@ class Messages:
         raise UsageMistake("recv: workers receive from a worker that they name: recv(tensor, src=...)")
 
     def _start_coalescing(self, _device: Any) -> None:
-        self._batches[self._worker().id] = []
+        self._asked().batch = []
 
     def _end_coalescing(self, _device: Any) -> Any:
-        batch = self._batches.pop(self._worker().id, [])
+        pending = self._asked()
+        batch, pending.batch = pending.batch or [], None
 
         def finish() -> None:
             for work in batch:
                 work.wait()
 
-        return _later_class()(finish, [tensor for work in batch for tensor in work.result()])
+        return _work([tensor for work in batch for tensor in work.result()], finish)

@@ -7,12 +7,14 @@ seen is not given back. Whoever asks for as much of it again has it already.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.replaced import Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 
 def fit_storage(module: Any) -> Callable[[], None]:
@@ -24,7 +26,7 @@ def fit_storage(module: Any) -> Callable[[], None]:
         try:
             return resize(self, size)
         except RuntimeError:
-            if size != 0 or self.resizable():
+            if size not in (0, self.nbytes()) or self.resizable():
                 raise
             return self
 
@@ -50,5 +52,16 @@ def fit_flat_parameters(module: Any) -> Callable[[], None]:
         former.below(tensor)
 
     former = Replaced(module, "_free_storage", free)
+    former.put()
+    return former.take
+
+
+def fit_profiler(module: Any) -> Callable[[], None]:
+    """Change ``torch.distributed.fsdp._debug_utils``, which notes in one place what all workers are in."""
+
+    def profile(_profiler: Any, _what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    former = Replaced(module.SimpleProfiler, "profile", classmethod(profile))  # type: ignore[arg-type]
     former.put()
     return former.take

@@ -23,12 +23,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.calling import command_of
+from disco_magic.functions.context import calling_worker, is_beside
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.torch_groups import group_class
+from disco_magic.functions.torch_messages import HOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,17 +40,16 @@ if TYPE_CHECKING:
 
 BACKEND: Final = "disco"
 """What `torch.distributed.get_backend` says of a worker's groups."""
-HOME: Final = "torch.distributed.distributed_c10d"
-"""The module of PyTorch's that is changed."""
 _RENDEZVOUS: Final = "torch.distributed.rendezvous"
 _ENVIRONMENT: Final = "env"
 # What a world has in dictionaries that are the module's.
 _TABLES: Final = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag")
+# Calls that are to be made together when a block ends.
+_GATHERED: Final = "pg_coalesce_state"
 # A backend that moves nothing, for traces.
 _FAKE: Final = "fake"
 # Which GPU, and how NCCL is to be set up there: of a worker's groups the session has said it.
 _OPTIONS: Final = ("backend_options", "pg_options", "device_id")
-_HOOK: Final = "_distributed_excepthook"
 _numbers: Final = count()  # of worlds
 
 
@@ -71,6 +72,7 @@ class Worlds:
         self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
         self._lock = threading.Lock()
         self._hook = sys.excepthook
+        self._making: WeakSet[Any] = WeakSet()  # worlds that are just getting their first group
         self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
         self._functions = {
             name: Replaced(c10d, name, ours)
@@ -96,7 +98,7 @@ class Worlds:
         object.__setattr__(self._shared, "__class__", type(self._first.__name__, (self._first,), ours))
 
     def take(self) -> None:
-        """End; all is as it was before."""
+        """End; all is as it was before, but that PyTorch knows a backend more. Idempotent."""
         object.__setattr__(self._shared, "__class__", self._first)
         if self._handlers[_ENVIRONMENT] == self._rendezvous:
             self._handlers[_ENVIRONMENT] = self._environment
@@ -107,7 +109,15 @@ class Worlds:
 
     def _asked(self, name: str) -> Any:
         me = calling_worker()
-        return object.__getattribute__(self._shared, name) if me is None else getattr(self._world(me), name)
+        if me is None:
+            return object.__getattribute__(self._shared, name)
+        world = self._world(me)
+        if name == _GATHERED and not is_beside():
+            command = command_of(me)
+            if world.command != command:  # what a cell that failed has left would take the calls of this one
+                world.command = command
+                world.pg_coalesce_state.clear()
+        return getattr(world, name)
 
     def _assigned(self, name: str, value: Any) -> None:
         me = calling_worker()
@@ -124,7 +134,7 @@ class Worlds:
                 if world is None:
                     world = self._own()
                     vars(world).update({name: {} for name in _TABLES})
-                    vars(world).update(number=next(_numbers), registered=set())
+                    vars(world).update(number=next(_numbers), registered=set(), command=0)
                     self._worlds[me] = world
         return world
 
@@ -135,15 +145,25 @@ class Worlds:
             return first(*args, **kwargs)
         call = self._signature.bind(*args, **kwargs)
         given = call.arguments
-        name, store = given["group_name"], given["store"]
+        name = given["group_name"]
         given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
         if given["backend"] != _FAKE:
             given["backend"] = BACKEND
         world = self._world(me)
         given["group_name"] = type(name)(f"{name}@{world.number}")
-        if getattr(sys.excepthook, "__name__", "") != _HOOK:
-            self._hook = sys.excepthook
-        group, kept = first(*call.args, **call.kwargs)
+        if given["group_size"] < 0:  # as PyTorch has it where MPI knows the ranks
+            given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
+        store = given["store"]
+        if not given["global_ranks_in_group"]:
+            with self._lock:
+                self._hook = self._hook if self._making else sys.excepthook
+                self._making.add(world)
+        try:
+            group, kept = first(*call.args, **call.kwargs)
+        except BaseException:
+            with self._lock:
+                self._making.discard(world)
+            raise
         if kept is None:  # the worker is no member
             return group, kept
         # Members find each other's keys under the name that they have in common.
@@ -164,8 +184,12 @@ class Worlds:
 
     def _is_barrier_after_init(self) -> Any:
         """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
-        if calling_worker() is not None:
-            sys.excepthook = self._hook
+        me = calling_worker()
+        if me is not None:
+            world = self._world(me)
+            with self._lock:
+                sys.excepthook = self._hook
+                self._making.discard(world)
         return self._functions["_is_barrier_after_init"].below()
 
     def _rendezvous(self, url: str, **options: Any) -> Iterator[Any]:
@@ -175,12 +199,15 @@ class Worlds:
             return iter(self._environment(url, **options))
         said = parse_qs(urlsplit(url).query)
         [rank], [size] = said.get("rank", [me.id]), said.get("world_size", [me.num_workers])
+        return iter([(self._store(me), int(rank), int(size))])
+
+    def _store(self, me: WorkerContext) -> Any:
+        """What workers that are started together have in common."""
+        plane = me._plane  # noqa: SLF001 - it is what only these have
         with self._lock:
-            plane = me._plane  # noqa: SLF001 - what workers that are started together have in common
             if plane not in self._stores:
                 self._stores[plane] = sys.modules["torch.distributed"].HashStore()
-            store = self._stores[plane]
-        return iter([(store, int(rank), int(size))])
+            return self._stores[plane]
 
 
 def _created(options: Any, _: Any = None) -> Any:
@@ -193,21 +220,33 @@ def _created(options: Any, _: Any = None) -> Any:
     if me is None:
         raise UsageMistake(f"process groups of the backend {BACKEND!r} are workers': make them in a cell")
     ranks, size = list(options.global_ranks_in_group), options.group_size
+    if ranks != sorted(ranks):
+        raise UsageMistake(
+            f"new_group: ranks {ranks} - those of workers' groups ascend: leave sort_ranks out"
+        )
     if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
         raise UsageMistake(
             f"init_process_group: rank {options.group_rank} of {size} on worker {me.id} of {me.num_workers} "
             "- ranks are workers' ids: leave rank and world_size out"
         )
-    members = tuple(ranks or range(size))
+    members, name = tuple(ranks or range(size)), options.group_id
     make = group_class(sys.modules[HOME].ProcessGroup)
-    return make(members, options.group_rank, options.group_id, _Callers(me.session_id))
+    return make(
+        members, options.group_rank, name, _Caller(me.session_id, name.partition("@")[0] if ranks else "")
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Callers:
-    """The workers of a session, of which one calls."""
+class _Caller:
+    """The worker that calls a group; equal in all workers' objects that stand for the same one.
+
+    Attributes:
+        session_id: of whose workers.
+        channel: what no other group of theirs has; "" of all workers' first one.
+    """
 
     session_id: int
+    channel: str
 
     def __call__(self) -> WorkerContext:
         me = calling_worker()
@@ -228,5 +267,9 @@ def fit_worlds(c10d: ModuleType) -> Callable[[], None] | None:
         with suppress(UserWarning):  # where warnings are errors, a session has to start all the same
             warnings.warn(told, stacklevel=2)
         return None
-    worlds.put()
+    try:
+        worlds.put()
+    except BaseException:  # an interrupt: half of it would be worse than nothing
+        worlds.take()
+        raise
     return worlds.take

@@ -30,7 +30,7 @@ _GROUPS: Final = {
 # What torchrun puts into the environment of each process -> what a cell has instead.
 _RANKS: Final = {
     "RANK": "worker_id",
-    "LOCAL_RANK": "worker_id",
+    "LOCAL_RANK": "worker_id, and worker.device says which GPU",
     "WORLD_SIZE": "num_workers",
     "LOCAL_WORLD_SIZE": "num_workers",
 }

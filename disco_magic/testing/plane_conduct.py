@@ -172,6 +172,23 @@ def messages_bear_tags(plane: Plane, size: int, run: Run) -> None:
         expect(got == [2, 1, 3, 0], f"messages with other tags than asked for: {got}")
 
 
+def tags_keep_collectives_apart(plane: Plane, size: int, run: Run) -> None:
+    """Collectives with different tags never meet, whoever makes them."""
+
+    def in_order(plane: Plane, seat: Seat) -> Any:
+        return [plane.allreduce(seat._replace(tag=tag), np.ones(2), "sum", None) for tag in ("a", 0, "b")]
+
+    for got in values(run(plane, in_order, 1)):
+        same(np.array(got), np.full((3, 2), float(size)))
+    if size > 1:
+
+        def crossed(plane: Plane, seat: Seat) -> Any:
+            for tag in ("a", "b") if seat.worker else ("b", "a"):
+                plane.allreduce(seat._replace(tag=tag), np.ones(2), "sum", None)
+
+        errors(run(plane, crossed, 2), PlaneError)
+
+
 def unread_messages_are_told_and_dropped(plane: Plane, size: int, run: Run) -> None:
     """`unread` names messages that were not received; a later scope does not see them."""
 
@@ -288,6 +305,7 @@ CONDUCT_CHECKS = (
     an_early_leaver_releases_everybody,
     messages_arrive_in_order,
     messages_bear_tags,
+    tags_keep_collectives_apart,
     unread_messages_are_told_and_dropped,
     a_missing_message_is_an_error,
     a_circle_is_an_error,

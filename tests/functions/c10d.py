@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from types import ModuleType, SimpleNamespace
 from urllib.parse import urlsplit
@@ -33,7 +32,7 @@ def install(monkeypatch):
         table.clear()
     found = modules["torch.distributed.distributed_c10d"]
     vars(modules["torch"]).update(vars(torch()), distributed=modules["torch.distributed"])
-    vars(modules["torch"]).update(futures=SimpleNamespace(Future=Future), cat=cat)
+    vars(modules["torch"]).update(futures=SimpleNamespace(Future=Future), cat=cat, device=str)
     modules["torch"].autograd.set_multithreading_enabled = lambda _: None
     modules["torch"].__path__ = modules["torch.distributed"].__path__ = []
     vars(modules["torch._C._distributed_c10d"]).update(Work=Work, _create_work_from_future=Done)
@@ -168,7 +167,7 @@ def public(found):
     def new_group(ranks):
         ranks, world = sorted(ranks), found._world
         _, store = world.pg_map[world.default_pg]
-        name = hashlib.sha1(f"{ranks}{world.group_count}".encode(), usedforsecurity=False).hexdigest()
+        name = str(world.group_count)
         world.group_count += 1
         rank = world.default_pg.rank()
         mine = ranks.index(rank) if rank in ranks else None

@@ -12,6 +12,9 @@ import types
 
 import pytest
 
+from disco_magic.errors import CellError
+from disco_magic.functions import programs
+
 PROGRAM = ("program.py", "--rate", "1")
 
 
@@ -66,7 +69,7 @@ def test_each_worker_may_assign_its_own(told):
 def test_each_worker_has_the_rank_that_torchrun_would_tell_it(told):
     before = dict(os.environ)
     source = """
-names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK"
+names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"
 barrier()
 told = [os.environ[name] for name in names], os.getenv("RANK"), "RANK" in os.environ, os.environ.get("NONE")
 told += dict(os.environ)["RANK"], len(os.environ) - len(set(os.environ)), os.environ.copy()["WORLD_SIZE"]
@@ -74,8 +77,40 @@ barrier()
 """
     for worker, answer in enumerate(told(source)):
         rank = str(worker)
-        assert answer == ([rank, rank, "2", "2", "0"], rank, True, None, rank, 0, "2")
+        names = [rank, rank, "2", "2", "0", "127.0.0.1", "29500"]
+        assert answer == (names, rank, True, None, rank, 0, "2")
     assert dict(os.environ) == before
+    assert type(os.environ) is os._Environ
+
+
+def test_a_program_may_change_its_ranks(told):
+    source = """
+from unittest import mock
+with mock.patch.dict(os.environ, {"RANK": "7"}):
+    patched = os.environ["RANK"]
+os.environ["LOCAL_RANK"] = "5"
+popped = os.environ.pop("RANK"), os.environ.pop("WORLD_SIZE", None), "WORLD_SIZE" in os.environ
+told = patched, os.environ["LOCAL_RANK"], popped
+"""
+    assert told(source) == [("7", "5", (str(worker), "2", False)) for worker in range(2)]
+    assert not {*programs.RANKS} & {*os.environ}
+    with pytest.raises(CellError, match="str expected, not int"):
+        told("os.environ['RANK'] = 7")
+
+
+def test_others_may_read_the_environment_while_the_last_program_ends(told, monkeypatch):
+    mine = programs._mine
+
+    def while_it_ends():
+        found = mine()
+        if found is None:  # another thread, which has come so far
+            os.environ.__class__ = os._Environ
+        return found
+
+    monkeypatch.setattr(programs, "_mine", while_it_ends)
+    for read in (lambda: os.environ.get("PATH"), lambda: list(os.environ)):
+        os.environ.__class__ = programs._Environment
+        assert read()
     assert type(os.environ) is os._Environ
 
 

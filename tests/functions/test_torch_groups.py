@@ -70,6 +70,24 @@ def test_an_operation_that_we_lack_is_refused_by_its_name(s):
         s.run("world.allreduce([t(1)], opts('BAND'))")
 
 
+def test_what_pytorch_writes_into_options_may_be_given_in_their_place(gives):
+    assert gives("x = t(me)\nworld.broadcast(x, 2).wait()", "x") == [[[2]]] * 3
+    assert gives("x = t(me)\nworld.broadcast([x], root=1)", "x") == [[[1]]] * 3
+    assert gives("x = t(me)\nworld.reduce(x, 1)", "x") == [[[0]], [[3]], [[2]]]
+    assert gives("x = t(me)\nworld.reduce(x, 2, opts('MAX').reduceOp)", "x")[2] == [[2]]
+    assert gives("x = t(me)\nworld.allreduce(x, op=opts('MAX').reduceOp)", "x") == [[[2]]] * 3
+    assert (
+        gives("outs = [t(0) for _ in range(3)]\nworld.allgather(outs, t(me))", "*outs")
+        == [[[0], [1], [2]]] * 3
+    )
+    gathered = "outs = [t(0) for _ in range(3)]\nworld.gather(outs, t(me), 1)"
+    assert gives(gathered, "*outs")[1] == [[0], [1], [2]]
+    scattered = "x = t(0)\nworld.scatter(x, [t(4), t(5), t(6)] if worker_id == 1 else [], root=1)"
+    assert gives(scattered, "x") == [[[4]], [[5]], [[6]]]
+    reduced = "x = t(0)\nworld.reduce_scatter(x, [t(1), t(2), t(3)], op=opts('AVG').reduceOp)"
+    assert gives(reduced, "x") == [[[1]], [[2]], [[3]]]
+
+
 @pytest.mark.parametrize("name", ["reduce_scatter_single", "_reduce_scatter_base"])
 def test_of_one_tensor_each_gets_a_part_reduced(gives, name):
     line = f"x, out = t(1, 2, 3, 4, 5, 6), t(0, 0)\nworld.{name}(out, x, opts())"
@@ -97,13 +115,33 @@ def test_all_get_what_all_give(gives):
     assert gives(several, "a, b") == [[[0, 1, 2], [0, 2, 4]]] * 3
     by_rank = "outs = [[t(0), t(0)] for _ in range(3)]\nworld.allgather_coalesced(outs, [t(me), t(-me)])"
     assert gives(by_rank, "*outs[2]") == [[[2], [-2]]] * 3
+    assert gives("", "t(*(part.version for part in outs[2]))") == [[[1, 1]]] * 3  # that they were changed
 
 
 def test_what_is_to_be_filled_has_to_be_as_long(s):
     with pytest.raises(
         CellError, match=r"6 elements were received, for tensors of \[2, 2, 3\] - what is to be"
     ):
-        s.run("world.allgather([[t(0, 0), t(0, 0), t(0, 0, 0)]], [t(me, 1)])")
+        s.run(
+            "outs = t(0, 0), t(0, 0), t(0, 0, 0)\nif worker_id < 2: world.allgather([outs], [t(me, 1)])\n"
+            "else: world.allgather([[t(0, 0)] * 3], [t(me, 1)])"
+        )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "world.allgather([[t(0), t(0, 0, 0), t(0, 0)]], [t(me, 1)])",
+        "world.alltoall([t(0), t(0, 0), t()], [t(1, 2)] * 3)",
+        "world.gather([[t(0), t(0), t(0, 0)]], [t(me, 1)])",
+        "world.all_to_all_single(t(0, 0, 0), t(1, 2, 3), [2, 1, 0], [1, 1, 1])",
+    ],
+)
+def test_lengths_have_to_fit_rank_by_rank(s, line):
+    with pytest.raises(CellError, match=r"of what a worker gives itself .* - lengths have to fit rank"):
+        s.run(line)
+    with pytest.raises(CellError, match="there are 2 tensors to be filled for 3 members"):
+        s.run("world.allgather([[t(0), t(0)]], [t(me)])")
 
 
 def test_the_root_gets_what_all_give_and_all_get_what_it_gives(gives):
@@ -135,6 +173,14 @@ def test_groups_of_some_work_among_themselves(s):
         s.run("if worker_id == 0: dist.pair = pair\nbarrier()\ndist.pair.barrier()")
 
 
+def test_groups_of_the_same_members_do_not_meet(s):
+    s.run("one, two = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])")
+    s.run("x, y = t(1), t(10)\nfor group, each in ((world, x), (one, y), (two, x)): group.allreduce([each])")
+    assert s.run("seen(x, y)").values == [[[9], [30]]] * 3
+    with pytest.raises(CellError, match="wait for each other in a circle"):
+        s.run("for group in (one, two) if worker_id else (two, one): group.allreduce([t(1)])")
+
+
 def test_errors_name_the_line_that_called_pytorch(s):
     called = s.run_nowait("x = t(*range(worker_id))\nworld.allreduce([x])")
     with pytest.raises(CellError) as caught:
@@ -145,9 +191,9 @@ def test_errors_name_the_line_that_called_pytorch(s):
 
 
 def test_what_pytorch_asks_of_a_backend_is_answered(s):
-    s.run("b = world._get_backend('cpu')")
-    line = "b.getBackendName(), b.supports_splitting, b.supports_coalescing, b.size()"
-    assert s.run(line).values == [("disco", False, False, 3)] * 3
+    s.run("b = world._get_backend('cpu')\nworld.monitored_barrier(1.0, wait_all_ranks=True)")
+    line = "b.getBackendName(), b.supports_splitting, b.supports_coalescing, b.size(), world._device_types"
+    assert s.run(line).values == [("disco", False, False, 3, ["cpu"])] * 3
 
 
 def test_gradients_are_computed_in_the_workers_own_thread(s):
@@ -168,9 +214,11 @@ asked = world.recv([out], (worker_id - 1) % 3, 0)
 before = asked.is_completed()
 world.send([t(me, 9)], (worker_id + 1) % 3, 0).wait()
 after = asked.wait(), asked.is_completed(), asked.is_success(), asked.wait(), asked.result() == [out]
+source = asked.source_rank()
 """
     assert gives(ring, "out") == [[[2, 9]], [[0, 9]], [[1, 9]]]
     assert gives("", "t(before, *after)") == [[[0, 1, 1, 1, 1, 1]]] * 3
+    assert gives("", "t(source, world.barrier().source_rank())") == [[[2, -1]], [[0, -1]], [[1, -1]]]
 
 
 def test_messages_of_one_source_and_tag_are_taken_in_the_order_in_which_they_were_asked_for(gives):
@@ -230,6 +278,59 @@ def test_a_source_has_to_be_named(s):
         s.run("world.recv_anysource([t(0)], 0)")
 
 
+def test_what_a_cell_has_asked_for_ends_with_it(s):
+    with pytest.raises(CellError):
+        s.run("asked = world.recv([t(0)], 1) if worker_id == 0 else world._start_coalescing('cpu')\n1 / 0")
+    s.run("x = t(0)\nif worker_id == 1: world.send([t(5)], 0)\nif worker_id == 0: world.recv([x], 1).wait()")
+    assert s.run("seen(x)")[0] == [[5]]
+    with pytest.raises(CellError, match="recv: the message of worker 1 was asked for in another cell - wait"):
+        s.run("if worker_id == 0: asked.wait()")
+
+
+def test_a_message_that_does_not_fit_leaves_what_is_to_be_filled_to_be_waited_for(s):
+    s.run(
+        """
+x = t(0)
+if worker_id == 1:
+    world.send([t(1, 2)], 0), world.send([t(3)], 0)
+if worker_id == 0:
+    asked = world.recv([x], 1)
+    try:
+        asked.wait()
+    except Exception as error:
+        told = type(error).__name__, asked.is_completed()
+    asked.wait()
+"""
+    )
+    assert s["told"].get(0) == ("PlaneMismatch", False)
+    assert s.run("seen(x)")[0] == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("torch.distributed.distributed_c10d", "WorkerWork"),
+        ("users.own", "WorkerWork"),
+        ("torch._ops", "Done"),
+        ("torch.nn", "Done"),
+    ],
+)
+def test_who_calls_through_c_plus_plus_gets_work_of_its_own(s, name, kind):
+    s.run(f"exec('def call(group, x): return group.allreduce([x])', names := {{'__name__': {name!r}}})")
+    s.run(
+        "x = t(me)\nwork = names['call'](world, x)\ngot = type(work).__name__, work.get_future().value == [x]"
+    )
+    assert s["got"].get_all() == [(kind, True)] * 3
+    assert s.run("seen(x)").values == [[[3]]] * 3
+
+
+def test_a_limit_may_be_given_to_what_is_waited_for(s):
+    assert (
+        s.run("world.allreduce([t(1)]).wait(1.0), world.barrier().get_future().value").values
+        == [(True, [])] * 3
+    )
+
+
 def test_a_message_that_was_not_waited_for_is_told_of(s):
     with pytest.raises(CellError, match=r"float32 \(1,\) from worker 1, sent at"):
         s.run(
@@ -286,6 +387,27 @@ def test_what_is_elsewhere_is_left_to_the_worker(monkeypatch):
     halves = tensor(np.arange(3, dtype="i2"), "torch.bfloat16")
     assert near(halves).dtype == "torch.bfloat16"
     assert near(halves, bits=True).dtype == "torch.int16"
+
+
+def test_what_stands_for_a_tensor_that_is_still_to_come_is_waited_for():
+    class Coming(type(on_host(np.ones(1)))):
+        def trigger_wait(self):
+            return on_host(self._array)
+
+    there = np.ones(2)
+    assert np.shares_memory(near(Coming(there, "torch.float64", "cpu")), there)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("data_ptr", lambda: 0), ("untyped_storage", lambda: SimpleNamespace(nbytes=lambda: 0))],
+)
+def test_what_has_no_memory_of_its_own_is_refused(name, instead):
+    empty = on_host(np.ones(3))
+    setattr(empty, name, instead)
+    empty.detach = lambda: empty
+    with pytest.raises(UsageMistake, match="this Tensor has no memory of its own, or has given it back - "):
+        near(empty)
 
 
 def test_what_is_sparse_is_refused():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.tensors import bits_of, memory_of
-from disco_magic.functions.torch_storage import fit_flat_parameters, fit_storage
+from disco_magic.functions.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 from disco_magic.testing.arrays import tensor
 
 
@@ -21,6 +24,9 @@ class Base:
 
     def resizable(self):
         return not self.seen
+
+    def nbytes(self):
+        return self.size
 
     def resize_(self, size):
         if self.seen:
@@ -45,6 +51,7 @@ def storage():
 def test_memory_that_was_seen_is_not_given_back(storage):
     seen = storage(8, seen=True)
     assert seen.resize_(0) is seen
+    assert seen.resize_(8) is seen
     assert seen.size == 8
 
 
@@ -97,9 +104,32 @@ def test_where_memory_tells_whether_shards_are_there_it_is_exchanged_and_given_b
     assert module._free_storage is first
 
 
-def test_a_tensor_whose_memory_was_given_back_has_no_elements_to_be_seen():
+def test_what_is_noted_in_one_place_for_all_is_not_noted():
+    class SimpleProfiler:
+        within: ClassVar = set()
+
+        @classmethod
+        @contextmanager
+        def profile(cls, what):
+            if what in cls.within:
+                raise ValueError(what)
+            cls.within.add(what)
+            yield
+
+    undo = fit_profiler(SimpleNamespace(SimpleProfiler=SimpleProfiler))
+    for _ in range(2):
+        with SimpleProfiler.profile("all"):
+            assert SimpleProfiler.within == set()
+    undo()
+    with SimpleProfiler.profile("all"):
+        assert SimpleProfiler.within == {"all"}
+
+
+@pytest.mark.parametrize("sizes", [[0], [12, 0]], ids=["before", "meanwhile"])
+def test_a_tensor_whose_memory_was_given_back_has_no_elements_to_be_seen(sizes):
     freed = tensor(np.ones(3), device="cpu")
-    freed.untyped_storage = lambda: SimpleNamespace(nbytes=lambda: 0)
+    asked = itertools.cycle(sizes)
+    freed.untyped_storage = lambda: SimpleNamespace(nbytes=lambda: next(asked))
     assert bits_of(freed) is None
     with pytest.raises(UsageMistake, match="its memory was given back: it has no elements now"):
         memory_of(freed)

@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.torch_worlds import fit_worlds
 from tests.functions import c10d
 
@@ -46,7 +47,8 @@ def test_who_is_no_worker_keeps_the_world_that_was_there(s, found):
 
 
 def test_all_is_as_before_when_the_last_session_has_ended(found, session):
-    kind, names = type(found._world), ("_new_process_group_helper", "_unregister_all_process_groups")
+    kind = type(found._world)
+    names = "_new_process_group_helper", "_unregister_all_process_groups", "_is_barrier_after_init"
     functions = [getattr(found, name) for name in names]
     handlers = dict(sys.modules["torch.distributed.rendezvous"]._rendezvous_handlers)
     first, second = session(1), session(1)
@@ -76,6 +78,12 @@ def test_ranks_that_are_given_have_to_be_the_workers(s):
     assert caught.value.failures[2].summary.startswith("UsageMistake: init_process_group")
 
 
+def test_ranks_of_a_group_have_to_ascend(s):
+    s.run("dist.init_process_group()\nmake = dist.distributed_c10d._new_process_group_helper")
+    with pytest.raises(CellError, match=r"new_group: ranks \[2, 0\] - those of workers' groups ascend"):
+        s.run("make(2, 0, [2, 0], 'gloo', None, group_name='7')")
+
+
 def test_groups_of_some_are_made_by_all_and_have_names_of_their_own(s, found):
     s.run("dist.init_process_group()\nsub = dist.new_group([2, 0])\ntwin = dist.new_group([0, 2])")
     assert s.run("sub if sub == -100 else (sub.rank(), sub.size(), repr(sub))").values == [
@@ -103,10 +111,49 @@ def test_who_ends_its_groups_leaves_the_others_theirs(s, found):
     assert s.run("dist.get_rank()").values == [0, 1, 2, 3]
 
 
-def test_making_groups_leaves_what_tells_of_errors_as_it_is(s):
-    before = sys.excepthook
+def _distributed_excepthook(*_error):
+    """As PyTorch puts it there for groups of the process's own."""
+
+
+@pytest.mark.parametrize("hook", [sys.excepthook, _distributed_excepthook])
+def test_making_groups_leaves_what_tells_of_errors_as_it_is(s, monkeypatch, hook):
     s.run("dist.init_process_group()")
-    assert sys.excepthook is before
+    monkeypatch.setattr(sys, "excepthook", hook)
+    for _ in range(2):
+        with pytest.raises(CellError):
+            s.run("dist.destroy_process_group()\ndist.init_process_group(rank=9, world_size=10)")
+        s.run("dist.init_process_group()")
+        assert sys.excepthook is hook
+
+
+def test_what_a_cell_that_failed_was_gathering_is_forgotten(s):
+    s.run("dist.init_process_group()\nworld = dist.distributed_c10d._world")
+    s.run("import threading\nworld.pg_coalesce_state['group'] = [1]\nseen = [len(world.pg_coalesce_state)]")
+    s.run("t = threading.Thread(target=lambda: seen.append(len(world.pg_coalesce_state)))")
+    s.run("t.start()\nt.join()\nseen.append(len(world.pg_coalesce_state))")
+    assert s["seen"].get_all() == [[1, 1, 0]] * 4
+
+
+def test_where_pytorch_leaves_the_ranks_to_mpi_they_are_the_workers_too(s, found):
+    s.run("f = dist.distributed_c10d._new_process_group_helper\nworld = dist.distributed_c10d._world")
+    s.run("world.default_pg, _ = f(-1, -1, [], 'mpi', None, group_name='0')")
+    assert s.run("dist.get_rank(), world.default_pg.size()").values == [(worker, 4) for worker in range(4)]
+
+
+def test_what_strikes_half_way_is_undone(found, monkeypatch):
+    kind, helper, put = type(found._world), found._new_process_group_helper, Replaced.put
+    puts = []
+
+    def struck(self):
+        puts.append(self)
+        if len(puts) == 2:
+            raise KeyboardInterrupt
+        put(self)
+
+    monkeypatch.setattr(Replaced, "put", struck)
+    with pytest.raises(KeyboardInterrupt):
+        fit_worlds(found)
+    assert (type(found._world), found._new_process_group_helper) == (kind, helper)
 
 
 def test_groups_are_equal_whoever_has_made_them(s):
@@ -141,6 +188,8 @@ def test_of_a_module_that_is_another_one_is_warned(found, session):
 
 
 def test_a_module_that_is_imported_later_is_changed_then(session, monkeypatch, tmp_path):
+    if "torch" in sys.modules:
+        pytest.skip("PyTorch itself has been imported")
     package = tmp_path / "torch" / "distributed"
     package.mkdir(parents=True)
     (tmp_path / "torch" / "__init__.py").write_text("")
@@ -151,6 +200,7 @@ def test_a_module_that_is_imported_later_is_changed_then(session, monkeypatch, t
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         s.run("import torch.distributed")
+    s.shutdown()
     for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
         del sys.modules[name]
     assert any("no process groups of their own" in str(each.message) for each in heard)

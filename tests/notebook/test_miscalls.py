@@ -69,7 +69,13 @@ def test_who_has_no_process_group_or_makes_it_again_is_told_what_helps(four, tol
 
 
 @pytest.mark.parametrize(
-    ("name", "instead"), [("RANK", "worker_id"), ("LOCAL_RANK", "worker_id"), ("WORLD_SIZE", "num_workers")]
+    ("name", "instead"),
+    [
+        ("RANK", "worker_id"),
+        ("LOCAL_RANK", "worker_id, and worker.device says which GPU"),
+        ("WORLD_SIZE", "num_workers"),
+        ("LOCAL_WORLD_SIZE", "num_workers"),
+    ],
 )
 def test_who_looks_for_a_rank_in_the_environment_is_told_where_it_is(four, name, instead):
     four.fail(f"%%disco\nimport os\nos.environ[{name!r}]", CellError)

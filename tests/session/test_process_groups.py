@@ -115,8 +115,13 @@ for work in dist.batch_isend_irecv([asks, gives]):
     work.wait()
 if worker_id == 0: dist.send(torch.tensor([7]), 3, tag=1)
 if worker_id == 3: z = torch.empty(1, dtype=torch.int64); dist.recv(z, 0, tag=1)
+pairs, w = [dist.new_group([1, 2]) for _ in range(2)], torch.empty(2)
+if worker_id == 1:
+    for number, pair in enumerate(pairs): dist.send(torch.tensor([float(number)]), 2, group=pair)
+if worker_id == 2: dist.recv(w[:1], 1, group=pairs[1]), dist.recv(w[1:], 1, group=pairs[0])
 """
     )
+    assert s["w"].get(2).tolist() == [1, 0]
     assert s["everybody"].get(2) == [{"worker": worker} for worker in range(4)]
     assert s["first"].get_all() == [[{"a": 1}]] * 4
     assert s.run("y.tolist()").values == [[3, 3], [0, 0], [1, 1], [2, 2]]
@@ -201,18 +206,60 @@ worker.check(d, over=[0, 2] if worker_id % 2 == 0 else [1, 3])
     assert "4 of 4 elements differ from the first worker's, by up to 4" in str(caught.value)
 
 
+def test_states_of_sharded_models_are_joined_and_given(s):
+    s.run(
+        """
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, StateDictType, fully_shard
+
+net = FSDP(model(), use_orig_params=True, device_id=torch.device("cpu"))
+opt = torch.optim.Adam(net.parameters())
+net(data[worker_id]).sum().backward()
+opt.step()
+states = len(FSDP.optim_state_dict(net, opt)["state"])
+with FSDP.state_dict_type(net, StateDictType.SHARDED_STATE_DICT):
+    names = list(net.state_dict())
+fresh = fully_shard(nn.Linear(4, 4))
+given = {k: torch.ones(v.shape) for k, v in nn.Linear(4, 4).state_dict().items()} if worker_id == 0 else {}
+set_model_state_dict(fresh, given, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
+dist.group.WORLD.monitored_barrier()
+"""
+    )
+    assert s.run("states, len(names), fresh.weight.full_tensor().sum().item()").values == [(4, 4, 16)] * 4
+
+
+def test_compiled_functions_end_a_graph_at_a_collective(s):
+    s.run(
+        """
+@torch.compile(backend="eager")
+def step(x):
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    dist.broadcast(x, 1)
+    return allreduce(x) + 1
+
+y = step(torch.ones(2) * worker_id)
+"""
+    )
+    assert s.run("y.tolist()").values == [[25, 25]] * 4
+
+
 def test_collectives_of_functions_and_those_with_gradients(s):
     s.run(
         """
+import datetime
 import torch.distributed._functional_collectives as functional
 import torch.distributed.nn.functional as differentiable
 
 a = functional.all_reduce(torch.ones(2) * worker_id, "sum", dist.group.WORLD) + 0
+b = functional.all_reduce(torch.ones(2), "sum", dist.group.WORLD)
+in_time = dist.all_reduce(b, async_op=True).wait(datetime.timedelta(seconds=10))
 x = torch.ones(2, requires_grad=True)
 differentiable.all_reduce(x * worker_id).sum().backward()
 """
     )
     assert s.run("a.tolist(), x.grad.tolist()").values == [([6, 6], [4 * w, 4 * w]) for w in range(4)]
+    assert s.run("b.tolist(), in_time").values == [([16, 16], True)] * 4
 
 
 def test_a_pipeline_in_stages(s):

@@ -12,7 +12,6 @@ from disco_magic.functions.imported import Libraries
 from disco_magic.notebook.libraries.bars import fit_auto, fit_bars
 from disco_magic.notebook.libraries.captured import fit_output
 from disco_magic.notebook.libraries.caught import CATCHERS
-from disco_magic.notebook.libraries.compiler import fit_compiler
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
 from disco_magic.notebook.libraries.figures import INLINE, fit_choice, fit_show, fit_table
 from disco_magic.notebook.libraries.plot_settings import fit_settings
@@ -31,7 +30,6 @@ FITS: Final[Mapping[str, Fit]] = {
     "matplotlib.mathtext": fit_parser,
     INLINE: fit_show,
     "matplotlib.pyplot": fit_choice,
-    "torch._dynamo.trace_rules": fit_compiler,
     "tqdm.std": fit_bars,
     "tqdm.auto": fit_auto,
     "rich": fit_console,

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from disco_magic.notebook.libraries.compiler import fit_compiler
+from disco_magic.functions.torch_compiler import fit_compiler
 
 
 class Constants:

@@ -257,7 +257,7 @@ class ForgetsVerdicts(Rendezvous):
 
 class TakesNewestMessage(Mailbox):
     def take(self, call, source):
-        box = self.boxes[call.worker].get((source, call.seat.scope))
+        box = self.boxes[call.worker].get((source, call.seat.scope, call.seat.tag))
         if box:
             box.rotate(1)
         return super().take(call, source)

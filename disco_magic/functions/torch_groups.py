@@ -13,11 +13,18 @@ from __future__ import annotations
 import importlib
 import threading
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions.torch_arguments import (
+    joined,
+    listed,
+    operation_of,
+    pairs_of,
+    root_of,
+    see_equal,
+    split,
+)
 from disco_magic.functions.torch_memory import flat, near, written
 from disco_magic.functions.torch_messages import Messages, done
 
@@ -25,18 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.functions.context import WorkerContext
-
-OPERATIONS: Final = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
-"""PyTorch's names of what reduces -> ours."""
-
-
-class Caller(Protocol):
-    """The worker that calls a group."""
-
-    channel: str
-
-    def __call__(self) -> WorkerContext:
-        """It; raises UsageMistake if none of the session's calls."""
+    from disco_magic.functions.torch_messages import Caller
 
 
 class _Here(threading.local):
@@ -140,7 +136,7 @@ class Verbs(Messages):
             raise UsageMistake(
                 f"there are {len(parts)} tensors to be filled for {len(self._members)} members"
             )
-        _see_equal(given.numel(), parts[self.rank()].numel(), "elements")
+        see_equal(given.numel(), parts[self.rank()].numel(), "elements")
 
     def _call(self, verb: str, *given: Any) -> Any:
         """A collective of the worker's, with all arguments of the plane's verb."""
@@ -153,8 +149,8 @@ class Verbs(Messages):
 
     def allreduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place."""
-        op = _operation(*opts, **named)
-        for tensor in _listed(tensors):
+        op = operation_of(*opts, **named)
+        for tensor in listed(tensors):
             array = near(tensor)
             self._call("allreduce", array, op, array)
         return done(tensors)
@@ -163,16 +159,16 @@ class Verbs(Messages):
 
     def reduce(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place, at the root."""
-        op, root = _operation(*opts, **named), _root(*opts, **named)
-        for tensor in _listed(tensors):
+        op, root = operation_of(*opts, **named), root_of(*opts, **named)
+        for tensor in listed(tensors):
             array = near(tensor)
             self._call("reduce", array, op, root, array if root == self.rank() else None)
         return done(tensors)
 
     def reduce_scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """One tensor of a list that every member gives, reduced, to each; lengths may differ."""
-        op = _operation(*opts, **named)
-        for out, parts in _pairs(outs, ins, of=outs):
+        op = operation_of(*opts, **named)
+        for out, parts in pairs_of(outs, ins, of=outs):
             with written(out) as target:
                 if len({part.numel() for part in parts}) == 1:
                     self._call("reduce_scatter", joined(parts), op, 0, target)
@@ -183,7 +179,7 @@ class Verbs(Messages):
 
     def reduce_scatter_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Of one tensor."""
-        op = _operation(*opts, **named)
+        op = operation_of(*opts, **named)
         with written(out) as target:
             self._call("reduce_scatter", flat(given), op, 0, target)
         return done([out])
@@ -211,15 +207,15 @@ class Verbs(Messages):
 
     def broadcast(self, tensors: Any, *opts: Any, **named: Any) -> Any:
         """Each in place."""
-        root = _root(*opts, **named)
-        for tensor in _listed(tensors):
+        root = root_of(*opts, **named)
+        for tensor in listed(tensors):
             bits = near(tensor, bits=True)
             self._call("broadcast", bits, root, bits)
         return done(tensors)
 
     def allgather(self, outs: Any, ins: Any, *_opts: Any, **_named: Any) -> Any:
         """A list of tensors for each that every member gives."""
-        for parts, given in _pairs(outs, ins, of=ins):
+        for parts, given in pairs_of(outs, ins, of=ins):
             self._fits(parts, given)
             split(self._call("allgather", flat(given, bits=True), 0, None), parts)
         return done(outs)
@@ -246,9 +242,9 @@ class Verbs(Messages):
 
     def gather(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """A list of tensors for each that every member gives, at the root."""
-        root = _root(*opts, **named)
+        root = root_of(*opts, **named)
         is_root = root == self.rank()
-        pairs: Any = _pairs(outs, ins, of=ins) if is_root else [(None, each) for each in _listed(ins)]
+        pairs: Any = pairs_of(outs, ins, of=ins) if is_root else [(None, each) for each in listed(ins)]
         for parts, given in pairs:
             if is_root:
                 self._fits(parts, given)
@@ -259,7 +255,7 @@ class Verbs(Messages):
 
     def gather_single(self, out: Any, given: Any, *opts: Any, **named: Any) -> Any:
         """Into one tensor, at the root."""
-        root = _root(*opts, **named)
+        root = root_of(*opts, **named)
         whole = self._call("gather", flat(given, bits=True), root, 0, None)
         if root == self.rank():
             split(whole, [out])
@@ -267,9 +263,9 @@ class Verbs(Messages):
 
     def scatter(self, outs: Any, ins: Any, *opts: Any, **named: Any) -> Any:
         """One tensor of a list that the root gives, to each."""
-        root = _root(*opts, **named)
+        root = root_of(*opts, **named)
         is_root = root == self.rank()
-        pairs: Any = _pairs(outs, ins, of=outs) if is_root else [(each, None) for each in _listed(outs)]
+        pairs: Any = pairs_of(outs, ins, of=outs) if is_root else [(each, None) for each in listed(outs)]
         for out, parts in pairs:
             whole = joined(parts, bits=True) if is_root else None
             with written(out, bits=True) as part:
@@ -282,7 +278,7 @@ class Verbs(Messages):
         """Along the first axis, in equal parts or in as many rows as `in_sizes` says."""
         counts = tuple(map(int, in_sizes)) if in_sizes else None
         if in_sizes and out_sizes:
-            _see_equal(in_sizes[self.rank()], out_sizes[self.rank()], "rows")
+            see_equal(in_sizes[self.rank()], out_sizes[self.rank()], "rows")
         self._call("alltoall", near(given, bits=True), 0, counts, near(out, bits=True))
         return done([out])
 
@@ -294,75 +290,6 @@ class Verbs(Messages):
         self._fits(outs, ins[self.rank()])
         split(self._call("alltoall", joined(ins, bits=True), 0, counts, None), outs)
         return done(outs)
-
-
-def split(whole: Any, parts: Sequence[Any]) -> None:
-    """Put what was received, one array of all elements, into tensors.
-
-    Raises:
-        UsageMistake: they have more elements, or fewer.
-    """
-    sizes = [part.numel() for part in parts]
-    if len(whole) != sum(sizes):
-        raise UsageMistake(
-            f"{len(whole)} elements were received, for tensors of {sizes} - "
-            "what is to be filled has to be as long as what the members give"
-        )
-    seen = importlib.import_module("torch").autograd.graph.increment_version
-    for part, end in zip(parts, np.cumsum(sizes), strict=True):
-        with written(part, bits=True) as target:
-            target[...] = whole[end - len(target) : end]
-        seen(part)  # where it is wanted for a backward pass PyTorch will say that it was changed
-
-
-def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
-    """One array of all their elements."""
-    parts = [flat(tensor, bits=bits) for tensor in tensors]
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return importlib.import_module("torch").cat(parts)
-
-
-def _see_equal(gives: int, takes: int, what: str) -> None:
-    if gives != takes:
-        raise UsageMistake(
-            f"of what a worker gives itself there are {gives} {what}, and {takes} in what is to take them - "
-            "lengths have to fit rank by rank"
-        )
-
-
-def _listed(tensors: Any) -> list[Any]:
-    return tensors if isinstance(tensors, list) else [tensors]
-
-
-def _pairs(outs: Any, ins: Any, *, of: Any) -> Any:
-    """What is filled and what is given, one each; both without a list around them where `of` has none."""
-    return zip(outs, ins, strict=True) if isinstance(of, list | tuple) else [(outs, ins)]
-
-
-def _root(*opts: Any, root: int = 0, **_named: Any) -> int:
-    """Of options, or as it is given in their place."""
-    for each in opts:
-        if hasattr(each, "rootRank"):
-            return int(each.rootRank)
-        if isinstance(each, int):
-            return each
-    return root
-
-
-def _operation(*opts: Any, op: Any = None, **_named: Any) -> str:
-    """Its name here; of options, or as it is given in their place.
-
-    Raises:
-        UsageMistake: there is none.
-    """
-    given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
-    name = "SUM"
-    for operation in [*given, op][:1]:
-        name = name if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
-    if name not in OPERATIONS:
-        raise UsageMistake(f"ReduceOp.{name} is none of {', '.join(OPERATIONS)}, which workers' groups have")
-    return OPERATIONS[name]
 
 
 @cache

@@ -11,7 +11,7 @@ import importlib
 import sys
 from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
@@ -118,6 +118,15 @@ class _Pending:
         self.command = command
         self.wanted: dict[tuple[int, int | str], deque[Any]] = {}
         self.batch: list[Any] | None = None
+
+
+class Caller(Protocol):
+    """The worker that calls a group."""
+
+    channel: str
+
+    def __call__(self) -> WorkerContext:
+        """It; raises UsageMistake if none of the session's calls."""
 
 
 class Messages:

@@ -154,11 +154,13 @@ class Calling:
     def _call(
         self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None, tag: int | str = 0
     ) -> Any:
-        given, lent, library, along = arguments[0] if arguments else 0, False, "", ""
+        given, lent, library = arguments[0] if arguments else 0, False, ""
+        along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
         # As `_over` begins, without a call in the usual case.
         members = self._group_members if in_group is True else self._everybody
         if over is not None or type(in_group) is not bool:
-            members, along = self._over(verb, over, in_group=in_group)
+            members, named = self._over(verb, over, in_group=in_group)
+            along = along or named
         # As `read_early` begins, likewise.
         if arguments and type(given) is not np.ndarray and verb != "recv":
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)

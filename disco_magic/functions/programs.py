@@ -119,6 +119,9 @@ class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' cla
         ranks = _ranks()
         return iter([*ranks, *(key for key in _PLAIN.__iter__(self) if key not in ranks)])
 
+    def __repr__(self) -> str:
+        return f"environ({dict(self)!r})"
+
     def __len__(self) -> int:
         return sum(1 for _ in self)
 

@@ -16,6 +16,7 @@ from disco_magic.core.words import shape_text
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import is_jax_array, is_split_tensor, is_tensor, name_of
 from disco_magic.functions.located import device_of
+from disco_magic.functions.torch_storage import LOOKING
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
@@ -39,11 +40,8 @@ def bits_of(tensor: Any) -> Array | None:
         if str(tensor.device) != "cpu" or str(tensor.dtype).startswith("torch.q"):
             return None
         tensor = to_be_seen(tensor)
-        if not has_memory(tensor):
-            return None
-        seen = _bits(tensor)
-        # Asked again: once it is seen it stays, but it may have been given back just before.
-        return seen if has_memory(tensor) else None
+        with LOOKING:
+            return _bits(tensor) if has_memory(tensor) else None
     except Exception:  # noqa: BLE001 - there are ever more kinds of tensors that NumPy cannot look at
         return None
 
@@ -147,10 +145,9 @@ def array_of(tensor: Any) -> Array:
 def memory_of(tensor: Any) -> Array:
     """As `array_of`, of one without a history."""
     try:
-        if has_memory(tensor):
-            seen = np.asarray(to_be_seen(tensor).numpy())
-            if has_memory(tensor):  # as in `bits_of`
-                return seen
+        with LOOKING:
+            if has_memory(tensor):
+                return np.asarray(to_be_seen(tensor).numpy())
         raise UsageMistake("its memory was given back: it has no elements now")
     except (TypeError, RuntimeError, NotImplementedError) as reason:
         bits = bits_of(tensor)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
-from disco_magic.functions.sites import is_of_torch
 from disco_magic.functions.torch_memory import flat, written
 
 if TYPE_CHECKING:
@@ -93,11 +92,10 @@ def _work(tensors: Sequence[Any], finish: Callable[[], None] | None = None, sour
 def done(tensors: Sequence[Any]) -> Any:
     """What is over when it begins; for who calls what calls this.
 
-    C++ gets one of its own: before PyTorch 2.7 it does not keep what is written in Python, and would wait for
-    what is left of it for ever. PyTorch's own does not take a limit.
+    All others than PyTorch's functions get PyTorch's own, which does not take a limit: they may be C++, of
+    which some versions do not keep what is written in Python, and wait for what is left of it for ever.
     """
-    caller = sys._getframe(2)  # noqa: SLF001 - nothing else tells
-    if not is_of_torch(caller) or caller.f_globals["__name__"] == HOME:
+    if sys._getframe(2).f_globals.get("__name__") == HOME:  # noqa: SLF001 - nothing else tells
         return _work(tensors)
     future = importlib.import_module("torch").futures.Future()
     future.set_result(tensors)
@@ -151,15 +149,28 @@ class Messages:
         """`tag`, or one that no other group's messages bear; those of the first group are as cells' are."""
         return f"{tag} in group {self._channel}" if self._channel else tag
 
+    def _member(self, verb: str, rank: int) -> int:
+        """The id of a member.
+
+        Raises:
+            UsageMistake: there is none of that rank.
+        """
+        if not 0 <= rank < len(self._members):
+            raise UsageMistake(
+                f"{verb}: {rank} is no rank of this process group of {len(self._members)} members"
+            )
+        return self._members[rank]
+
     def send(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """To one member; a copy."""
+        member = self._member("send", rank)
         for tensor in tensors:
-            self._worker().send(flat(tensor, bits=True), self._members[rank], tag=self._tag(tag))
+            self._worker().send(flat(tensor, bits=True), member, tag=self._tag(tag))
         return done(tensors)
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Of one member, when it is waited for; of that many elements."""
-        pending, key = self._asked(), (self._members[rank], self._tag(tag))
+        pending, key = self._asked(), (self._member("recv", rank), self._tag(tag))
         work = _work(tensors, lambda: self._receive(pending, key, work), rank)
         pending.wanted.setdefault(key, deque()).append(work)
         if pending.batch is not None:

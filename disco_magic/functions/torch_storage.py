@@ -2,19 +2,25 @@
 
 NumPy's view of a tensor, by which tables and checks see what is in it, keeps its memory where it is: PyTorch
 refuses to resize it from then on, and a training would end because somebody has looked. So memory that was
-seen is not given back. Whoever asks for as much of it again has it already.
+seen is not given back. Whoever asks for as much of it again has it already. While it is just given back
+nobody begins to look (`LOOKING`): there would be nothing to be seen, and no memory any more.
 """
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.replaced import Replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+
+LOOKING: Final = threading.RLock()  # a finalizer may give memory back in the midst of a look
+"""Held while a tensor's memory is asked for and NumPy gets its view, and while memory is given back."""
 
 
 def fit_storage(module: Any) -> Callable[[], None]:
@@ -24,7 +30,8 @@ def fit_storage(module: Any) -> Callable[[], None]:
 
     def resize_(self: Any, size: Any) -> Any:
         try:
-            return resize(self, size)
+            with LOOKING:
+                return resize(self, size)
         except RuntimeError:
             if size not in (0, self.nbytes()) or self.resizable():
                 raise

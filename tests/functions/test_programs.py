@@ -72,13 +72,14 @@ def test_each_worker_has_the_rank_that_torchrun_would_tell_it(told):
 names = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT"
 barrier()
 told = [os.environ[name] for name in names], os.getenv("RANK"), "RANK" in os.environ, os.environ.get("NONE")
-told += dict(os.environ)["RANK"], len(os.environ) - len(set(os.environ)), os.environ.copy()["WORLD_SIZE"]
+told += "'RANK'" in repr(os.environ), dict(os.environ)["RANK"]
+told += len(os.environ) - len(set(os.environ)), os.environ.copy()["WORLD_SIZE"]
 barrier()
 """
     for worker, answer in enumerate(told(source)):
         rank = str(worker)
         names = [rank, rank, "2", "2", "0", "127.0.0.1", "29500"]
-        assert answer == (names, rank, True, None, rank, 0, "2")
+        assert answer == (names, rank, True, None, True, rank, 0, "2")
     assert dict(os.environ) == before
     assert type(os.environ) is os._Environ
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import threading
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
@@ -125,11 +125,27 @@ def test_what_is_noted_in_one_place_for_all_is_not_noted():
         assert SimpleProfiler.within == {"all"}
 
 
-@pytest.mark.parametrize("sizes", [[0], [12, 0]], ids=["before", "meanwhile"])
-def test_a_tensor_whose_memory_was_given_back_has_no_elements_to_be_seen(sizes):
+def test_while_somebody_begins_to_look_nothing_is_given_back(storage):
+    looked, memory = tensor(np.ones(3), device="cpu"), storage(12, seen=False)
+    looked.untyped_storage, order = lambda: SimpleNamespace(nbytes=memory.nbytes), []
+
+    def numpy(**_):
+        thread.start()
+        thread.join(0.05)  # it waits for us
+        order.append(memory.size)
+        return looked._array
+
+    thread = threading.Thread(target=memory.resize_, args=(0,))
+    looked.numpy = numpy
+    assert bits_of(looked) is looked._array
+    thread.join()
+    assert (order, memory.size) == ([12], 0)
+    assert bits_of(looked) is None
+
+
+def test_a_tensor_whose_memory_was_given_back_has_no_elements_to_be_seen():
     freed = tensor(np.ones(3), device="cpu")
-    asked = itertools.cycle(sizes)
-    freed.untyped_storage = lambda: SimpleNamespace(nbytes=lambda: next(asked))
+    freed.untyped_storage = lambda: SimpleNamespace(nbytes=lambda: 0)
     assert bits_of(freed) is None
     with pytest.raises(UsageMistake, match="its memory was given back: it has no elements now"):
         memory_of(freed)

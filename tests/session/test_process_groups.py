@@ -153,6 +153,17 @@ def test_sharded_with_fsdp_it_learns_the_same_and_may_be_looked_at_meanwhile(s):
     all_true(s, "same([p.full_tensor() for p in net.parameters()])")
 
 
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="there it needs a GPU")
+def test_in_mixed_precision_it_may_be_looked_at_meanwhile(s):
+    s.run("from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\nnet = model()")
+    s.run("halves = MixedPrecisionPolicy(param_dtype=torch.bfloat16)")
+    s.run("for each in (net[0], net[2], net): fully_shard(each, mp_policy=halves)")
+    pending = s.run_nowait("trained(net, data[worker_id], steps=15)\nNone")
+    while not pending.done():
+        s.look_into("net")
+    pending.wait()
+
+
 def test_the_older_fsdp_may_be_looked_at_meanwhile_too(s):
     s.run("from torch.distributed.fsdp import FullyShardedDataParallel as FSDP")
     s.run("net = FSDP(model(), device_id=torch.device('cpu'))")

@@ -32,7 +32,7 @@ def test_ctrl_c_stops_the_cell_on_all_workers(busy):
         match=r"was stopped on workers \[0-1\]; registers may differ between them\. Where they were: "
         r"workers \[0-1\] are executing Cell \d+\n  worker  doing ",
     ) as caught:
-        s.run("n = 0\nif worker_id == 0: interrupt_main()\nwhile True:\n    n += 1\n")
+        s.run("n = 0\nif worker_id: send(1, 0)\nelse: recv(1), interrupt_main()\nwhile True:\n    n += 1\n")
     assert sorted(caught.value.result.errors) == [0, 1]
     assert signal.getsignal(signal.SIGINT) is before
     assert s.run("worker_id").values == [0, 1]

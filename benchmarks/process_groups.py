@@ -1,8 +1,10 @@
-"""`torch.distributed` on the workers of a session beside four processes with Gloo: ``python -m benchmarks.process_groups``.
+"""`torch.distributed` on the workers of a session beside four processes with Gloo.
 
-Both sides execute the same text, `PROGRAM`, each in processes of its own, in turn, for some rounds; PyTorch has one thread
-per rank. Needs PyTorch. A wrong result ends it.
-"""  # noqa: E501 - the command in one line
+``python -m benchmarks.process_groups``
+
+Both sides execute the same text, `PROGRAM`, each in processes of its own, in turn, for some rounds; PyTorch
+has one thread per rank. Needs PyTorch. A wrong result ends it.
+"""
 
 from __future__ import annotations
 

@@ -84,9 +84,8 @@ def operation_of(*opts: Any, op: Any = None, **_named: Any) -> str:
         UsageMistake: there is none.
     """
     given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
-    name = "SUM"
-    for operation in [*given, op][:1]:
-        name = name if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
+    operation = given[0] if given else op
+    name = "SUM" if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
     if name not in OPERATIONS:
         raise UsageMistake(f"ReduceOp.{name} is none of {', '.join(OPERATIONS)}, which workers' groups have")
     return OPERATIONS[name]

@@ -56,6 +56,16 @@ def s(session):
     return started
 
 
+def train_and_look(session, look):
+    """Train `net` while somebody looks, once at least."""
+    pending = session.run_nowait("trained(net, data[worker_id], steps=20)\nNone")
+    looks = 0
+    while not pending.done() or not looks:
+        look()
+        looks += 1
+    pending.wait()
+
+
 def all_true(session, line):
     assert session.run(line).values == [True] * session.num_workers
 
@@ -142,12 +152,7 @@ def test_sharded_with_fsdp_it_learns_the_same_and_may_be_looked_at_meanwhile(s):
     )
     s.run("mesh = init_device_mesh('cpu', (4,))\nnet = model()")
     s.run("for each in (net[0], net[2], net): fully_shard(each, mesh=mesh)")
-    pending = s.run_nowait("trained(net, data[worker_id], steps=20)\nNone")
-    looks = 0
-    while not pending.done() or not looks:
-        s.registers()
-        looks += 1
-    pending.wait()
+    train_and_look(s, s.registers)
     s.run("net = model()\nfor each in (net[0], net[2], net): fully_shard(each, mesh=mesh)")
     s.run("trained(net, data[worker_id])")
     all_true(s, "same([p.full_tensor() for p in net.parameters()])")
@@ -158,21 +163,13 @@ def test_in_mixed_precision_it_may_be_looked_at_meanwhile(s):
     s.run("from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard\nnet = model()")
     s.run("halves = MixedPrecisionPolicy(param_dtype=torch.bfloat16)")
     s.run("for each in (net[0], net[2], net): fully_shard(each, mp_policy=halves)")
-    pending = s.run_nowait("trained(net, data[worker_id], steps=15)\nNone")
-    while not pending.done():
-        s.look_into("net")
-    pending.wait()
+    train_and_look(s, lambda: s.look_into("net"))
 
 
 def test_the_older_fsdp_may_be_looked_at_meanwhile_too(s):
     s.run("from torch.distributed.fsdp import FullyShardedDataParallel as FSDP")
     s.run("net = FSDP(model(), device_id=torch.device('cpu'))")
-    pending = s.run_nowait("trained(net, data[worker_id], steps=20)\nNone")
-    looks = 0
-    while not pending.done() or not looks:
-        s.registers()
-        looks += 1
-    pending.wait()
+    train_and_look(s, s.registers)
     s.run("net = FSDP(model(), device_id=torch.device('cpu'))\ntrained(net, data[worker_id])")
     all_true(s, "exec('with FSDP.summon_full_params(net): ok = same(net.parameters())') or ok")
 

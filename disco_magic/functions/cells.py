@@ -16,7 +16,6 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.functions import sites
-from disco_magic.functions.seeds import shared_seeds
 
 if TYPE_CHECKING:
     import types
@@ -51,7 +50,6 @@ class Cell:
         body: all statements but a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
-        seeds: lines that seed a random state of all workers, each with what to do instead.
         program: what it is a program of, which may end by ``sys.exit()``; None: it is a cell.
     """
 
@@ -61,7 +59,6 @@ class Cell:
     body: types.CodeType | None
     last: types.CodeType | None
     watched: bool = False
-    seeds: tuple[tuple[int, str], ...] = ()
     program: Program | None = None
 
     @property
@@ -190,4 +187,4 @@ def cell_from_tree(
         body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
     if isinstance(last, ast.Expr):
         last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
-    return Cell(source, filename, label, body_code, last_code, seeds=shared_seeds(source, tree))
+    return Cell(source, filename, label, body_code, last_code)

@@ -61,6 +61,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming):
         passed: how often each `check` of the running cell has passed, by its code and place in it.
         bound: names that the last cell with ``--check`` has bound.
         recorder: what it did and when.
+        belongings: what it has of its own of things that others have once, see `per_worker`.
     """
 
     _beside = tuple(
@@ -93,6 +94,7 @@ class WorkerContext(Agreeing, PointToPoint, Naming):
         self._bound_thread = 0
         self.thread = 0
         self.marks = Marks()
+        self.belongings: dict[object, Any] = {}
         self.passed = {}
         self.bound: frozenset[str] = frozenset()
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
+from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     Fit = Callable[[ModuleType], Callable[[], None] | None]
+
+
+# What we know is not there, or is another.
+_UNKNOWN = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class AfterImport(MetaPathFinder):
@@ -89,7 +96,8 @@ class Libraries:
     """The libraries of this process; several users may want them changed.
 
     Args:
-        fits: module -> what changes it, and returns what undoes that; None if it is not what we know.
+        fits: module -> what changes it, and returns what undoes that; None if it is not what we know. Of
+            modules that are there already, the first one is changed first.
     """
 
     def __init__(self, fits: Mapping[str, Fit]) -> None:
@@ -98,7 +106,7 @@ class Libraries:
         self._undo: dict[str, Callable[[], None]] = {}
         # A `fit` may import what is to be changed, too, and so may a finalizer.
         self._lock = threading.RLock()
-        self._finder = AfterImport(dict.fromkeys(fits, self._fit))
+        self._finder = AfterImport({name: partial(self._fit, name) for name in fits})
 
     def enter(self, user: object) -> None:
         """Change them, until `user` and all others have left or are gone; costs 3 us if nothing is new."""
@@ -107,9 +115,9 @@ class Libraries:
                 self._users.add(user)
                 if self._finder not in sys.meta_path:
                     sys.meta_path.insert(0, self._finder)
-            for name in self._fits.keys() - self._undo.keys():
-                if is_imported(name):
-                    self._fit(sys.modules[name])
+            for name in self._fits:
+                if name not in self._undo and is_imported(name):
+                    self._fit(name, sys.modules[name])
 
     def leave(self, user: object) -> None:
         """Undo it after the last one."""
@@ -123,16 +131,48 @@ class Libraries:
                 undo()
             self._undo.clear()
 
-    def _fit(self, module: ModuleType) -> None:
-        name = module.__name__
+    def _fit(self, name: str, module: ModuleType) -> None:
         with self._lock:
             if not self._users or name in self._undo:
                 return
             try:
                 undo = self._fits[name](module)
-            except (AttributeError, KeyError, TypeError, ValueError):
-                undo = None  # what we know is not there, or is another: importing must not fail for that
+            except _UNKNOWN:
+                undo = None  # importing must not fail for that
             self._undo[name] = undo or _nothing
+
+
+def each_of(*fits: Fit) -> Fit:
+    """Several for one module, of which one may not know it and the others do."""
+
+    def fit_each(module: ModuleType) -> Callable[[], None]:
+        undoing: list[Callable[[], None] | None] = []
+        for fit in fits:
+            with suppress(*_UNKNOWN):
+                undoing.append(fit(module))
+
+        def undo() -> None:
+            for each in reversed(undoing):
+                if each is not None:
+                    each()
+
+        return undo
+
+    return fit_each
+
+
+def told_if_unknown(fit: Fit, told: str) -> Fit:
+    """`fit`, which warns in these words if the module is not as it knows it."""
+
+    def fit_or_tell(module: ModuleType) -> Callable[[], None] | None:
+        try:
+            return fit(module)
+        except _UNKNOWN as reason:
+            with suppress(UserWarning):  # where warnings are errors, a session has to start all the same
+                warnings.warn(f"{told}: {reason!r}", stacklevel=2)
+            return None
+
+    return fit_or_tell
 
 
 def _nothing() -> None:

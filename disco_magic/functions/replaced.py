@@ -13,13 +13,14 @@ class Replaced:
     """A method of a class or a function of a module, in whose place we put another one for a while.
 
     Args:
-        owner, name: which.
+        owner, name: which; a class may inherit it, and a module have it by its `__getattr__`.
         ours: the other one.
     """
 
     def __init__(self, owner: type | ModuleType, name: str, ours: Callable[..., Any]) -> None:
         self._owner, self._name, self._ours = owner, name, ours
-        self._first = vars(owner)[name]
+        self._has_own = name in vars(owner)
+        self._first = vars(owner)[name] if self._has_own else getattr(owner, name)
         self._below: list[Callable[..., Any]] = []
 
     @property
@@ -29,7 +30,7 @@ class Replaced:
 
     def put(self) -> None:
         """Put ours there. Idempotent."""
-        present = vars(self._owner)[self._name]
+        present = vars(self._owner).get(self._name, self._first)
         # If it was there already, it is so still, below somebody else's; unless they have taken both out.
         if not self._below or present in (self._first, self._below[0]):
             self._below[:] = [present]
@@ -37,5 +38,22 @@ class Replaced:
 
     def take(self) -> None:
         """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
-        if self._below and vars(self._owner)[self._name] is self._ours:
-            setattr(self._owner, self._name, self._below.pop())
+        if not self._below or vars(self._owner).get(self._name) is not self._ours:
+            return
+        below = self._below.pop()
+        if self._has_own or below is not self._first:
+            setattr(self._owner, self._name, below)
+        else:
+            delattr(self._owner, self._name)
+
+
+def replace_all(replaced: list[Replaced]) -> Callable[[], None]:
+    """Put all of them there; returns what puts the former ones back."""
+    for each in replaced:
+        each.put()
+
+    def take() -> None:
+        for each in reversed(replaced):
+            each.take()
+
+    return take

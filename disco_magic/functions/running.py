@@ -22,11 +22,11 @@ from disco_magic.functions import adopted, namespaces, programs, redirecting
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
+from disco_magic.functions.changes import CHANGES
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.printing import whole_print
-from disco_magic.functions.torch_changes import PYTORCH
 
 if TYPE_CHECKING:
     import contextvars
@@ -90,7 +90,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     context.marks.namespace = namespace
     adopted.begin()
     redirecting.begin()
-    PYTORCH.enter(context)
+    CHANGES.enter(context)
     return namespace
 
 
@@ -98,7 +98,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     """Forget a namespace; values in it live as long as something else holds them."""
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
-    PYTORCH.leave(context)
+    CHANGES.leave(context)
     if not namespaces.in_use():
         adopted.end()
         redirecting.end()

@@ -17,8 +17,6 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +26,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.calling import command_of
 from disco_magic.functions.context import calling_worker, is_beside
+from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.torch_groups import group_class
 from disco_magic.functions.torch_messages import HOME
@@ -68,7 +67,7 @@ class Worlds:
         self._shared = c10d._world  # noqa: SLF001 - this class is about what PyTorch has no public names for
         self._first: type = type(self._shared)
         self._own: Any = type("World", (self._first,), dict.fromkeys(_TABLES) | {"group_count": 0})
-        self._worlds: WeakKeyDictionary[WorkerContext, Any] = WeakKeyDictionary()
+        self._worlds: PerWorker[Any] = PerWorker(self._new_world)
         self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
         self._lock = threading.Lock()
         self._hook = sys.excepthook
@@ -111,7 +110,7 @@ class Worlds:
         me = calling_worker()
         if me is None:
             return object.__getattribute__(self._shared, name)
-        world = self._world(me)
+        world = self._worlds.of(me)
         if name == _GATHERED and not is_beside():
             command = command_of(me)
             if world.command != command:  # what a cell that failed has left would take the calls of this one
@@ -124,18 +123,12 @@ class Worlds:
         if me is None:
             object.__setattr__(self._shared, name, value)
         else:
-            setattr(self._world(me), name, value)
+            setattr(self._worlds.of(me), name, value)
 
-    def _world(self, me: WorkerContext) -> Any:
-        world = self._worlds.get(me)
-        if world is None:
-            with self._lock:  # threads that the worker has started ask, too
-                world = self._worlds.get(me)
-                if world is None:
-                    world = self._own()
-                    vars(world).update({name: {} for name in _TABLES})
-                    vars(world).update(number=next(_numbers), registered=set(), command=0)
-                    self._worlds[me] = world
+    def _new_world(self) -> Any:
+        world = self._own()
+        vars(world).update({name: {} for name in _TABLES})
+        vars(world).update(number=next(_numbers), registered=set(), command=0)
         return world
 
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +142,7 @@ class Worlds:
         given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
         if given["backend"] != _FAKE:
             given["backend"] = BACKEND
-        world = self._world(me)
+        world = self._worlds.of(me)
         given["group_name"] = type(name)(f"{name}@{world.number}")
         if given["group_size"] < 0:  # as PyTorch has it where MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
@@ -178,7 +171,7 @@ class Worlds:
         if me is None:
             self._functions["_unregister_all_process_groups"].below()
             return
-        registered = self._world(me).registered
+        registered = self._worlds.of(me).registered
         while registered:
             self._c10d._unregister_process_group(registered.pop())  # noqa: SLF001
 
@@ -186,7 +179,7 @@ class Worlds:
         """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
         me = calling_worker()
         if me is not None:
-            world = self._world(me)
+            world = self._worlds.of(me)
             with self._lock:
                 sys.excepthook = self._hook
                 self._making.discard(world)
@@ -258,15 +251,13 @@ class _Caller:
         return me
 
 
-def fit_worlds(c10d: ModuleType) -> Callable[[], None] | None:
-    """Let each worker have its own; returns what undoes it, None if this is not PyTorch as we know it."""
-    try:
-        worlds = Worlds(c10d)
-    except (AttributeError, KeyError, TypeError) as reason:
-        told = f"with this version of PyTorch workers have no process groups of their own: {reason!r}"
-        with suppress(UserWarning):  # where warnings are errors, a session has to start all the same
-            warnings.warn(told, stacklevel=2)
-        return None
+def fit_worlds(c10d: ModuleType) -> Callable[[], None]:
+    """Let each worker have its own; returns what undoes it.
+
+    Raises:
+        AttributeError, KeyError, TypeError: this is not PyTorch as we know it.
+    """
+    worlds = Worlds(c10d)
     try:
         worlds.put()
     except BaseException:  # an interrupt: half of it would be worse than nothing

@@ -12,7 +12,6 @@ from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
 from disco_magic.functions.scripts import compile_file, refresh
-from disco_magic.functions.seeds import warn_of_shared_seeds
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
@@ -137,8 +136,6 @@ class Cells(Failures):
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
-        if cell.seeds and len(chosen) > 1:
-            warn_of_shared_seeds(cell)
         self._futures |= cell.futures
         if scope is not None:
             return self._run_nowait(cell, chosen, present, scope, inbox)

@@ -255,3 +255,27 @@ shared = back.data.ptr == total.data.ptr
     )
     assert with_tvm["shared"].get_all() == [True] * 4
     assert host(with_tvm["total"]) == [[[10] * 3] * 2] * 4
+
+
+def test_each_worker_draws_from_a_state_of_its_own(shared):
+    shared.run("xp.random.seed(worker_id)\nbarrier()\nx = [xp.random.rand(1000) for _ in range(3)]")
+    shared.run(
+        "alone = xp.random.RandomState(worker_id)\nsame = all(bool((alone.rand(1000) == y).all()) for y in x)"
+    )
+    assert shared["same"].get_all() == [True] * 4
+
+
+def test_torch_seeds_the_gpu_of_the_worker_that_calls(with_torch):
+    with_torch.run(
+        """
+if worker_id == 1:
+    torch.manual_seed(5)
+    x = torch.rand(1000, device="cuda")
+    alone = torch.Generator("cuda").manual_seed(5)
+    same = torch.equal(x, torch.rand(1000, device="cuda", generator=alone))
+torch.manual_seed(worker_id)
+mine = torch.equal(torch.rand(9), torch.rand(9, generator=torch.Generator().manual_seed(worker_id)))
+"""
+    )
+    assert with_torch["same"].get(1) is True
+    assert with_torch["mine"].get_all() == [True] * 4

@@ -171,15 +171,6 @@ def test_output_of_a_thousand_lines_costs_little_more_than_its_text(fresh):
     )
 
 
-def test_a_cell_that_seeds_the_state_of_all_workers_is_told_so_in_its_own_output(fresh):
-    fresh.ok("import warnings\nbefore = warnings.filters[:]\nwarnings.simplefilter('default', UserWarning)")
-    ran = fresh.ok("%%disco\nseed = 3\nnp.random.seed(seed)")
-    fresh.ok("warnings.filters[:] = before")
-    first, source = ran.text("stderr").splitlines()
-    assert first.partition(":")[2].startswith("3: UserWarning: np.random.seed sets the one state")
-    assert source == "  np.random.seed(seed)"
-
-
 def test_widgets_as_values_of_a_cell_are_shown_one_per_worker(fresh):
     ran = fresh.ok("%%disco\nimport ipywidgets\nipywidgets.IntSlider(value=worker_id)")
     views = [shown for shown in ran.displays if "application/vnd.jupyter.widget-view+json" in shown["data"]]

@@ -1,0 +1,32 @@
+"""What is changed in libraries, if they are imported, as long as any session runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
+from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.functions.torch_compiler import fit_compiler
+from disco_magic.functions.torch_messages import HOME
+from disco_magic.functions.torch_random import fit_graphs, fit_torch_random
+from disco_magic.functions.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
+from disco_magic.functions.torch_worlds import fit_worlds
+
+_SHARED: Final = "all workers have one random state in common in this version of"
+
+CHANGES: Final = Libraries(
+    {
+        "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
+        "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
+        "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
+        "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
+        HOME: told_if_unknown(
+            fit_worlds, "with this version of PyTorch workers have no process groups of their own"
+        ),
+        "torch.storage": fit_storage,
+        "torch.distributed.fsdp._flat_param": fit_flat_parameters,
+        "torch.distributed.fsdp._debug_utils": fit_profiler,
+        "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
+    }
+)
+"""Random states, and PyTorch."""

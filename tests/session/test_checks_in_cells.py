@@ -7,7 +7,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Divergence, PlaneMismatch, UnknownName, UsageMistake
-from disco_magic.functions import apart
+from disco_magic.functions import apart, divergence
 
 # A replica drifts in the third step; `done` tells how far each worker came.
 TRAINING = """
@@ -321,13 +321,20 @@ def test_time_grows_as_the_number_of_marked_parts(session):
     s = session(2, mesh={"dp": 1, "tp": 2})
     s.run("import time")
     taken = []
-    for count in (400, 3200):
+    for count in (200, 1600):
         s.run(f"p = {{i: np.full(1, worker_id) for i in range({count})}}")
         s.run("for each in p.values(): worker.replicated(each, over='dp')")
         s.run("start = time.perf_counter(); worker.check(p); worker.check()")
         s.run("spent = time.perf_counter() - start")
         taken.append(max(s["spent"].get_all()))
     assert taken[1] < 30 * taken[0]  # quadratic it would be 64 times
+
+
+@pytest.fixture
+def few_parts(monkeypatch):
+    """50 parts of a value are looked at by value, not 10,000."""
+    assert divergence.PARTS_BY_VALUE == 10_000
+    monkeypatch.setattr(divergence, "PARTS_BY_VALUE", 50)
 
 
 # --- what is refused -------------------------------------------------------------------------------
@@ -344,7 +351,7 @@ def test_time_grows_as_the_number_of_marked_parts(session):
         ("worker.check(1, over=3)", UsageMistake, "over is 3"),
         ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
          "nobody can say in what: in parts that are written alike"),
-        ("x = [np.ones(1)] * 10_001\nworker.check(x)", UsageMistake, "x cannot be compared: it has more tha"),
+        ("x = [np.ones(1)] * 51\nworker.check(x)", UsageMistake, "x cannot be compared: it has more than 50"),
         ("worker.check(1, 2) if worker_id else worker.check(1)", PlaneMismatch,
          "worker 0 brought 1 value, workers [1-3] brought 2 values"),
         ("worker.check(1) if worker_id else worker.check()", PlaneMismatch,
@@ -352,7 +359,7 @@ def test_time_grows_as_the_number_of_marked_parts(session):
         ("worker.check(1) if worker_id else barrier()", PlaneMismatch, " called check at Cell"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_refused_by_all(session, cell, kind, text):
+def test_what_cannot_be_compared_is_refused_by_all(session, few_parts, cell, kind, text):
     errors = failed(session(4, mesh={"dp": 4}), cell)
     assert {type(error) for error in errors.values()} == {kind}
     assert all(text in str(error) for error in errors.values())
@@ -430,10 +437,10 @@ def test_many_parts_in_another_order_are_compared_by_their_names(session):
     assert [row.name for row in found.differing] == ["p[1100]"]
 
 
-def test_what_was_left_out_on_a_worker_is_not_missing(session):
+def test_what_was_left_out_on_a_worker_is_not_missing(session, few_parts):
     s = session(2)
-    s.run("p = {i: np.zeros(1) for i in range(10_100)}\nif worker_id: p = dict(reversed(p.items()))")
-    assert "p cannot be compared: it has more than 10,000 parts" in str(failed(s, "worker.check(p)")[0])
+    s.run("p = {i: np.zeros(1) for i in range(60)}\nif worker_id: p = dict(reversed(p.items()))")
+    assert "p cannot be compared: it has more than 50 parts" in str(failed(s, "worker.check(p)")[0])
     assert s.check("p", values=True).differing == ()
 
 

@@ -127,9 +127,15 @@ class Libraries:
                 return
             if self._finder in sys.meta_path:
                 sys.meta_path.remove(self._finder)
-            for undo in reversed(self._undo.values()):
-                undo()
-            self._undo.clear()
+            failed: list[Exception] = []
+            while self._undo:
+                _, undo = self._undo.popitem()  # the last one first
+                try:
+                    undo()
+                except Exception as error:  # noqa: BLE001 - raised below: the others are to be undone, too
+                    failed.append(error)
+            if failed:
+                raise failed[0]
 
     def _fit(self, name: str, module: ModuleType) -> None:
         with self._lock:

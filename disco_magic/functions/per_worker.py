@@ -17,6 +17,9 @@ _Thing = TypeVar("_Thing")
 class PerWorker(Generic[_Thing]):
     """One thing per worker, which ends with it: a restarted session begins with new ones.
 
+    A thread that takes the place of one which was given up goes on with it. What a front end has for a worker
+    it does not, see `notebook.libraries.homes`.
+
     Args:
         make: makes it when a worker first needs it; two of its threads may do that, and one's is kept.
     """

@@ -48,12 +48,16 @@ class Replaced:
 
 
 def replace_all(replaced: list[Replaced]) -> Callable[[], None]:
-    """Put all of them there; returns what puts the former ones back."""
-    for each in replaced:
-        each.put()
+    """Put all of them there, or none; returns what puts the former ones back."""
 
     def take() -> None:
         for each in reversed(replaced):
             each.take()
 
+    try:
+        for each in replaced:
+            each.put()
+    except BaseException:  # an interrupt: half of it would be worse than nothing
+        take()
+        raise
     return take

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_Kind = TypeVar("_Kind", bound="StandIn")
 
 
 class StandIn:
@@ -17,20 +19,23 @@ class StandIn:
 
     Args:
         first: the function.
-        module: the name of the module where it is found.
+        place: where it is found, ``"numpy.random"``.
 
     Attributes:
         name: what it is called there.
     """
 
-    def __init__(self, first: Callable[..., Any], module: str) -> None:
+    def __init__(self, first: Callable[..., Any], place: str) -> None:
         update_wrapper(self, first)
         self.first, self.name = first, first.__name__
-        self.__module__, self.__qualname__ = module, self.name
+        self.__module__, self.__qualname__ = place, self.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function gives."""
         return self.first(*args, **kwargs)
+
+    def __get__(self, holder: Any, kind: type | None = None) -> Any:
+        return self  # as what it stands for; and `help` takes what has this for a function
 
     def __eq__(self, other: object) -> bool:
         return other is self or bool(self.first == other)
@@ -41,5 +46,24 @@ class StandIn:
     def __repr__(self) -> str:
         return f"<function {self.__module__}.{self.name} of each worker's own random state>"
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> Any:
         return self.name  # in its module
+
+
+_made: Final[dict[tuple[type, str, str], list[StandIn]]] = {}
+
+
+def standing(kind: type[_Kind], first: Callable[..., Any], place: str, *more: Any) -> _Kind:
+    """What is of that kind in the place of a function, always the same one; arguments as `kind` takes them.
+
+    PyTorch's compilers know functions by where they are in memory. What they have once seen must stay there
+    for ever, or something else would be taken for it. And who has imported one has it in later sessions, too.
+    """
+    known: list[Any] = _made.setdefault((kind, place, first.__name__), [])
+    for each in known:
+        if each.first is first:
+            found: _Kind = each
+            return found
+    made = kind(first, place, *more)
+    known.append(made)
+    return made

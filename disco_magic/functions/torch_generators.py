@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _thread import RLock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.context import calling_worker
@@ -35,10 +35,9 @@ class Generators(PerWorker[Any]):
         generator.seed()
         return generator
 
-    def for_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call with these arguments draws from, None if not from a worker's generator."""
-        mine = self.mine()
-        return mine if mine is not None and self._is_here(args, kwargs) and not self._is_traced() else None
+    def can_serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether a call with these arguments can draw from a worker's generator."""
+        return self._is_here(args, kwargs) and not self._is_traced()
 
     def _is_here(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether it computes on the CPU."""
@@ -46,10 +45,16 @@ class Generators(PerWorker[Any]):
         if device is None:
             given = (*args, *kwargs.values())
             tensor = next((each for each in given if isinstance(each, self.torch.Tensor)), None)
-            if tensor is None and self.has_others(given):
+            if tensor is not None:
+                device = tensor.device
+            elif self.has_others(given):
                 return False  # it only writes down what is called
-            device = self.torch.get_default_device() if tensor is None else tensor.device
-        return bool(self.torch.device(device).type == "cpu")
+            elif not self.torch._C._len_torch_function_stack():  # noqa: SLF001 - what is public takes 3 us
+                device = self.torch._C._get_default_device()  # noqa: SLF001
+            else:
+                device = self.torch.get_default_device()
+        kind = device if isinstance(device, str) else self.torch.device(device).type
+        return bool(kind.partition(":")[0] == "cpu")
 
     def has_others(self, given: Iterable[Any]) -> bool:
         """Whether there is something among that with its own idea of PyTorch's functions: a DTensor."""
@@ -69,7 +74,9 @@ class Generators(PerWorker[Any]):
     def seed_gpu(self, seed: int) -> None:
         """Seed the state of the worker's GPU; nothing if it uses none."""
         cuda, me = self.torch.cuda, calling_worker()
-        if cuda.is_available() and (cuda.is_initialized() or (me is not None and me.device != "cpu")):
+        if cuda._is_in_bad_fork() or not cuda.is_available():  # noqa: SLF001 - PyTorch asks so, too
+            return
+        if cuda.is_initialized() or (me is not None and me.device != "cpu"):
             cuda.init()  # else it is the GPU of whoever does that
             cuda.manual_seed(seed)
 

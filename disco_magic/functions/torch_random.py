@@ -6,21 +6,23 @@ worker's state is in the place of the process's, one worker after the other. So 
 put them back as in processes: ``torch.manual_seed``, `fork_rng`, checkpoints of activations, `DataLoader`.
 
 A state on a GPU is that of all workers who share it; ``torch.manual_seed`` on a worker seeds that of its GPU.
-What is compiled by inductor, or traced, draws from the process's.
+What is traced, by `torch.compile` but with its backend "eager", draws from the process's, and so does what
+of a DTensor neither fills one, nor is like one, nor is `dropout`. A call takes some microseconds more.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import cache
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.replaced import Replaced, replace_all
-from disco_magic.functions.stand_ins import StandIn
+from disco_magic.functions.stand_ins import StandIn, standing
 from disco_magic.functions.torch_generators import Generators, Loan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 # With each kind, whether it draws is told by its arguments.
 FUNCTIONS: Final = (
@@ -39,23 +41,45 @@ OTHER_DROPOUTS: Final = (
 )
 LAYERS: Final = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 ATTENTION: Final = "scaled_dot_product_attention"
-_STATES: Final = ("get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state")
-_OF_GPUS: Final = ("manual_seed_all", "seed_all")
 
 
 class _Drawing(StandIn):
-    """A function that draws from a state.
+    """A function that draws from a state: of a worker's, or of the process's, which workers borrow at times.
 
     Args:
-        first, module: see `StandIn`.
+        first, place: see `StandIn`.
         states: the workers'.
+        draws: whether a call does, by its arguments; what fails in it, PyTorch refuses, too.
     """
 
-    def __init__(self, first: Callable[..., Any], module: str, states: Generators) -> None:
-        super().__init__(first, module)
-        self._states = states
+    def __init__(
+        self,
+        first: Callable[..., Any],
+        place: str,
+        states: Generators,
+        draws: Callable[..., bool] | None = None,
+    ) -> None:
+        super().__init__(first, place)
+        self._states, self._draws = states, draws
 
-    def _borrow(self, mine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, of the worker's state."""
+        __tracebackhide__ = True
+        mine = self._states.mine()
+        if mine is None:
+            with self._states.lock:  # nobody has borrowed it
+                return self.first(*args, **kwargs)
+        if not self._may_draw(args, kwargs) or not self._states.can_serve(args, kwargs):
+            return self.first(*args, **kwargs)
+        return self._draw(mine, args, kwargs)
+
+    def _may_draw(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        try:
+            return self._draws is None or self._draws(*args, **kwargs)
+        except TypeError:
+            return False
+
+    def _draw(self, mine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call it while the worker's state is in the place of the process's.
 
         A DTensor may have a call wait for other workers, and those would wait for the state; not in one that
@@ -71,15 +95,13 @@ class _Drawing(StandIn):
 class _Given(_Drawing):
     """One that takes a generator."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        mine = None
-        if kwargs.get("generator") in (None, self._states.everyones):  # that is the default of `random_split`
-            mine = self._states.for_call(args, kwargs)
-        if mine is None:
-            return self.first(*args, **kwargs)
-        if self._states.has_others(args):
-            return self._borrow(mine, args, kwargs)  # a DTensor would drop it
+    def _may_draw(self, _: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        # The process's is the default of `random_split`.
+        return kwargs.get("generator") in (None, self._states.everyones)
+
+    def _draw(self, mine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._states.has_others((*args, *kwargs.values())):
+            return super()._draw(mine, args, kwargs)  # a DTensor would drop it
         try:
             return self.first(*args, **kwargs | {"generator": mine})
         except TypeError:
@@ -90,61 +112,44 @@ class _Given(_Drawing):
 class _Method(_Given):
     """One of a tensor."""
 
-    def __get__(self, tensor: Any, _: type | None = None) -> Any:
-        return self if tensor is None else MethodType(self, tensor)
+    def __get__(self, holder: Any, kind: type | None = None) -> Any:
+        return self if holder is None else MethodType(self, holder)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._states.torch.Tensor, self.name)
 
 
 class _Dropout(_Drawing):
     """Dropout, in the steps in which PyTorch computes it on the CPU; other workers draw meanwhile."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        mine = self._states.for_call(args, kwargs) if _drops(*args, **kwargs) else None
-        if mine is None:
-            return self.first(*args, **kwargs)
+    def _draw(self, mine: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         x, kept = args[0] if args else kwargs["input"], 1 - (args[1] if len(args) > 1 else kwargs["p"])
+        if x.is_nested:
+            return super()._draw(mine, args, kwargs)
         mask = self._states.torch.empty_like(x).bernoulli_(kept).div_(kept)
         return x.mul_(mask) if self.name.endswith("_") else x * mask
-
-
-class _Borrowing(_Drawing):
-    """One that takes no generator: the worker's state is in the process's place while it computes.
-
-    Args:
-        first, module, states: see `_Drawing`.
-        draws: whether a call does, by its arguments.
-    """
-
-    def __init__(
-        self, first: Callable[..., Any], module: str, states: Generators, draws: Callable[..., bool]
-    ) -> None:
-        super().__init__(first, module, states)
-        self._draws = draws
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        mine = self._states.for_call(args, kwargs) if self._draws(*args, **kwargs) else None
-        return self.first(*args, **kwargs) if mine is None else self._borrow(mine, args, kwargs)
 
 
 class _Own(_Drawing):
     """A function that seeds, keeps or puts back the state; on a worker `act` does that.
 
     Args:
-        first, module, states: see `_Drawing`.
+        first, place, states: see `_Drawing`.
         act: gets the worker's generator.
     """
 
     def __init__(
-        self, first: Callable[..., Any], module: str, states: Generators, act: Callable[..., Any]
+        self, first: Callable[..., Any], place: str, states: Generators, act: Callable[..., Any]
     ) -> None:
-        super().__init__(first, module, states)
+        super().__init__(first, place, states)
         self._act = act
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, of the worker's state."""
         __tracebackhide__ = True
-        mine = self._states.mine()
-        return self.first(*args, **kwargs) if mine is None else self._act(mine, *args, **kwargs)
+        if self._states.mine() is None:
+            return super().__call__(*args, **kwargs)
+        return self._act(self._states.mine(), *args, **kwargs)
 
 
 def _drops(_: Any = None, p: float = 0.0, train: bool = False, **__: Any) -> bool:  # noqa: FBT001, FBT002 - PyTorch's
@@ -162,44 +167,29 @@ def _attention_drops(*args: Any, dropout_p: float = 0.0, **_: Any) -> bool:
     return bool((*args[4:5], dropout_p)[0] > 0)
 
 
-def _draws(*_: Any, **__: Any) -> bool:
-    return True
+# Once, as the functions that draw from them, see `standing`.
+_states_of: Final = cache(Generators)
 
 
 def fit_torch_random(torch: Any) -> Callable[[], None]:
     """Let each worker have a state of its own; `torch` is PyTorch."""
-    states = Generators(torch)
+    states = _states_of(torch)
     ours = [*_drawing(torch, states), *_seeding(torch, states)]
     table = torch.jit._builtins._get_builtin_table()  # noqa: SLF001 - what TorchScript knows, by identity
-    known = {id(each): table[id(each.first)] for _, each in ours if id(each.first) in table}
-    table.update(known)
-    take = replace_all([Replaced(place, each.name, each) for place, each in ours])
-
-    def undo() -> None:
-        take()
-        for each in known:
-            table.pop(each, None)
-
-    return undo
+    table.update({id(each): table[id(each.first)] for _, each in ours if id(each.first) in table})
+    return replace_all([Replaced(place, each.name, each) for place, each in ours])
 
 
-def fit_graphs(rules: Any) -> Callable[[], None]:
+def fit_graphs(rules: Any) -> None:
     """Let PyTorch's compiler take what stands there for what it stands for: it would look into it, and stop.
 
     `rules` is ``torch._dynamo.trace_rules``, which is imported after PyTorch.
     """
     torch: Any = sys.modules["torch"]
-    places = (torch, torch._VF, torch.nn.functional)  # noqa: SLF001
-    ours = {id(each) for place in places for each in vars(place).values() if isinstance(each, StandIn)}
-    allowed = rules._allowed_callable_ids  # noqa: SLF001 - what is public imports the compiler
-    for each in ours:
-        allowed.add(each)
-
-    def undo() -> None:
-        for each in ours:
-            allowed.remove(each)
-
-    return undo
+    for place in (torch, torch._VF, torch.nn.functional):  # noqa: SLF001
+        for each in vars(place).values():
+            if isinstance(each, StandIn):
+                rules._allowed_callable_ids.add(id(each))  # noqa: SLF001 - what is public imports the compiler
 
 
 def _drawing(torch: Any, states: Generators) -> list[tuple[Any, _Drawing]]:
@@ -209,16 +199,21 @@ def _drawing(torch: Any, states: Generators) -> list[tuple[Any, _Drawing]]:
         schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")  # noqa: SLF001
         return any(each.name == "generator" for schema in schemas for each in schema.arguments)
 
-    def borrowing(place: Any, names: tuple[str, ...], draws: Callable[..., bool]) -> list[_Drawing]:
-        return [_Borrowing(getattr(place, name), place.__name__, states, draws) for name in names]
+    def borrowing(place: Any, names: Iterable[str], draws: Callable[..., bool] | None) -> list[_Drawing]:
+        return [standing(_Drawing, getattr(place, name), place.__name__, states, draws) for name in names]
 
     given = [name for name in FUNCTIONS if takes_generator(name)]
-    ours: list[_Drawing] = [_Given(getattr(torch, name), "torch", states) for name in given]
+    ours: list[_Drawing] = [standing(_Given, getattr(torch, name), "torch", states) for name in given]
     # These PyTorch's own modules use in another place, as those that are named below.
-    layers: list[_Drawing] = [_Dropout(getattr(torch, name), "torch", states) for name in DROPOUTS]
+    layers: list[_Drawing] = [
+        standing(_Dropout, getattr(torch, name), "torch", states, _drops) for name in DROPOUTS
+    ]
     layers += borrowing(torch, OTHER_DROPOUTS, _drops) + borrowing(torch, LAYERS, _layer_drops)
-    ours += borrowing(torch, tuple(name for name in FUNCTIONS if name not in given), _draws) + layers
-    methods = [(torch.Tensor, _Method(getattr(torch.Tensor, name), "torch", states)) for name in METHODS]
+    ours += borrowing(torch, (name for name in FUNCTIONS if name not in given), None) + layers
+    methods = [
+        (torch.Tensor, standing(_Method, getattr(torch.Tensor, name), "torch.Tensor", states))
+        for name in METHODS
+    ]
     functional = torch.nn.functional
     attention = borrowing(functional, (ATTENTION,), _attention_drops)
     return [
@@ -258,7 +253,7 @@ def _seeding(torch: Any, states: Generators) -> list[tuple[Any, _Drawing]]:
     }
     of_gpus: dict[str, Callable[..., Any]] = {"manual_seed_all": seed_gpu, "seed_all": new_seed_of_gpu}
     return [
-        (place, _Own(getattr(place, name), place.__name__, states, act))
+        (place, standing(_Own, getattr(place, name), place.__name__, states, act))
         for places, functions in (
             ((torch, torch.random), acts),
             ((torch.cuda, torch.cuda.random), of_gpus),

@@ -21,6 +21,10 @@ def get_random_state():
 def set_random_state(state):
     _random_states[0] = state
 
+def reset_states():
+    global _random_states
+    _random_states = {}
+
 def seed(seed):
     get_random_state().seed(seed)
 """

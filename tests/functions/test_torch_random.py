@@ -5,7 +5,10 @@ With PyTorch itself: `tests/session/test_torch_random.py`.
 
 from __future__ import annotations
 
+import pickle
 import sys
+import threading
+from contextvars import Context
 from types import SimpleNamespace
 
 import pytest
@@ -107,6 +110,9 @@ def test_a_gpu_is_seeded_by_the_worker_that_uses_it(s, torch):
     assert torch.of_gpus == ["ready", 3, "ready", 4, ("all", 5)]
     s.run("torch.cuda.random.seed_all()\ntorch.seed()", workers=(0,))
     assert len(torch.of_gpus) == 9
+    torch.is_forked = True  # as in a process of a `DataLoader`: it may not begin with a GPU
+    s.run("torch.manual_seed(3)", workers=(1,))
+    assert len(torch.of_gpus) == 9
 
 
 def test_the_library_says_what_is_wrong_without_what_we_give_it(s, torch):
@@ -123,6 +129,45 @@ def test_what_is_borrowed_is_given_back_also_if_the_call_fails(s, torch):
     s.run("try: torch.lstm(x, 0.5)\nexcept OSError: pass")
     assert s.run("torch.get_rng_state()").values == [(0, 1), (1, 1)]
     assert torch.get_rng_state() == (7, 0)
+
+
+def test_who_is_no_worker_waits_until_the_state_is_given_back(s, torch):
+    drawn = []
+    others = threading.Thread(target=lambda: drawn.append(torch.rand(3)))
+
+    def call_within():
+        Context().run(others.start)  # as no thread of the worker's
+        others.join(0.1)
+
+    torch.within = call_within
+    s.run("torch.lstm(x, 0.5)", workers=(0,))
+    others.join()
+    assert drawn == [(7, 0)]
+
+
+def test_what_is_nested_is_left_to_the_library(s):
+    s.run("x.is_nested = True")
+    assert s.run("torch.dropout(x, 0.5, True), torch.dropout(x, 0.5, True)").values == [
+        ((worker, 0), (worker, 1)) for worker in range(2)
+    ]
+
+
+def test_functions_that_a_module_has_kept_are_those_of_later_sessions(torch, session):
+    s = session(2)
+    kept = torch.rand, torch.manual_seed
+    s.restart()
+    for started in (s, session(2)):
+        started.call_packed(kept[1], 5)
+        assert started.call_packed(kept[0], 3).get_all() == [(5, 0)] * 2
+        assert started.run("import torch\ntorch.rand(3)").values == [(5, 1)] * 2
+
+
+def test_a_method_can_be_pickled_and_says_whose_it_is(torch, session):
+    session(1)
+    method = torch.Tensor.normal_
+    assert pickle.loads(pickle.dumps((torch.rand, method.__reduce__()[1][1]))) == (torch.rand, "normal_")  # noqa: S301 - our own bytes
+    assert method.__reduce__()[0](*method.__reduce__()[1]) is method
+    assert repr(method) == "<function torch.Tensor.normal_ of each worker's own random state>"
 
 
 def test_a_call_within_a_call_draws_on(s, torch):
@@ -152,23 +197,26 @@ def test_all_is_as_before_when_the_last_session_has_ended(torch, session):
     s = session(1)
     assert torch.rand is not before[0]["rand"]
     assert torch.rand == before[0]["rand"]
-    assert torch.jit._builtins._get_builtin_table()[id(torch.rand)] == "aten::rand"
+    known = id(torch.rand)
+    assert torch.jit._builtins._get_builtin_table()[known] == "aten::rand"
     s.shutdown()
     assert [dict(vars(place)) for place in places] == before
     assert [torch.rand is before[0]["rand"], vars(torch.Tensor).keys() & {*torch_random.METHODS}] == [
         True,
         set(),
     ]
-    assert torch.jit._builtins._get_builtin_table() == table
+    assert torch.jit._builtins._get_builtin_table() == table | {known: "aten::rand"}
 
 
 def test_the_compiler_takes_them_for_what_they_stand_for(torch, session):
-    session(1)
+    s = session(1)
     allowed = set()
-    undo = fit_graphs(SimpleNamespace(_allowed_callable_ids=allowed))
+    fit_graphs(SimpleNamespace(_allowed_callable_ids=allowed))
     assert {id(torch.rand), id(torch._VF.dropout), id(torch.nn.functional.rrelu_)} <= allowed
-    undo()
-    assert allowed == set()
+    kept = torch.rand
+    s.shutdown()
+    session(1)
+    assert torch.rand is kept  # and nothing else is ever where it is
 
 
 def test_of_another_version_is_warned(torch):

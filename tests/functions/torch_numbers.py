@@ -53,6 +53,7 @@ class Tensor:
     def __init__(self, device="cpu"):
         self.device = SimpleNamespace(type=device)
         self.drawn = []
+        self.is_nested = False
 
     @classmethod
     def __torch_function__(cls, *args):
@@ -111,6 +112,8 @@ def _add_questions(torch):
 
     torch._C = SimpleNamespace(
         _TorchDispatchModeKey=SimpleNamespace(FAKE="fake", PROXY="proxy", FUNCTIONAL="functional"),
+        _len_torch_function_stack=lambda: torch.where != "cpu",
+        _get_default_device=lambda: "cpu",
         _get_tracing_state=lambda: torch.is_tracing or None,
         _len_torch_dispatch_stack=lambda: len(torch.watching),
         _get_dispatch_mode=lambda key: key if key in torch.watching else None,
@@ -157,6 +160,8 @@ def _add_seeding(torch):
         _function(f"{name}_rng_state", getattr(everyones, f"{name}_state"), torch, torch.random)
     torch.cuda.random = ModuleType("torch.cuda.random")
     torch.cuda.is_available = torch.cuda.is_initialized = lambda: torch.has_gpu
+    torch.is_forked = False
+    torch.cuda._is_in_bad_fork = lambda: torch.is_forked
     torch.cuda.init = lambda: gpus.append("ready")
     torch.cuda.manual_seed = gpus.append
     for name in ("manual_seed_all", "seed_all"):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import pydoc
 import random
 
 import numpy as np
 import pytest
 
+from disco_magic.functions import random_states
 from tests.functions.cupy_states import stand_in
 from tests.session.conftest import stopped
 
@@ -176,6 +179,84 @@ def test_a_wait_that_is_struck_leaves_the_state_to_others(busy, here):
     assert np.random.mtrand._rand.rand() < 1
 
 
+def test_functions_that_a_module_has_kept_are_those_of_later_sessions(s, session):
+    kept = random.seed, random.random, np.random.seed, np.random.rand
+    s.restart()
+    for started in (s, session(2)):
+        for seed, draw in (kept[:2], kept[2:]):
+            started.call_packed(seed, 5)
+            assert len(set(started.call_packed(draw).get_all())) == 1
+
+
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_another_bit_generator_of_numpy_s_stays(session, is_there_before):
+    first = np.random.get_bit_generator()
+    other = np.random.PCG64(1)
+    s = None if is_there_before else session(2)
+    np.random.set_bit_generator(other)
+    try:
+        s = s or session(2)
+        s.run("x = np.random.mtrand._rand.rand(), np.random.rand()")
+        s.shutdown()
+        assert np.random.get_bit_generator() is other
+        assert not isinstance(random.shuffle, random_states.StateFunction)
+    finally:
+        np.random.set_bit_generator(first)
+
+
+def test_a_forked_process_draws_something_else(s):
+    s.run("random.seed(3)")
+    s.call_packed(random_states._begin_anew)
+    random_states._begin_anew()  # of who is no worker Python takes care
+    values = s.run("random.random()").values
+    assert alone(*SEEDED["random"], 3)[0] not in values
+    assert len(set(values)) == 4
+
+
+class Numbers:
+    """A state of NumPy's, which cannot be set to one of these once."""
+
+    def __init__(self, state, failing=()):
+        self.state, self.failing = state, list(failing)
+
+    def get_state(self, legacy):
+        return self.state
+
+    def set_state(self, state):
+        if state in self.failing:
+            self.failing.remove(state)
+            raise KeyboardInterrupt
+        self.state = state
+
+
+@pytest.mark.parametrize("failing", ["the worker's", "the process's"])
+def test_ctrl_c_while_a_state_is_put_there_leaves_the_other_and_no_lock(failing):
+    everyones, own = Numbers("the process's", [failing]), Numbers("the worker's")
+    whose = [own]
+
+    turn = random_states._Turn(everyones, lambda: whose[0])
+    steps = []
+    for each in (own, None, own, None):
+        whose[0] = each
+        try:
+            with turn:
+                steps.append(everyones.state)
+        except KeyboardInterrupt:
+            steps.append("interrupted")
+        assert not turn._is_owned()
+    expected = ["the worker's", "the process's"] * 2
+    expected[expected.index(failing)] = "interrupted"
+    assert steps == expected
+
+
+def test_help_takes_them_for_functions(session):
+    session(1)
+    text = pydoc.render_doc(np.random.rand)
+    assert "Random values in a given shape." in text
+    assert "Methods defined here" not in text
+    assert inspect.isroutine(random.shuffle)
+
+
 def test_on_gpus_each_worker_has_states_of_its_own(session, monkeypatch):
     module = stand_in(monkeypatch)
     first = module._random_states
@@ -185,7 +266,12 @@ def test_on_gpus_each_worker_has_states_of_its_own(session, monkeypatch):
     assert s["x"].get_all() == [[0], [1]]
     s.run("g.set_random_state(g.RandomState())\nx = g.get_random_state().seeds")
     assert s["x"].get_all() == [[], []]
+    s.run("g.seed(5)\ng.reset_states()\nx = g.get_random_state().seeds", workers=(0,))
+    assert s["x"].get_all() == [[], []]
     assert module.get_random_state().seeds == [1]
+    module.reset_states()
+    assert module.get_random_state().seeds == []
+    first = {0: module.get_random_state()}
     s.shutdown()
     assert type(module._random_states) is dict
     assert module._random_states == first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from functools import partial
 
@@ -177,6 +179,29 @@ def test_wrong_arguments_are_pytorch_s_error(s):
             exec(call, {"torch": torch, "F": torch.nn.functional})
         s.run(f"try: {call}\nexcept Exception as e: said = type(e).__name__, str(e)")
         assert s["said"].get_all() == [(type(alone_too.value).__name__, str(alone_too.value))] * 4
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_drop_as_in_a_process(s):
+    s.run("torch.manual_seed(worker_id)\nx = torch.nested.nested_tensor([torch.ones(3), torch.ones(9)])")
+    s.run("y = torch.cat(F.dropout(x, 0.5).unbind())")
+    one = "torch.nested.nested_tensor([torch.ones(3), torch.ones(9)])"
+    for worker, drawn in enumerate(s["y"].get_all()):
+        assert torch.equal(drawn, alone(f"torch.cat(F.dropout({one}, 0.5).unbind())", worker)[0])
+
+
+def test_who_asks_wrongly_outside_of_workers_is_told_what_pytorch_says(session):
+    session(1)
+    with pytest.raises(TypeError, match=r"dropout\(\) takes|dropout\(\) received"):
+        torch.dropout(torch.ones(2), 0.5, True, 1)
+    with pytest.raises(TypeError, match="must be float, not None"):
+        torch.nn.functional.scaled_dot_product_attention(*torch.ones(3, 1, 2, 4), dropout_p=None)
+
+
+def test_methods_can_be_pickled(session):
+    session(1)
+    assert pickle.loads(pickle.dumps(torch.Tensor.normal_)) is torch.Tensor.normal_  # noqa: S301 - our own bytes
+    assert copy.deepcopy(torch.rand) is torch.rand
 
 
 def test_what_only_describes_tensors_draws_nothing(s):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+from functools import partial
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from disco_magic.functions.imported import AfterImport, Libraries, is_imported
+from disco_magic.functions.imported import AfterImport, Libraries, each_of, is_imported
 from disco_magic.notebook.libraries.bars import fit_auto
 from disco_magic.notebook.libraries.rich_console import fit_console
 from disco_magic.notebook.output.formatting import WorkerFormatting
@@ -368,3 +369,62 @@ def test_a_bar_of_tqdm_auto_is_a_line_of_its_worker(fresh):
     ran = fresh.ok("%%disco\nfrom tqdm.auto import tqdm\nfor i in tqdm(range(3), desc='load'): pass")
     lines = sorted(line for line in ran.text("stderr").splitlines() if "100%" in line)
     assert [line[:15] for line in lines] == [f"[{worker}] load: 100%|" for worker in range(4)]
+
+
+class Owner:
+    """Who wants libraries changed."""
+
+
+def test_of_modules_that_are_there_the_first_one_is_changed_first_and_undone_last(monkeypatch):
+    names = [f"there_{number}" for number in range(20)]
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    steps = []
+
+    def fit(module):
+        steps.append(module.__name__)
+        return lambda: steps.append(f"not {module.__name__}")
+
+    libraries, owner = Libraries(dict.fromkeys(names, fit)), Owner()
+    libraries.enter(owner)
+    libraries.leave(owner)
+    assert steps == names + [f"not {name}" for name in reversed(names)]
+
+
+def test_one_that_cannot_be_undone_keeps_none_of_the_others(monkeypatch):
+    undone = []
+
+    def undo(name):
+        undone.append(name)
+        if name == "there_1":
+            raise ValueError(name)
+
+    names = [f"there_{number}" for number in range(3)]
+    for name in names:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    libraries, owner = (
+        Libraries({name: lambda module: partial(undo, module.__name__) for name in names}),
+        Owner(),
+    )
+    libraries.enter(owner)
+    with pytest.raises(ValueError, match="there_1"):
+        libraries.leave(owner)
+    assert undone == ["there_2", "there_1", "there_0"]
+    libraries.enter(owner)
+    with pytest.raises(ValueError, match="there_1"):
+        libraries.leave(owner)
+    assert len(undone) == 6
+
+
+def test_several_changes_of_a_module_do_not_need_each_other():
+    undone = []
+
+    def unknown(module):
+        return module.what_is_not_there
+
+    def known(number):
+        return lambda _: lambda: undone.append(number)
+
+    undo = each_of(known(1), unknown, lambda _: None, known(2))(ModuleType("there"))
+    undo()
+    assert undone == [2, 1]

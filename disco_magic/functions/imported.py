@@ -46,15 +46,23 @@ class AfterImport(MetaPathFinder):
         """See `importlib.abc.MetaPathFinder`."""
         if name not in self._actions:
             return None
-        for finder in list(sys.meta_path):
-            # One that has no `find_spec` is not asked, as the import system does it.
-            find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = None if find is None else find(name, path, target)
-            if spec is not None:
-                if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, self._actions[name])
-                return spec
-        return None
+        spec = find_beside(self, name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._actions[name])
+        return spec
+
+
+def find_beside(
+    finder: MetaPathFinder, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+) -> ModuleSpec | None:
+    """What all finders but that one find."""
+    for each in list(sys.meta_path):
+        # One that has no `find_spec` is not asked, as the import system does it.
+        find = None if each is finder else getattr(each, "find_spec", None)
+        spec: ModuleSpec | None = None if find is None else find(name, path, target)
+        if spec is not None:
+            return spec
+    return None
 
 
 class _Loader(Loader):

@@ -111,7 +111,7 @@ def beside(namespace: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
 
 def of_caller() -> list[dict[str, Any]]:
     """The namespace of the worker that calls; none outside of workers."""
-    me = _calling_worker()
+    me = worker_calling()
     return [] if me is None else [me.marks.namespace]
 
 
@@ -138,7 +138,7 @@ def _reach() -> _Reach:
     everything = _open.copy()
     if not everything:
         return _Reach([], "what cells have defined: no session is running")
-    me = _calling_worker()
+    me = worker_calling()
     if me is not None:
         # The same words on all workers: their errors are shown as one.
         return _Reach([me.marks.namespace], "what cells have defined on the calling worker")
@@ -176,7 +176,8 @@ def _place(key: tuple[int, int]) -> tuple[int, int, int]:
     return (_chosen.index(session) if session in _chosen else len(_chosen), -session, worker)
 
 
-def _calling_worker() -> WorkerContext | None:
+def worker_calling() -> WorkerContext | None:
+    """As `context.calling_worker`, for what `context` itself needs."""
     from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
 
     return calling_worker()

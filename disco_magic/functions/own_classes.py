@@ -1,8 +1,9 @@
 """Objects of cells' classes that cross the border become objects of the receiver's own classes.
 
-A class that a cell defines is one class per worker. Pickle names it, and who loads it gets their own;
-`copy.deepcopy` keeps the sender's, and ``isinstance(cfg, Cfg)`` and ``cfg == Cfg(1)`` say False there.
-The notebook's own are worker 0's. A class goes by its name, also one that was defined anew since.
+A class that a cell defines is one class per worker, and so is one of a module that workers import for
+themselves. Pickle names it, and who loads it gets their own; `copy.deepcopy` keeps the sender's, and
+``isinstance(cfg, Cfg)`` and ``cfg == Cfg(1)`` say False there. The notebook's own are worker 0's, or those of
+the process's module. A class goes by its name, also one that was defined anew since.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import module_of, qualname_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in, of_caller, of_session_of_caller, of_worker
+from disco_magic.functions.standing_modules import homes_of, is_of_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,17 +69,23 @@ def successors_in(
     """
     if receiver is NOBODY:
         return {}
-    foreign = [kind for kind in _kinds_in(copied, memo, inside) if module_of(kind) == CELL_MODULE]
+    foreign = [kind for kind in _kinds_in(copied, memo, inside) if is_of_workers(module_of(kind))]
     namespaces = list(receiver.namespaces()) if foreign else []
-    found = {kind: own_class(kind, namespaces) for kind in foreign}
+    found = {kind: own_class(kind, namespaces, receiver) for kind in foreign}
     return {kind: own for kind, own in found.items() if own is not None and own is not kind}
 
 
-def own_class(kind: type, namespaces: Iterable[Mapping[str, Any]]) -> type | None:
-    """The class of that name in the first of `namespaces` that has the name; None if it is none of a cell."""
+def own_class(kind: type, namespaces: Iterable[Mapping[str, Any]], receiver: Receiver) -> type | None:
+    """The class of that name in the first of these that has it; None if it is none of a cell.
+
+    Of a class of a module that workers import for themselves, that in theirs, or the notebook's.
+    """
+    module = module_of(kind)
+    if module != CELL_MODULE:
+        namespaces = homes_of(module, None if receiver is NOTEBOOK else namespaces)
     found = (found_in(namespace, qualname_of(kind)) for namespace in namespaces)
     own = next((each for each in found if each is not None), None)
-    return own if isinstance(own, type) and module_of(own) == CELL_MODULE else None
+    return own if isinstance(own, type) and module_of(own) == module else None
 
 
 def _kinds_in(copied: Any, memo: Mapping[int, Any], inside: Sequence[Inside]) -> set[type]:
@@ -95,7 +103,7 @@ def _cells_have_enums() -> bool:
     known: list[type] = [enum.Enum]
     for kind in known:  # which grows meanwhile
         known += type.__subclasses__(kind)
-    return CELL_MODULE in map(module_of, known)
+    return any(map(is_of_workers, map(module_of, known)))
 
 
 def _kinds_inside(copied: Any, memo: Mapping[int, Any]) -> set[type]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from disco_magic.functions.kinds import module_of
 from disco_magic.functions.namespaces import CELL_MODULE, found_in
 from disco_magic.functions.own_classes import own_class
+from disco_magic.functions.standing_modules import homes_of, is_of_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,7 +37,7 @@ def own_definition(value: Any, receiver: Receiver) -> Any:
         make = _OWN.get(type(value))
         if make is not None:
             return make(value, receiver, namespace)
-        return own_class(value, [namespace]) or value
+        return own_class(value, [namespace], receiver) or value
     return value
 
 
@@ -56,7 +57,7 @@ def _own_cached(cached: Any, receiver: Receiver, namespace: Mapping[str, Any]) -
     inner = own_definition(cached.__wrapped__, receiver)
     if inner is cached.__wrapped__:
         return cached
-    own = found_in(namespace, cached.__qualname__)
+    own = next((found_in(each, cached.__qualname__) for each in _homes_of(inner, namespace)), None)
     if type(own) is _CACHED and _is_same(own.__wrapped__, inner):
         return own
     return functools.lru_cache(**cached.cache_parameters())(inner)
@@ -87,16 +88,24 @@ def is_of_cells(value: Any) -> bool:
         return is_of_cells(getattr(value, inner))
     if kind is types.FunctionType:
         home = value.__globals__.get("__name__")  # `__module__` is copied by `functools.wraps`
-        return bool(home == CELL_MODULE or (home is None and value.__module__ == CELL_MODULE))  # it has ended
-    return issubclass(kind, type) and module_of(value) == CELL_MODULE
+        return is_of_workers(value.__module__ if home is None else home)  # None: it has ended
+    return issubclass(kind, type) and is_of_workers(module_of(value))
+
+
+def _homes_of(function: types.FunctionType, namespace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The worker's namespace in which a function of that module is, `namespace` being that of its cells."""
+    home = function.__globals__.get("__name__")
+    return homes_of(home, [namespace]) if type(home) is str and home != CELL_MODULE else [namespace]
 
 
 def _own_function(
     function: types.FunctionType, _: Receiver, namespace: Mapping[str, Any]
 ) -> types.FunctionType:
     """What its name means there, if that is the same code, else the same code, which runs there."""
-    if function.__globals__ is namespace:
+    homes = _homes_of(function, namespace)
+    if not homes or function.__globals__ is homes[0]:
         return function
+    namespace = homes[0]
     own = found_in(namespace, function.__qualname__)
     if type(own) is types.FunctionType and _is_same(own, function):
         return own

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.functions.namespaces import CELL_MODULE
+from disco_magic.functions.standing_modules import forget_module
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def forget(folder: str) -> None:
     """Let the next import of each module beneath `folder` read its file; who has the old one keeps it."""
     for name, file in list(_modules(folder)):
         sys.modules.pop(name, None)
+        forget_module(name)
         _stamps.pop(file, None)
 
 

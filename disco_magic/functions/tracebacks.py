@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from itertools import pairwise
 from pathlib import PurePath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,11 @@ _LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__cont
 _PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
 # Files that call what the user gave us: where that is written in C, theirs is the last line.
 _CALLERS: Final = frozenset({"serving.py", "running.py", "awaits.py"})
+# Files that stand between the user and what they call; as the import system does, whose frames Python drops.
+_BETWEEN: Final = frozenset(
+    {"own_modules.py", "random_states.py", "stand_ins.py", "torch_generators.py", "torch_random.py"}
+)
+_IMPORTS: Final = "<frozen importlib"
 
 
 def traceback_of(error: BaseException) -> TracebackType | None:
@@ -109,15 +115,25 @@ def own_frames(error: BaseException) -> TracebackType | None:
     if trace is None:
         told = ours or issubclass(type(error), MemoryError | OSError)  # by what they say
         return None if told or PurePath(innermost).name in _CALLERS else whole
-    last, step = trace, trace.tb_next
-    while step is not None:
-        frame = step.tb_frame
-        if not (runtime_file(frame.f_code.co_filename) or (ours and is_of_torch(frame))):
-            last.tb_next = step
-            last = step
-        step = step.tb_next
-    if ours:
-        last.tb_next = None
+    kept, imports = [trace], list[TracebackType]()
+    is_between = False
+    for step in steps_of(trace.tb_next):
+        frame, file = step.tb_frame, step.tb_frame.f_code.co_filename
+        if runtime_file(file):
+            is_between = PurePath(file).name in _BETWEEN
+            if is_between:
+                imports.clear()
+        elif file.startswith(_IMPORTS):
+            imports += [] if is_between else [step]
+        elif not (ours and is_of_torch(frame)):
+            kept += [*imports, step]
+            imports.clear()
+            is_between = False
+    kept += imports
+    for last, step in pairwise(kept):
+        last.tb_next = step
+    if ours or is_between:
+        kept[-1].tb_next = None
     return trace
 
 

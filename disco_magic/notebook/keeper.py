@@ -11,7 +11,7 @@ from weakref import ref
 from disco_magic.core.mesh import NO_MESH
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook.facade import cell_extras
-from disco_magic.notebook.option_types import mesh_named
+from disco_magic.notebook.option_types import mesh_named, modules_named
 
 if TYPE_CHECKING:
     from disco_magic.core.mesh import Mesh
@@ -29,6 +29,7 @@ class Wanted(NamedTuple):
     kind: str | None = None
     ccl: str | None = None
     devices: str | None = None
+    own_modules: str | None = None
 
 
 _NOTHING: Final = Wanted()
@@ -137,6 +138,9 @@ class SessionKeeper:
             mesh=mesh,
             ccl=plane,
             devices=where,
+            own_modules=modules_named(
+                settings.own_modules if wanted.own_modules is None else wanted.own_modules
+            ),
             extras=cell_extras,
         )
         self._own, self._used = session, ref(session)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from disco_magic.core.mesh import NO_MESH, Mesh, mesh_of
+from disco_magic.core.module_names import module_names
 from disco_magic.errors import UsageMistake
 
-SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices")
+SESSION: Final = ("workers", "groups", "mesh", "kind", "ccl", "devices", "own_modules")
 """What a session is started with; each is an option, a setting, and one of the kernel's."""
 
 KINDS: Final = ("threads",)
@@ -114,6 +115,25 @@ def mesh(text: str) -> str:
     except UsageMistake as reason:
         raise argparse.ArgumentTypeError(str(reason)) from None
     return text
+
+
+def own_modules(text: str) -> str:
+    """Names of modules with commas, or ``none``."""
+    text = unquoted(text)
+    try:
+        modules_named(text)
+    except UsageMistake as reason:
+        raise argparse.ArgumentTypeError(str(reason)) from None
+    return text
+
+
+def modules_named(text: str) -> tuple[str, ...]:
+    """What workers import for themselves, as an option or a setting names it; ``none`` and nothing are none.
+
+    Raises:
+        UsageMistake: it cannot be.
+    """
+    return () if text == "none" else module_names(text)
 
 
 def axes(text: str) -> list[str]:

@@ -50,6 +50,13 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
         metavar="DEVICES",
         help="each worker's GPU: 0,1 or 0-3, or 0,0,0,0 for four on one; auto: GPUs if any; cpu: none",
     )
+    add(
+        "--own-modules",
+        type=of.own_modules,
+        metavar="NAMES",
+        help="modules that each worker imports for itself, so that their global variables are its own, as in "
+        "processes: megatron,utils; . for all that are no library's; or none",
+    )
 
 
 class OptionParser(MagicArgumentParser):

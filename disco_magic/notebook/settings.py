@@ -12,7 +12,7 @@ from traitlets.config import Config
 from traitlets.config.loader import DeferredConfigString
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.option_types import KINDS, MODES, PLANES, mesh_named
+from disco_magic.notebook.option_types import KINDS, MODES, PLANES, mesh_named, modules_named
 from disco_magic.notebook.shell import request_of
 from disco_magic.phrases import words
 
@@ -68,6 +68,11 @@ class DiscoSettings(Magics):
         help="Where the workers compute: a GPU for each, as in 0,1 or 0,0; cpu; or auto, which is one GPU "
         "per worker if there are any, unless this or DISCO_DEVICES in the environment is set.",
     ).tag(config=True)
+    own_modules = Unicode(
+        "",
+        help="Modules that each worker imports for itself, so that their global variables are its own, as in "
+        "processes: megatron,utils; or . for all that are no library's; none, unless set.",
+    ).tag(config=True)
     output = Enum(
         MODES,
         "live",
@@ -112,13 +117,14 @@ class DiscoSettings(Magics):
             f"None, not {value!r}."
         )
 
-    @validate("mesh")
-    def _mesh(self, proposal: Bunch) -> str:
+    @validate("mesh", "own_modules")
+    def _named(self, proposal: Bunch) -> str:
         text: str = proposal.value
+        name = proposal.trait.name
         try:
-            mesh_named(text)
+            mesh_named(text) if name == "mesh" else modules_named(text)
         except UsageMistake as reason:
-            raise TraitError(f"The 'mesh' trait of a DiscoMagics instance: {reason}.") from None
+            raise TraitError(f"The {name!r} trait of a DiscoMagics instance: {reason}.") from None
         return text
 
     @classmethod

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.device import span
 from disco_magic.core.mesh import mesh_of
+from disco_magic.core.module_names import module_names
 from disco_magic.core.topology import Topology
 from disco_magic.devices import find
 from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
+from disco_magic.functions.own_modules import begin
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
@@ -23,10 +25,11 @@ MOST_WORKERS: Final = 1024
 """What a thousand threads know of each other takes 130 MB; of ten thousand, the machine's memory."""
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from disco_magic.core.interfaces import Launcher, Plane
     from disco_magic.core.place import Place
+    from disco_magic.functions.context import WorkerContext
     from disco_magic.serving import Extras
     from disco_magic.session.equipment import Devices
 
@@ -78,6 +81,7 @@ class Preset:
         extras: names a front end adds behind the workers' namespaces.
         devices: each worker's GPU; empty: all compute on the CPU.
         why: in words, why this plane and these devices, if that was left to us.
+        own_modules: what each worker imports for itself.
     """
 
     kind: str
@@ -85,6 +89,7 @@ class Preset:
     extras: Extras | None = None
     devices: tuple[int, ...] = ()
     why: str = ""
+    own_modules: tuple[str, ...] = ()
 
     @property
     def device(self) -> str:
@@ -105,7 +110,14 @@ class Preset:
         row = COMBINATIONS[self.kind, self.plane_name]
         places = self._places(topology.num_workers)
         plane = row.plane(places, topology)
-        return row.launcher(topology, plane, session_id=session_id, extras=self.extras, places=places)
+        return row.launcher(topology, plane, session_id=session_id, extras=self._behind, places=places)
+
+    def _behind(self, worker: WorkerContext) -> Mapping[str, Any]:
+        """What is behind a worker's namespace besides what always is."""
+        names = dict(self.extras(worker)) if self.extras is not None else {}
+        if self.own_modules:
+            names["__import__"] = begin(worker, self.own_modules)
+        return names
 
     def _places(self, num_workers: int) -> list[Place]:
         if not self.devices:
@@ -148,6 +160,9 @@ class ThreadedSession(Session):
         max_outstanding: how many commands a worker may be behind: a call waits then until that worker has
             done everything it was sent. Bounds the memory of a controller that runs ahead.
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
+        own_modules: packages and modules that each worker imports for itself, so that their global variables
+            are its own, as in processes: ``["megatron"]``; ``["."]``: all that are no library's, neither
+            Python's nor an installed package's. Others are imported once, and are everybody's.
         extras: called with every worker's context, gives names its cells see without import.
 
     Raises:
@@ -176,6 +191,7 @@ class ThreadedSession(Session):
         devices: Devices = None,
         max_outstanding: int = MAX_OUTSTANDING,
         timeout: float | None = None,
+        own_modules: Iterable[str] | str = (),
         extras: Extras | None = None,
     ) -> None:
         check_plane("threads", ccl)
@@ -184,6 +200,7 @@ class ThreadedSession(Session):
                 "extras is a function that takes a worker's context and returns a dict of names, "
                 f"got {class_name(extras)}"
             )
+        own = module_names(own_modules)
         axes = mesh_of(mesh)
         if num_workers is None and axes:
             num_workers = axes.num_workers
@@ -197,7 +214,7 @@ class ThreadedSession(Session):
                     "for one process"
                 )
         choice = choose(ccl, devices, num_workers)
-        preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why)
+        preset = Preset("threads", choice.plane_name, extras, choice.devices, choice.why, own)
         topology = Topology(choice.num_workers, num_groups, axes)
         super().__init__(topology, preset, max_outstanding=max_outstanding, timeout=timeout)
 

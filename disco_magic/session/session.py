@@ -65,6 +65,7 @@ class Session(
         device: where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``.
         devices: each worker's GPU; empty on the CPU.
         plane_name: what carries collectives, ``"threads"``.
+        own_modules: what each worker imports for itself; names.
         closed: whether it was shut down.
     """
 
@@ -81,6 +82,7 @@ class Session(
         self.device = preset.device
         self.devices = preset.devices
         self.plane_name = preset.carrier
+        self.own_modules = preset.own_modules
         self._preset = preset
         self._restarting = Turn()  # two threads that restart at once would start workers that nobody holds
         self.id = current.enroll(self)

@@ -12,7 +12,7 @@ from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.keeper import Wanted
-from disco_magic.notebook.option_types import limit, mesh_named
+from disco_magic.notebook.option_types import limit, mesh_named, modules_named
 from disco_magic.notebook.options import add_session_options
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import people, who_has
@@ -53,6 +53,8 @@ def _another_than(running: Session, options: Namespace) -> str:
     plane = "nccl" if running.plane_name == "rccl" else running.plane_name  # as --ccl has it
     if options.ccl not in (None, "auto", plane):
         return f"--ccl {options.ccl}"
+    if options.own_modules is not None and modules_named(options.own_modules) != running.own_modules:
+        return f"--own-modules {options.own_modules}"
     if options.devices is not None and names_others(options.devices, running.devices):
         return f"--devices {options.devices}"
     return ""

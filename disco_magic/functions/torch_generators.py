@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from threading import RLock
-from typing import TYPE_CHECKING, Any
+from threading import RLock, get_ident
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerWorker
@@ -12,11 +12,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Generators(PerWorker[Any]):
+class Mine(NamedTuple):
+    """What a worker draws from.
+
+    Attributes:
+        generator: of PyTorch's, on the CPU.
+        lock: of who draws; the worker's threads would otherwise put back older states.
+    """
+
+    generator: Any
+    lock: Any
+
+
+class Generators(PerWorker[Mine]):
     """The workers' generators.
 
     Args:
         torch: PyTorch.
+
+    Attributes:
+        everyones: PyTorch's own.
+        lock: of `everyones`.
+        borrower: the thread of the worker whose state that has; None: it has its own.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -24,31 +41,35 @@ class Generators(PerWorker[Any]):
         self.torch = torch
         self.everyones = torch.default_generator
         self.lock = RLock()
-        self.tenant: Any = None  # whose state `everyones` has
-        self._plain = (torch.Tensor, torch.nn.Parameter)
+        self.borrower: int | None = None
+        self._is_other: dict[type, bool] = {torch.Tensor: False, torch.nn.Parameter: False}
         keys = torch._C._TorchDispatchModeKey  # noqa: SLF001 - how it is asked who watches has no public name
         self._tracers = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
 
-    def begin(self) -> Any:
+    def begin(self) -> Mine:
         """A generator that begins at random."""
         generator = self.torch.Generator()
         generator.seed()
-        return generator
+        return Mine(generator, RLock())
 
     def can_serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether a call with these arguments can draw from a worker's generator."""
-        return self._is_here(args, kwargs) and not self._is_traced()
+        """Whether a call with these arguments can draw from a worker's generator.
 
-    def _is_here(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Whether it computes on the CPU."""
-        device = kwargs.get("device")
+        On the CPU; not if somebody writes down what is computed, for a generator is nothing to be written;
+        not of what has its own idea of PyTorch's functions, which in the end calls others: DTensors.
+        """
+        given = (*args, *kwargs.values())
+        return (
+            self._is_here(given, kwargs.get("device"))
+            and not self._is_traced()
+            and not self._have_others(given)
+        )
+
+    def _is_here(self, given: Iterable[Any], device: Any) -> bool:
         if device is None:
-            given = (*args, *kwargs.values())
             tensor = next((each for each in given if isinstance(each, self.torch.Tensor)), None)
             if tensor is not None:
                 device = tensor.device
-            elif self.has_others(given):
-                return False  # it only writes down what is called
             elif not self.torch._C._len_torch_function_stack():  # noqa: SLF001 - what is public takes 3 us
                 device = self.torch._C._get_default_device()  # noqa: SLF001
             else:
@@ -56,20 +77,33 @@ class Generators(PerWorker[Any]):
         kind = device if isinstance(device, str) else self.torch.device(device).type
         return bool(kind.partition(":")[0] == "cpu")
 
-    def has_others(self, given: Iterable[Any]) -> bool:
-        """Whether there is something among that with its own idea of PyTorch's functions: a DTensor."""
-        return any(
-            type(each) not in self._plain and hasattr(type(each), "__torch_function__") for each in given
+    def _have_others(self, given: Iterable[Any]) -> bool:
+        known = self._is_other
+        return any(known[kind] if kind in known else self._learn(kind) for kind in map(type, given))
+
+    def _learn(self, kind: type) -> bool:
+        plain = self.torch.Tensor
+        function = getattr(kind, "__torch_function__", None)
+        disabled = self.torch._C._disabled_torch_function_impl  # noqa: SLF001
+        ordinary = (plain.__torch_function__.__func__, disabled)
+        is_other = function is not None and (
+            getattr(function, "__func__", function) not in ordinary
+            or getattr(kind, "__torch_dispatch__", None) is not plain.__torch_dispatch__
         )
+        self._is_other[kind] = is_other
+        return is_other
 
     def _is_traced(self) -> bool:
-        """Whether somebody is writing down what is computed: a generator is nothing that can be written."""
         c = self.torch._C  # noqa: SLF001
         if c._get_tracing_state() is not None:  # noqa: SLF001
             return True
         if not c._len_torch_dispatch_stack():  # noqa: SLF001
             return False
         return any(c._get_dispatch_mode(each) is not None for each in self._tracers)  # noqa: SLF001
+
+    def is_mapped(self) -> bool:
+        """Whether `torch.vmap` calls: with a generator it draws as if its randomness were different."""
+        return self.torch._C._functorch.peek_interpreter_stack() is not None  # noqa: SLF001
 
     def seed_gpu(self, seed: int) -> None:
         """Seed the state of the worker's GPU; nothing if it uses none."""
@@ -86,29 +120,34 @@ class Loan:
 
     Args:
         states: the workers'.
-        mine: the generator.
+        mine: what the calling one draws from; within a loan of its thread nothing is borrowed again.
     """
 
-    def __init__(self, states: Generators, mine: Any) -> None:
+    def __init__(self, states: Generators, mine: Mine) -> None:
         self._states, self._mine = states, mine
         self._of_process: Any = None
 
     def __enter__(self) -> None:
-        self._states.lock.acquire()
+        states = self._states
+        self._mine.lock.acquire()
+        states.lock.acquire()
         try:
-            if self._states.tenant is None:
-                self._of_process = self._states.everyones.get_state()
-                self._states.everyones.set_state(self._mine.get_state())
-                self._states.tenant = self
+            if states.borrower is None:
+                self._of_process = states.everyones.get_state()
+                states.everyones.set_state(self._mine.generator.get_state())
+                states.borrower = get_ident()
         except BaseException:
-            self._states.lock.release()
+            states.lock.release()
+            self._mine.lock.release()
             raise
 
     def __exit__(self, *_: object) -> None:
+        states = self._states
         try:
-            if self._states.tenant is self:
-                self._states.tenant = None
-                self._mine.set_state(self._states.everyones.get_state())
-                self._states.everyones.set_state(self._of_process)
+            if self._of_process is not None:
+                self._mine.generator.set_state(states.everyones.get_state())
+                states.everyones.set_state(self._of_process)
+                states.borrower = None
         finally:
-            self._states.lock.release()
+            states.lock.release()
+            self._mine.lock.release()

@@ -47,7 +47,12 @@ DRAWING = {
     "attention, by place": "F.scaled_dot_product_attention(x, x, x, None, 0.5)",
     "a split": "torch.utils.data.dataset.randperm(3)",
     "a slope": "F.rrelu_(x)",
-    "a tensor of another class": "torch.Split().uniform_().drawn[0]",
+    "a tensor of another class": "torch.Plain().uniform_().drawn[0]",
+    "one that calls others": "torch.Split().uniform_().drawn[0]",
+    "a parameter": "torch.nn.Parameter().normal_().drawn[0]",
+    "an operation": "torch.ops.aten.uniform_.default(x)",
+    "one that another one is seeded for": "torch.ops.aten.randint.low(0, 3)",
+    "one that cannot be seeded": "torch.ops.aten.randint.default(3)",
 }
 
 
@@ -78,7 +83,7 @@ def test_a_dropout_keeps_what_its_mask_has_divided_by_how_much_it_keeps(s):
         "torch.is_tracing = True; torch.rand(3); x.normal_(); torch.is_tracing = False",
         "torch.watching.add('fake'); torch.rand(3); torch.watching.clear()",
         "torch.rand(written)",
-        "torch.alpha_dropout(torch.Split(), 0.5, True)",
+        "torch.alpha_dropout(torch.Split(), 0.5, True); torch.alpha_dropout(x, 'much', True)",
     ],
 )
 def test_what_the_state_has_nothing_to_do_with_goes_as_ever(s, line):
@@ -217,6 +222,32 @@ def test_the_compiler_takes_them_for_what_they_stand_for(torch, session):
     s.shutdown()
     session(1)
     assert torch.rand is kept  # and nothing else is ever where it is
+
+
+def test_what_is_mapped_is_given_no_generator(s, torch):
+    torch.is_mapped = True
+    assert s.run("torch.rand(3), x.normal_().drawn[0], torch.ops.aten.randint.low(0, 3)").values == [
+        ((worker, 0), (worker, 1), (worker, 2)) for worker in range(2)
+    ]
+
+
+def test_threads_of_a_worker_draw_one_after_the_other(s):
+    s.run(
+        """
+import threading
+drawn = []
+other = threading.Thread(target=lambda: drawn.append(torch.rand(3)))
+def within():
+    torch.within = int
+    other.start()
+    other.join(0.1)
+torch.within = within
+first = torch.lstm(x, 0.5)
+other.join()
+""",
+        workers=(1,),
+    )
+    assert (s["first"].get(1), s["drawn"].get(1)) == ((1, 0), [(1, 1)])
 
 
 def test_of_another_version_is_warned(torch):

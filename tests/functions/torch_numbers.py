@@ -57,7 +57,10 @@ class Tensor:
 
     @classmethod
     def __torch_function__(cls, *args):
-        raise AssertionError
+        """Of all that have no idea of their own."""
+
+    def __torch_dispatch__(self):
+        """As above."""
 
     def div_(self, by):
         self.drawn.append(by)
@@ -69,6 +72,14 @@ class Tensor:
 
     def __mul__(self, mask):
         return Tensor(self.device.type).mul_(mask)
+
+
+def _disabled():
+    """The idea of a class that has none."""
+
+
+def _dispatched():
+    """The idea of a class that has one."""
 
 
 def _function(name, call, *places):
@@ -83,15 +94,17 @@ def _function(name, call, *places):
 def stand_in(monkeypatch):
     """A module with all that, which `import` finds. Tests change by its attributes what it says of itself.
 
-    They are `watching`, keys of those who write down what is computed; `is_tracing`; `where` tensors are by
-    default; `has_gpu`, and `of_gpus`, what those were told; `within`, called in what takes no generator.
+    They are `watching`, keys of those who write down what is computed; `is_tracing`; `is_mapped`; `where`
+    tensors are by default; `has_gpu`, and `of_gpus`, what those were told; `within`, called in what takes no
+    generator.
     """
     torch = ModuleType("torch")
     torch.__path__ = []
     torch.watching, torch.is_tracing, torch.where = set(), False, "cpu"
-    torch.has_gpu, torch.of_gpus, torch.within = False, [], lambda: None
+    torch.has_gpu, torch.of_gpus, torch.within, torch.is_mapped = False, [], lambda: None, False
     torch.Tensor = type("Tensor", (Tensor,), {})
-    torch.Split = type("Split", (torch.Tensor,), {})  # as a DTensor
+    torch.Split = type("Split", (torch.Tensor,), {"__torch_dispatch__": _dispatched})  # as a DTensor
+    torch.Plain = type("Plain", (torch.Tensor,), {})
     torch.Generator, torch.default_generator = Generator, Generator().manual_seed(0)
     torch.device = lambda it: it if hasattr(it, "type") else SimpleNamespace(type=it)
     torch.get_default_device = lambda: torch.where
@@ -111,6 +124,8 @@ def _add_questions(torch):
         return [SimpleNamespace(arguments=[SimpleNamespace(name=name)]) for name in ("self", takes)]
 
     torch._C = SimpleNamespace(
+        _functorch=SimpleNamespace(peek_interpreter_stack=lambda: torch.is_mapped or None),
+        _disabled_torch_function_impl=_disabled,
         _TorchDispatchModeKey=SimpleNamespace(FAKE="fake", PROXY="proxy", FUNCTIONAL="functional"),
         _len_torch_function_stack=lambda: torch.where != "cpu",
         _get_default_device=lambda: "cpu",
@@ -132,12 +147,18 @@ def _add_drawing(torch):
         return torch.default_generator.draw()
 
     def method(tensor, *_, generator=None):
-        assert generator is None or not isinstance(tensor, torch.Split)  # it would be dropped
-        tensor.drawn.append((generator or torch.default_generator).draw())
+        if isinstance(tensor, torch.Split):  # it calls the operation with what it consists of
+            assert generator is None  # it would be dropped
+            tensor.drawn.append(torch.ops.aten.uniform_.default(torch.Tensor()))
+        else:
+            tensor.drawn.append((generator or torch.default_generator).draw())
         return tensor
 
+    _add_operations(torch, given, given_none)
     functional = ModuleType("torch.nn.functional")
-    torch.nn = SimpleNamespace(Parameter=type("Parameter", (torch.Tensor,), {}), functional=functional)
+    torch.nn = SimpleNamespace(
+        Parameter=type("Parameter", (torch.Tensor,), {"__torch_function__": _disabled}), functional=functional
+    )
     for name in FUNCTIONS:
         _function(name, given_none if name in GIVEN_NONE else given, torch)
     for name in (*DROPOUTS, *OTHER_DROPOUTS, *LAYERS):
@@ -150,6 +171,46 @@ def _add_drawing(torch):
     torch.utils = SimpleNamespace(data=SimpleNamespace(dataset=dataset))
     table = {id(torch.rand): "aten::rand"}
     torch.jit = SimpleNamespace(_builtins=SimpleNamespace(_get_builtin_table=lambda: table))
+
+
+class Operation:
+    """One of those of which all others are made, as it is called by name.
+
+    Attributes:
+        _op: what it calls.
+    """
+
+    def __init__(self, call, names):
+        self._op = call
+        arguments = [SimpleNamespace(name=name, type="Tensor") for name in names]
+        self._schema = SimpleNamespace(arguments=arguments)
+
+    def __call__(self, *args, **kwargs):
+        return self._op(*args, **kwargs)
+
+
+def _add_operations(torch, given, given_none):
+    def packet(**operations):
+        made = {name: Operation(call, names) for name, (call, names) in operations.items()}
+        return SimpleNamespace(overloads=lambda: list(made), **made)
+
+    def first(function):
+        def call(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        call.__name__ = ""
+        return call
+
+    torch.ops = SimpleNamespace(
+        aten=SimpleNamespace(
+            uniform_=packet(default=(first(given), ["self", "generator"])),
+            randint=packet(
+                default=(first(given_none), ["high"]),
+                low=(first(given_none), ["low", "high"]),
+                low_generator=(first(given), ["low", "high", "generator"]),
+            ),
+        )
+    )
 
 
 def _add_seeding(torch):

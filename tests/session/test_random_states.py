@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from disco_magic.functions import random_states
+from disco_magic.functions.replaced import Replaced
 from tests.functions.cupy_states import stand_in
 from tests.session.conftest import stopped
 
@@ -247,6 +248,24 @@ def test_ctrl_c_while_a_state_is_put_there_leaves_the_other_and_no_lock(failing)
     expected = ["the worker's", "the process's"] * 2
     expected[expected.index(failing)] = "interrupted"
     assert steps == expected
+
+
+def test_a_start_that_is_interrupted_half_way_changes_nothing(monkeypatch):
+    functions, numbers = dict(vars(np.random)), np.random.get_bit_generator()
+    put = Replaced.put
+    turns = iter(range(20))
+
+    def put_some(self):
+        if next(turns, None) is None:
+            raise KeyboardInterrupt
+        put(self)
+
+    monkeypatch.setattr(Replaced, "put", put_some)
+    with pytest.raises(KeyboardInterrupt):
+        random_states.fit_numpy(np.random)
+    assert dict(vars(np.random)) == functions
+    assert not any(isinstance(each, random_states.StateFunction) for each in vars(np.random).values())
+    assert np.random.get_bit_generator() is numbers
 
 
 def test_help_takes_them_for_functions(session):

@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from disco_magic.errors import CellError  # noqa: E402 - as below
 from disco_magic.functions import torch_random  # noqa: E402 - about what is now known to be there
 
 SET_UP = """
@@ -91,6 +92,11 @@ def test_every_operation_that_pytorch_says_draws_is_known():
     assert known <= drawing
     missing = {name for name in public - known if not name.startswith("_")}
     assert missing == {"miopen_rnn", "native_dropout", "random"}
+    made_of_others = {*torch_random.DROPOUTS, *torch_random.OTHER_DROPOUTS, *torch_random.LAYERS}
+    made_of_others |= {"rrelu", "rrelu_", "miopen_rnn", torch_random.ATTENTION}
+    others = {name for name in drawing - made_of_others if not name.startswith("_")}
+    functional = {"rrelu_with_noise_", "rrelu_with_noise_functional"}  # which the others are made into
+    assert others - functional <= {*torch_random.OPERATIONS}
 
 
 def test_states_are_kept_put_back_and_begun_anew(s):
@@ -260,13 +266,129 @@ def test_compilers_know_the_functions(s, tmp_path, monkeypatch, expression):
         sys.modules.pop("programs")
 
 
-def test_compiled_eagerly_it_draws_from_the_workers_state(s):
-    s.run(
-        "@torch.compile(backend='eager', fullgraph=True)\ndef f(x): return F.dropout(x, 0.5) + torch.rand(4)"
-    )
-    s.run("f(torch.ones(4))\ntorch.manual_seed(worker_id)\ny = f(torch.ones(4))")
+BACKENDS = ["eager", "aot_eager", "inductor"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_it_draws_from_the_workers_state(s, backend):
+    s.run(f"""
+@torch.compile(backend={backend!r}, fullgraph=True)
+def f(x): return F.dropout(x, 0.5) + torch.rand(64) + torch.empty(64).normal_() + torch.randint_like(x, 9)
+for turn in range(4):  # PyTorch 2.6 cannot compile in several threads at once
+    if turn == worker_id: f(torch.ones(64))
+    barrier()
+torch.manual_seed(worker_id // 2)
+y = [f(torch.ones(64)) for _ in range(3)]
+""")
+    values = s["y"].get_all()
+    for one, other, same in ((0, 1, True), (2, 3, True), (0, 2, False)):
+        assert all(torch.equal(a, b) is same for a, b in zip(values[one], values[other], strict=True))
+    assert not torch.equal(values[0][0], values[0][1])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_checkpoint_of_what_is_compiled_has_the_same_mask_on_the_way_back(s, backend):
+    s.run(f"""
+from torch.utils.checkpoint import checkpoint
+@torch.compile(backend={backend!r})
+def layer(x): return F.dropout(x, 0.5) * torch.rand(64)
+equal = []
+def pass_through(times):
+    for step in range(times):
+        x = torch.ones(64, requires_grad=True)
+        y = checkpoint(layer, x, use_reentrant=bool(step % 2)); y.sum().backward()
+        equal.append(torch.equal(y.detach(), x.grad))
+for turn in range(4):
+    if turn == worker_id: pass_through(2)
+    barrier()
+pass_through(10)
+""")
+    assert s.run("all(equal)").values == [True] * 4
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_compiled_may_seed(s, backend):
+    lines = f"""
+@torch.compile(backend={backend!r})
+def f(x):
+    torch.manual_seed(3)
+    return x + torch.rand(4)
+same = torch.equal(f(torch.ones(4)), f(torch.ones(4)))
+"""
+    s.run(lines)
+    assert s["same"].get_all() == [True] * 4
+    scope = {}
+    exec(SET_UP + lines, scope)
+    assert scope["same"]
+
+
+CLASSES = """
+class Plain(torch.Tensor): pass
+class Unwrapping(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        bare = [each.as_subclass(torch.Tensor) if isinstance(each, cls) else each for each in args]
+        name = getattr(function, "__name__", "")
+        function = getattr(torch.Tensor, name, function)
+        return function(*bare, **(kwargs or {}))
+"""
+
+
+@pytest.mark.parametrize("kind", ["Plain", "Unwrapping"])
+@pytest.mark.parametrize(
+    "draw", ["torch.bernoulli(x)", "x.uniform_()", "F.alpha_dropout(x, 0.5, True)", "F.dropout(x, 0.5)"]
+)
+def test_tensors_of_other_classes_draw_from_it_too(s, kind, draw):
+    s.run(f"{CLASSES}\nx = torch.full((32,), 0.5).as_subclass({kind})\ntorch.manual_seed(worker_id)")
+    s.run(f"y = [torch.Tensor({draw}).clone() for _ in range(2)]")
     for worker, drawn in enumerate(s["y"].get_all()):
-        assert torch.equal(drawn, alone("F.dropout(torch.ones(4), 0.5) + torch.rand(4)", worker)[0])
+        same = alone(draw.replace("x", "torch.full((32,), 0.5)", 1), worker, times=2)
+        assert all(torch.equal(torch.Tensor(a), torch.Tensor(b)) for a, b in zip(drawn, same, strict=True))
+
+
+def test_vmap_s_randomness_is_as_it_says(s):
+    s.run("x = torch.ones(3, 4)\ntorch.manual_seed(0)")
+    s.run("same = torch.vmap(torch.rand_like, randomness='same')(x)")
+    s.run("other = torch.vmap(torch.rand_like, randomness='different')(x)")
+    assert (
+        s.run("torch.equal(same[0], same[1]), torch.equal(other[0], other[1])").values == [(True, False)] * 4
+    )
+    with pytest.raises(CellError, match="randomness"):
+        s.run("torch.vmap(torch.rand_like)(x)")
+
+
+def test_threads_of_a_worker_never_draw_what_another_has_drawn(s):
+    s.run(
+        """
+from concurrent.futures import ThreadPoolExecutor
+q = torch.ones(1, 1, 8, 8)
+def drop():
+    for _ in range(300): F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+with ThreadPoolExecutor(2) as pool:
+    done = pool.submit(drop)
+    numbers = [float(torch.rand((), dtype=torch.float64)) for _ in range(3000)]
+    done.result()
+""",
+        workers=(0, 1),
+    )
+    assert [len(set(numbers)) for numbers in (s["numbers"].get(0), s["numbers"].get(1))] == [3000, 3000]
+
+
+def test_layers_may_be_called_by_name(s):
+    s.run("""
+net = nn.GRU(3, 4, 2, dropout=0.5)
+x, h = torch.ones(5, 1, 3), torch.zeros(2, 1, 4)
+named = dict(input=x, hx=h, params=net._flat_weights, has_biases=True, num_layers=2, dropout=0.5, train=True)
+named |= dict(bidirectional=False, batch_first=False)
+drawn = []
+for _ in range(20):
+    torch.manual_seed(worker_id); drawn.append(torch.gru(**named)[0])
+same = all(torch.equal(drawn[0], each) for each in drawn)
+""")
+    assert s["same"].get_all() == [True] * 4
 
 
 def test_all_is_as_before_when_the_last_session_has_ended(session):

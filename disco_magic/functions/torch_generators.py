@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from threading import RLock, get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerWorker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Mine(NamedTuple):
@@ -42,7 +39,8 @@ class Generators(PerWorker[Mine]):
         self.everyones = torch.default_generator
         self.lock = RLock()
         self.borrower: int | None = None
-        self._is_other: dict[type, bool] = {torch.Tensor: False, torch.nn.Parameter: False}
+        self._is_other: dict[type, bool] = {}
+        self._tensors: set[type] = set()
         keys = torch._C._TorchDispatchModeKey  # noqa: SLF001 - how it is asked who watches has no public name
         self._tracers = (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)
 
@@ -58,28 +56,26 @@ class Generators(PerWorker[Mine]):
         On the CPU; not if somebody writes down what is computed, for a generator is nothing to be written;
         not of what has its own idea of PyTorch's functions, which in the end calls others: DTensors.
         """
-        given = (*args, *kwargs.values())
-        return (
-            self._is_here(given, kwargs.get("device"))
-            and not self._is_traced()
-            and not self._have_others(given)
-        )
+        tensor = None
+        for each in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(each)
+            is_other = self._is_other.get(kind)
+            if self._learn(kind) if is_other is None else is_other:
+                return False
+            if tensor is None and kind in self._tensors:
+                tensor = each
+        device = kwargs.get("device")
+        is_here = self._is_cpu(device) if tensor is None or device is not None else tensor.is_cpu
+        return bool(is_here) and not self._is_traced()
 
-    def _is_here(self, given: Iterable[Any], device: Any) -> bool:
-        if device is None:
-            tensor = next((each for each in given if isinstance(each, self.torch.Tensor)), None)
-            if tensor is not None:
-                device = tensor.device
-            elif not self.torch._C._len_torch_function_stack():  # noqa: SLF001 - what is public takes 3 us
-                device = self.torch._C._get_default_device()  # noqa: SLF001
-            else:
-                device = self.torch.get_default_device()
-        kind = device if isinstance(device, str) else self.torch.device(device).type
-        return bool(kind.partition(":")[0] == "cpu")
-
-    def _have_others(self, given: Iterable[Any]) -> bool:
-        known = self._is_other
-        return any(known[kind] if kind in known else self._learn(kind) for kind in map(type, given))
+    def _is_cpu(self, device: Any) -> bool:
+        """Whether new tensors are on the CPU, if that is said of the device."""
+        if device is None and not self.torch._C._len_torch_function_stack():  # noqa: SLF001
+            device = self.torch._C._get_default_device()  # noqa: SLF001 - what is public takes 3 us
+        elif device is None:
+            device = self.torch.get_default_device()
+        kind: str = device if isinstance(device, str) else self.torch.device(device).type
+        return kind.partition(":")[0] == "cpu"
 
     def _learn(self, kind: type) -> bool:
         plain = self.torch.Tensor
@@ -90,6 +86,8 @@ class Generators(PerWorker[Mine]):
             getattr(function, "__func__", function) not in ordinary
             or getattr(kind, "__torch_dispatch__", None) is not plain.__torch_dispatch__
         )
+        if issubclass(kind, plain):
+            self._tensors.add(kind)
         self._is_other[kind] = is_other
         return is_other
 

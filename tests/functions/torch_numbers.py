@@ -52,6 +52,7 @@ class Tensor:
 
     def __init__(self, device="cpu"):
         self.device = SimpleNamespace(type=device)
+        self.is_cpu = device == "cpu"
         self.drawn = []
         self.is_nested = False
 

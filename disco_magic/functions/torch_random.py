@@ -16,6 +16,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.functions.stand_ins import StandIn, standing
 from disco_magic.functions.torch_drawing import (
@@ -83,6 +85,9 @@ def fit_graphs(rules: Any) -> None:
         for each in list(vars(place).values()):
             if isinstance(each, Drawing) and not isinstance(each, Keeping):
                 rules._allowed_callable_ids.add(id(each))  # noqa: SLF001 - what is public imports the compiler
+    for each in list(vars(np.random).values()):
+        if isinstance(each, StandIn):
+            rules._numpy_function_ids.add(id(each))  # noqa: SLF001
 
 
 def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:

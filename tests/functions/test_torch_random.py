@@ -11,6 +11,7 @@ import threading
 from contextvars import Context
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from disco_magic.functions import torch_random
@@ -215,8 +216,10 @@ def test_all_is_as_before_when_the_last_session_has_ended(torch, session):
 
 def test_the_compiler_takes_them_for_what_they_stand_for(torch, session):
     s = session(1)
-    allowed = set()
-    fit_graphs(SimpleNamespace(_allowed_callable_ids=allowed))
+    allowed, of_numpy = set(), set()
+    fit_graphs(SimpleNamespace(_allowed_callable_ids=allowed, _numpy_function_ids=of_numpy))
+    assert id(np.random.rand) in of_numpy
+    assert id(torch.manual_seed) not in allowed  # it ends a graph
     assert {id(torch.rand), id(torch._VF.dropout), id(torch.nn.functional.rrelu_)} <= allowed
     kept = torch.rand
     s.shutdown()

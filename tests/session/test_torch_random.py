@@ -245,6 +245,8 @@ COMPILED = {
     "functions of ATen": "torch.compile(Noisy(), backend='aot_eager', fullgraph=True)(x)",
     "inductor": "torch.compile(noisy, fullgraph=True)(x)",
     "vmap": "torch.vmap(lambda t: F.dropout(t) + torch.randn_like(t), randomness='different')(x)",
+    "NumPy's numbers": "torch.compile(lambda t: t + torch.from_numpy(np.random.rand(4)), backend='eager', "
+    "fullgraph=True)(x)",
     "export": "torch.export.export(Noisy(), (x,)).module()(x)",
 }
 
@@ -254,7 +256,9 @@ COMPILED = {
 def test_compilers_know_the_functions(s, tmp_path, monkeypatch, expression):
     (tmp_path / "programs.py").write_text(SET_UP + PROGRAMS)  # TorchScript reads the source
     monkeypatch.syspath_prepend(tmp_path)
-    lines = f"import torch\nfrom programs import *\nx = torch.ones(1, 4, 4)\ny = {expression}"
+    lines = (
+        f"import torch\nimport numpy as np\nfrom programs import *\nx = torch.ones(1, 4, 4)\ny = {expression}"
+    )
     try:
         for run in (lambda code: exec(code, {}), partial(s.run, workers=(0,))):
             torch._dynamo.reset()

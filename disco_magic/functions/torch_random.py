@@ -87,7 +87,8 @@ def fit_graphs(rules: Any) -> None:
                 rules._allowed_callable_ids.add(id(each))  # noqa: SLF001 - what is public imports the compiler
     for each in list(vars(np.random).values()):
         if isinstance(each, StandIn):
-            rules._numpy_function_ids.add(id(each))  # noqa: SLF001
+            for one in (each, each.first):  # which is not there when the compiler looks for the first time
+                rules._numpy_function_ids.add(id(one))  # noqa: SLF001
 
 
 def _drawing(torch: Any, states: Generators) -> list[tuple[Any, StandIn]]:

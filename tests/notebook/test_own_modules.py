@@ -1,0 +1,82 @@
+"""Modules that each worker imports for itself, as a notebook asks for them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+from IPython.core.error import UsageError
+
+from disco_magic.errors import UsageMistake
+from disco_magic.session.current import session
+
+
+@pytest.fixture
+def helper(tmp_path, monkeypatch):
+    """The name of a module beside the notebook that keeps a number."""
+    (tmp_path / "kept_number.py").write_text(
+        "number = None\ndef keep(x):\n    global number\n    number = x\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield "kept_number"
+    sys.modules.pop("kept_number", None)
+
+
+@pytest.mark.parametrize(
+    ("configured", "line", "wanted"),
+    [
+        ("", "", ()),
+        ("", "--own-modules kept_number", ("kept_number",)),
+        ("kept_number", "", ("kept_number",)),
+        ("megatron, utils", "--own-modules .", (".",)),
+        ("megatron", "--own-modules none", ()),
+        ("none", "", ()),
+    ],
+)
+def test_they_are_named_when_a_session_starts_or_in_the_settings(shell, configured, line, wanted):
+    shell.ip.run_line_magic("config", f"DiscoMagics.own_modules = {configured!r}")
+    shell.run(f"%disco start -n 2 {line}")
+    assert session().own_modules == wanted
+
+
+def test_each_worker_keeps_its_own_and_so_does_the_notebook(shell, helper):
+    shell.run("%disco start -n 3 --own-modules kept_number")
+    shell.run("%%disco\nimport kept_number\nkept_number.keep(worker_id)")
+    assert session().run("kept_number.number").values == [0, 1, 2]
+    shell.run("import kept_number\nkept_number.keep('mine')")
+    assert shell.ip.user_ns["kept_number"].number == "mine"
+    shell.run("%disco restart")
+    assert session().run("import kept_number\nkept_number.number").values == [None] * 3
+
+
+def test_a_program_has_modules_beside_it_of_its_own(shell, tmp_path):
+    (tmp_path / "beside.py").write_text("steps = []\n")
+    (tmp_path / "train.py").write_text(
+        "import beside\nbeside.steps.append(worker_id)\nfound = list(beside.steps)\n"
+    )
+    shell.run("%disco start -n 3 --own-modules .")
+    shell.run(f"%disco run {tmp_path / 'train.py'}")
+    assert session()["found"].get_all() == [[0], [1], [2]]
+    (tmp_path / "beside.py").write_text("steps = ['new']  # and longer\n")
+    shell.run(f"%disco run {tmp_path / 'train.py'}")
+    assert "beside.py has changed since it was imported" in shell.err + shell.out
+    assert session()["found"].get_all() == [[worker] * 2 for worker in range(3)]
+    shell.run(f"%disco run --reload {tmp_path / 'train.py'}")
+    assert session()["found"].get_all() == [["new", worker] for worker in range(3)]
+    sys.modules.pop("beside", None)
+
+
+@pytest.mark.parametrize("asked", ["a.b", "os", "numpy"])
+def test_what_cannot_be_is_refused_with_the_option(shell, asked):
+    said = str(shell.fail(f"%disco start --own-modules {asked}", UsageError))
+    assert "--own-modules" in said
+    assert repr(asked) in said
+
+
+def test_a_session_that_runs_has_those_it_was_started_with(shell):
+    shell.run("%disco start -n 2 --own-modules megatron")
+    shell.run("%disco start -n 2 --own-modules megatron")
+    said = str(shell.fail("%disco start -n 2 --own-modules utils", UsageMistake))
+    assert "for --own-modules utils end it first" in said

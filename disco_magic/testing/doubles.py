@@ -256,6 +256,7 @@ class ScriptedPreset:
     devices = ()
     why = ""
     plane_name = carrier = "none"
+    own_modules = ()
 
     def __init__(self) -> None:
         self.made: list[ScriptedLauncher] = []

@@ -268,7 +268,14 @@ def front(shell):
 
 
 def test_a_kind_that_there_is_not_is_refused_wherever_it_comes_from(front):
-    numbers = {"workers": 2, "groups": 1, "mesh": None, "ccl": "threads", "devices": "cpu"}
+    numbers = {
+        "workers": 2,
+        "groups": 1,
+        "mesh": None,
+        "ccl": "threads",
+        "devices": "cpu",
+        "own_modules": "none",
+    }
     settings = {**numbers, "workers_for": lambda where, plane: 2, "output": "live"}
     with pytest.raises(UsageMistake, match="kind is 'boats', expected one of threads"):
         COMMANDS["start"].run(front, Namespace(kind="boats", **numbers))

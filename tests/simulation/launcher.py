@@ -120,6 +120,7 @@ class SteppedPreset:
     """What a session asks for its launcher; `made` are those of all its lives."""
 
     kind, device, plane_name, carrier = "threads", "cpu", "threads", "threads"
+    own_modules = ()
     devices, why = (), ""
 
     def __init__(self, world):

@@ -9,6 +9,7 @@ import numpy as np
 
 from disco_magic.functions.columns import array_of, facts_of_labels
 from disco_magic.functions.content import is_plain
+from disco_magic.functions.fields import ExtraState
 from disco_magic.functions.fingerprint import digest, fingerprint, of_sample
 from disco_magic.functions.frames import Column, is_frame, is_series
 from disco_magic.functions.inside import content_of, is_atom
@@ -95,7 +96,8 @@ def _gather(
         kind = type(item)
         if issubclass(kind, np.ndarray) and not is_all_elements(kind):
             raise _Unknown
-        known = item if is_plain(kind) or is_atom(item) else array_in(item)
+        is_told = is_plain(kind) or is_atom(item) or kind is ExtraState
+        known = item if is_told else array_in(item)
         if known is not None or item is None:
             parts[inner] = kind, known
         else:
@@ -120,7 +122,7 @@ def _told(kind: type, part: Any, room: int) -> Compared:
         is_float = kind is float
         nans, infs = (int(math.isnan(part)), int(math.isinf(part))) if is_float else (0, 0)
         return Compared(fingerprint(part), nans=nans, infs=infs)
-    if is_atom(part):
+    if is_atom(part) or kind is ExtraState:
         written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
         return Compared(digest(written), is_part=True)
     array = np.asarray(part)

@@ -208,12 +208,16 @@ def test_weights_that_are_tied_count_once():
     assert (describe(module).text, describe(module).nbytes) == ("2 arrays", 8 * 8)
 
 
-def test_what_a_module_s_own_code_adds_to_its_state_is_not_asked_and_not_compared():
+def test_what_a_module_s_own_code_adds_to_its_state_is_not_asked_and_the_rest_is_compared():
     module = net()
     module.__class__ = type("Net", (type(module),), {"get_extra_state": lambda self: 1 / 0})
     (held,) = [held for path, held in survey("net", module, values=True) if path == "net._extra_state"]
     assert "cannot be compared" in held.opaque
-    assert describe(module).fingerprint == b""
+    before = describe(module)
+    assert before.sampled
+    assert describe(module).fingerprint == before.fingerprint
+    module._modules["0"]._parameters["weight"] += 1
+    assert describe(module).fingerprint != before.fingerprint
 
 
 def test_attributes_that_are_no_fields_are_compared():

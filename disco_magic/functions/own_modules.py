@@ -5,11 +5,10 @@ global variables has those of the worker that came last. What a session is told 
 
 1. code of cells, and of such modules, imports through an `Importer`, which is among its builtins, and gets
    the worker's own module;
-2. in `sys.modules`, where pickle, dataclasses, `importlib.import_module` and code of other libraries look, a
-   `Standing` is, and answers a worker with what is in its own module;
-3. everybody else, the notebook for one, has the module that the process has.
+2. in `sys.modules` a `Standing` is, and answers whoever asks there with their own;
+3. the process, for the notebook, has modules of its own in the same way.
 
-Extension modules cannot be loaded twice: of these there is one.
+Extension modules cannot be loaded twice: of these there is one. `own_imports` puts all that in its place.
 """
 
 from __future__ import annotations
@@ -18,31 +17,22 @@ import builtins
 import importlib
 import importlib.util
 import sys
-import threading
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter, ModuleSpec
+from importlib import _bootstrap
+from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
 from disco_magic.functions.imported import find_beside
-from disco_magic.functions.standing_modules import (
-    IMPORTS,
-    LOCK,
-    Imports,
-    Standing,
-    imports_of,
-    leave,
-    stand,
-    stand_no_more,
-)
+from disco_magic.functions.standing_modules import LOCK, Imports, Standing, stand, stand_no_more
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     import types
     from collections.abc import Iterable, Mapping, Sequence
+    from importlib.abc import MetaPathFinder
+    from importlib.machinery import ModuleSpec
 
-    from disco_magic.functions.context import WorkerContext
-
+_SYSTEM: Final[Any] = _bootstrap
 _ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
 
 
@@ -50,18 +40,25 @@ class Importer(Imports):
     """What stands in the place of `__import__` for code of one worker's.
 
     Args:
-        worker: whose modules these are.
+        whose: these modules are, in words.
         names: of packages and modules that it imports for itself, with all that is in them; see `OF_USER`.
+        finder: which is not asked where they are.
 
+    Attributes:
+        is_over: whether it has no modules of its own any more.
     """
 
-    def __init__(self, worker: WorkerContext, names: Iterable[str]) -> None:
+    def __init__(self, whose: str, names: Iterable[str], finder: MetaPathFinder) -> None:
         super().__init__()
-        self._worker = worker.id
+        self._finder = finder
+        self._whose = whose
         self._names = frozenset(names)
         self._is_own: dict[str, bool] = {}  # by the first part of a name
-        self._lock = threading.RLock()  # the worker's threads may import the same module
+        # As the import system has them: threads that wait for each other's modules get them half-made.
+        self._locks: dict[str, Any] = {}
+        self._running: set[str] = set()
         self._builtins: dict[str, Any] = {**vars(builtins), "__import__": self}
+        self.is_over = False
 
     def __call__(
         self,
@@ -73,11 +70,12 @@ class Importer(Imports):
     ) -> Any:
         """See `builtins.__import__`."""
         absolute = _resolved(name, globals, level)
-        if not absolute or not self.owns(absolute):
+        if self.is_over or not absolute or not self.owns(absolute):
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         module = self.load(absolute)
         if not fromlist:
-            return module if level else self.load(absolute.partition(".")[0])
+            below = name.count(".")
+            return self.load(absolute.rsplit(".", below)[0] if below else absolute)
         for each in _listed(module, fromlist):
             if not hasattr(module, each) and hasattr(module, "__path__"):
                 self._load_if_there(f"{absolute}.{each}")
@@ -86,62 +84,85 @@ class Importer(Imports):
     def owns(self, name: str) -> bool:
         """Whether that module is the worker's own."""
         root = name.partition(".")[0]
+        if root in self._names:
+            return True
         known = self._is_own.get(root)
-        if known is None:
-            known = root in self._names or (None if OF_USER in self._names else False)
-            known = _is_of_user(root) if known is None else known
-            if known is not None:  # else it may be found later
+        if known is None and OF_USER in self._names:
+            known = self._is_of_user(root)
+            if known:  # another one may be found later
                 self._is_own[root] = known
         return bool(known)
 
     def load(self, name: str) -> types.ModuleType:
-        """The worker's own module of that name, which is executed if it was not before.
+        """The own module of that name, which is executed if it was not before.
 
         Raises:
             ModuleNotFoundError: there is none.
         """
         found = self.modules.get(name)
-        if found is not None:
+        if found is not None and name not in self._running:
             return found
+        with LOCK:
+            lock = self._locks.setdefault(name, _SYSTEM._ModuleLock(name))  # noqa: SLF001 - see `_locks`
+        try:
+            lock.acquire()
+        except _SYSTEM._DeadlockError:  # noqa: SLF001
+            return self.modules[name]
+        try:
+            found = self.modules.get(name)
+            return self._find(name) if found is None else found
+        finally:
+            lock.release()
+
+    def _find(self, name: str) -> types.ModuleType:
         parent, _, last = name.rpartition(".")
         path = None
         if parent:
             around = self.load(parent)
-            path = getattr(around, "__path__", None)
             if name in self.modules:  # it was imported by that
                 return self.modules[name]
-            if path is None:
+            path = getattr(around, "__path__", None)
+            if path is None and name not in sys.modules:
                 raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
-        with self._lock:
-            found = self.modules.get(name)
-            if found is None:
-                found = self._execute(name, path)
-                if parent:
-                    setattr(self.modules[parent], last, found)
-        return found
+        spec = find_beside(self._finder, name, path)
+        present = sys.modules.get(name)
+        if spec is None or is_loaded_once(spec):
+            if spec is None and (present is None or isinstance(present, Standing)):
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            # Somebody has put it there, or there can be only one.
+            self.modules[name] = (
+                present if spec is None and present is not None else importlib.import_module(name)
+            )
+            return self.modules[name]
+        return self._execute(spec, self.modules.get(parent), last)
 
-    def _execute(self, name: str, path: Sequence[str] | None) -> types.ModuleType:
-        spec = find_beside(_FINDER, name, path)
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        if _is_loaded_once(spec):
-            module = self.modules[name] = importlib.import_module(name)
-            return module
-        module = self.modules[name] = importlib.util.module_from_spec(spec)
+    def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
+        name = spec.name
+        module = importlib.util.module_from_spec(spec)
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
+        self._running.add(name)  # first: who finds the module then waits
+        self.modules[name] = module
+        if around is not None:  # before: modules that import each other find it there
+            setattr(around, last, module)
         try:
             if spec.loader is not None:
                 spec.loader.exec_module(module)
         except BaseException:
             self.modules.pop(name, None)
-            stand_no_more(standing)
+            if around is not None and getattr(around, last, None) is module:
+                delattr(around, last)
+            stand_no_more(name)
             raise
+        finally:
+            self._running.discard(name)
         with LOCK:
             chosen = sys.modules.get(name)
             if chosen is not None and not isinstance(chosen, Standing):  # it has put that in its own place
                 sys.modules[name] = standing
                 self.modules[name] = chosen
+                if around is not None:
+                    setattr(around, last, chosen)
         return self.modules[name]
 
     def _load_if_there(self, name: str) -> None:
@@ -151,77 +172,24 @@ class Importer(Imports):
             if missing.name != name:
                 raise
 
+    def _is_of_user(self, root: str) -> bool:
+        """Whether there is that module, and it is no library's."""
+        present = sys.modules.get(root)
+        spec = (
+            find_beside(self._finder, root, None) if present is None else getattr(present, "__spec__", None)
+        )
+        if spec is None:
+            return False
+        places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
+        return bool(places) and not any(is_of_library(str(each)) for each in places)
+
     def __repr__(self) -> str:
-        return f"<imports of worker {self._worker}>"
+        return f"<imports of {self._whose}>"
 
 
-class _Finder(MetaPathFinder):
-    """Finds for workers what they import for themselves, where code imports it that has no `Importer`."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """See `importlib.abc.MetaPathFinder`."""
-        importer = imports_of(name)
-        if importer is None:
-            return None
-        spec = find_beside(self, name, path, target)
-        if spec is None or _is_loaded_once(spec):
-            return spec
-        return importlib.util.spec_from_loader(name, _Maker(importer, spec), origin=spec.origin)
-
-
-class _Maker(Loader):
-    """Puts a `Standing` there, and has the worker's own module loaded."""
-
-    def __init__(self, importer: Imports, spec: ModuleSpec) -> None:
-        self._importer, self._spec = importer, spec
-
-    def create_module(self, _: ModuleSpec) -> types.ModuleType:
-        """See `importlib.abc.Loader`."""
-        return stand(self._spec)
-
-    def exec_module(self, _: types.ModuleType) -> None:
-        """See there."""
-        self._importer.load(self._spec.name)
-
-
-_FINDER: Final = _Finder()
-
-
-def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
-    """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
-    importer = Importer(worker, names)
-    with LOCK:
-        IMPORTS[worker] = importer
-        if _FINDER not in sys.meta_path:
-            sys.meta_path.insert(0, _FINDER)
-    return importer
-
-
-def end(worker: WorkerContext) -> None:
-    """It has ended; after the last one all is as it was before."""
-    with LOCK:
-        if IMPORTS.pop(worker, None) is None or IMPORTS:
-            return
-        sys.meta_path.remove(_FINDER)
-        for name, module in list(sys.modules.items()):
-            if isinstance(module, Standing):
-                leave(name, module)
-
-
-def _is_loaded_once(spec: ModuleSpec) -> bool:
+def is_loaded_once(spec: ModuleSpec) -> bool:
+    """Whether a process can have only one such module."""
     return spec.loader in _ONCE or isinstance(spec.loader, _ONCE)
-
-
-def _is_of_user(root: str) -> bool | None:
-    """Whether that module is no library's; None if there is none."""
-    present = sys.modules.get(root)
-    spec = getattr(present, "__spec__", None) if present is not None else find_beside(_FINDER, root, None)
-    if spec is None:
-        return None if present is None else False
-    places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
-    return bool(places) and not any(is_of_library(str(each)) for each in places)
 
 
 def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces, own_modules, programs, redirecting
+from disco_magic.functions import adopted, namespaces, own_imports, programs, redirecting
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
@@ -98,7 +98,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     """Forget a namespace; values in it live as long as something else holds them."""
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
-    own_modules.end(context)
+    own_imports.end(context)
     CHANGES.leave(context)
     if not namespaces.in_use():
         adopted.end()

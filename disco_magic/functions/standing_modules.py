@@ -1,34 +1,29 @@
-"""In the place of modules that workers import for themselves: what `sys.modules` has, who is answered what.
+"""In the place of modules that workers import for themselves: what `sys.modules` has, and whose that is.
 
-See `own_modules`. Pickle, dataclasses, `importlib.import_module` and code of other libraries look there.
+See `own_modules`. Pickle, dataclasses, `importlib.import_module`, code of other libraries and the notebook
+look there, and get what is in the module of the worker that asks, or in the process's.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import threading
 import types
 from contextvars import Context
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.namespaces import CELL_MODULE, worker_calling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from importlib.machinery import ModuleSpec
 
     from disco_magic.functions.context import WorkerContext
 
-# Each module's own, as the import system sets them.
-_OF_IMPORTS: Final = (
-    "__cached__",
-    "__file__",
-    "__loader__",
-    "__name__",
-    "__package__",
-    "__path__",
-    "__spec__",
+# The import system sets them, of what it has found; here they are what they are.
+_OF_IMPORTS: Final = frozenset(
+    {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
 _plain: Final[Callable[[types.ModuleType], dict[str, Any]]] = vars(types.ModuleType)["__dict__"].__get__
 LOCK: Final = threading.RLock()
@@ -36,17 +31,17 @@ LOCK: Final = threading.RLock()
 
 
 class Imports:
-    """What one worker has imported for itself.
+    """The own modules of a worker, or of the process.
 
     Attributes:
-        modules: by name.
+        modules: by name, those that are executed or are just being that.
     """
 
     def __init__(self) -> None:
         self.modules: dict[str, types.ModuleType] = {}
 
     def owns(self, name: str) -> bool:
-        """Whether it imports that module for itself."""
+        """Whether that module is one of these."""
         raise NotImplementedError
 
     def load(self, name: str) -> types.ModuleType:
@@ -56,92 +51,118 @@ class Imports:
 
 IMPORTS: Final[dict[WorkerContext, Imports]] = {}
 """Of all workers that import anything for themselves."""
+_of_process: Final[list[Imports]] = []
+
+
+def serve_process(imports: Imports) -> None:
+    """Let those be the process's."""
+    _of_process[:] = [imports]
+
+
+class StandingSpec(ModuleSpec):
+    """That of a `Standing`: whoever imports it has their module executed.
+
+    The import system asks whether a module that is in `sys.modules` is just being imported by another thread.
+    It is the one moment of an import at which anybody is asked.
+
+    Args:
+        found: how the modules are found in whose place it is.
+    """
+
+    def __init__(self, found: ModuleSpec) -> None:
+        super().__init__(found.name, _StandingLoader(found), origin=found.origin)
+        self.submodule_search_locations = found.submodule_search_locations
+        self.has_location = found.has_location
+        self.cached = found.cached
+
+    @property
+    def _initializing(self) -> bool:
+        if isinstance(sys.modules.get(self.name), Standing):
+            imports_for(self.name).load(self.name)
+        return False
+
+    @_initializing.setter
+    def _initializing(self, _: bool) -> None:
+        """The import system says so of what it loads."""
+
+
+class _StandingLoader(Loader):
+    """Puts a `Standing` there, and has the caller's module executed; for the rest the modules' own loader."""
+
+    def __init__(self, found: ModuleSpec) -> None:
+        self._found = found
+
+    def create_module(self, _: ModuleSpec) -> types.ModuleType:
+        """See `importlib.abc.Loader`."""
+        return stand(self._found)
+
+    def exec_module(self, _: types.ModuleType) -> None:
+        """See there."""
+        imports_for(self._found.name).load(self._found.name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_found").loader, name)
 
 
 class Standing(types.ModuleType):
-    """In `sys.modules` in the place of a module that workers import for themselves; it has what theirs have.
+    """What is in `sys.modules`; all but what follows is the caller's module's.
 
     Args:
-        spec: how it was found.
-        everyones: the process's module; None: it is imported when somebody uses it who has no own one.
+        spec: how that was found.
     """
 
-    def __init__(self, spec: ModuleSpec, everyones: types.ModuleType | None) -> None:
+    def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
-        # What the import system reads, and who goes through all modules: nothing is executed for that.
-        facts: dict[str, Any] = {"__spec__": spec, "__loader__": spec.loader, "__package__": spec.parent}
+        own = StandingSpec(spec)
+        facts: dict[str, Any] = {"__spec__": own, "__loader__": own.loader, "__package__": spec.parent}
         if spec.has_location:
             facts["__file__"] = spec.origin
-        if spec.submodule_search_locations is not None:
-            facts["__path__"] = spec.submodule_search_locations
         _plain(self).update(facts)
-        _plain(self).update(_spec=spec, _everyones=everyones, _lock=threading.RLock())
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """That of the caller's module if it has been executed."""
-        mine = imports_of(self.__name__)
-        everything = _plain(self)
-        module = everything["_everyones"] if mine is None else mine.modules.get(self.__name__)
-        return everything if module is None else vars(module)
+        """That of the caller's module if it has been executed: who goes through all modules executes none."""
+        executed = imports_for(self.__name__).modules.get(self.__name__)
+        return _plain(self) if executed is None else getattr(executed, "__dict__", {})
 
     def __getattr__(self, name: str) -> Any:
-        if _is_special(name):
-            executed = self.__dict__
-            if executed is not _plain(self) and name in executed:
-                return executed[name]
+        executed = imports_for(self.__name__).modules.get(self.__name__)
+        if executed is None and name.startswith("__") and name.endswith("__"):
+            places = self.__spec__.submodule_search_locations if self.__spec__ is not None else None
+            if name == "__path__" and places is not None:
+                return places
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        module = self.module()
-        try:
-            return getattr(module, name)
-        except AttributeError:
-            # Who imports what is in `sys.modules` already has it bound nowhere.
-            within = sys.modules.get(f"{self.__name__}.{name}")
-            if isinstance(within, Standing) and imports_of(self.__name__) is None:
-                return within
-            raise
+        return getattr(_module_of(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OF_IMPORTS:
-            super().__setattr__(name, value)
-        else:
-            setattr(self.module(), name, value)
+        if name not in _OF_IMPORTS:
+            setattr(_module_of(self), name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self.module(), name)
+        delattr(_module_of(self), name)
 
     def __dir__(self) -> list[str]:
-        return dir(self.module())
+        return dir(_module_of(self))
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r}, which workers import for themselves>"
 
-    def module(self) -> types.ModuleType:
-        """The module of the worker that calls, or the process's."""
-        mine = imports_of(self.__name__)
-        return self._everyones_module() if mine is None else mine.load(self.__name__)
 
-    def _everyones_module(self) -> types.ModuleType:
-        mine = _plain(self)
-        with mine["_lock"]:
-            module: types.ModuleType | None = mine["_everyones"]
-            if module is None:
-                spec: ModuleSpec = mine["_spec"]
-                module = mine["_everyones"] = importlib.util.module_from_spec(spec)
-                try:
-                    if spec.loader is not None:
-                        spec.loader.exec_module(module)
-                except BaseException:
-                    mine["_everyones"] = None
-                    raise
-        return module
+def _module_of(standing: Standing) -> types.ModuleType:
+    """The module of the worker that calls, or the process's."""
+    return imports_for(standing.__name__).load(standing.__name__)
 
 
 def imports_of(name: str) -> Imports | None:
-    """That of the worker that calls, if the module is its own."""
+    """Those of the worker that calls, if the module is its own."""
     me = worker_calling()
     mine = None if me is None else IMPORTS.get(me)
     return mine if mine is not None and mine.owns(name) else None
+
+
+def imports_for(name: str) -> Imports:
+    """As `imports_of`, or the process's."""
+    return imports_of(name) or _of_process[0]
 
 
 def stand(spec: ModuleSpec) -> Standing:
@@ -150,31 +171,38 @@ def stand(spec: ModuleSpec) -> Standing:
         present = sys.modules.get(spec.name)
         if isinstance(present, Standing):
             return present
-        standing = sys.modules[spec.name] = Standing(spec, present)
+        if present is not None:
+            _of_process[0].modules[spec.name] = present
+        standing = sys.modules[spec.name] = Standing(spec)
         return standing
 
 
-def stand_no_more(standing: Standing) -> None:
+def stand_no_more(name: str) -> None:
     """Take it out of `sys.modules` if nobody has that module: who imports it next is to hear why."""
-    name = standing.__name__
     with LOCK:
-        has_one = _plain(standing)["_everyones"] is not None
-        if not has_one and not any(name in each.modules for each in list(IMPORTS.values())):
-            sys.modules.pop(name, None)
+        everybody = [*_of_process, *IMPORTS.values()]
+        if isinstance(sys.modules.get(name), Standing) and not any(
+            name in each.modules for each in everybody
+        ):
+            del sys.modules[name]
 
 
-def leave(name: str, standing: Standing) -> None:
-    """Let `sys.modules` have the process's module again, or none."""
-    everyones = _plain(standing)["_everyones"]
-    if everyones is None:
-        del sys.modules[name]
-    else:
-        sys.modules[name] = everyones
+def leave_all() -> None:
+    """Let `sys.modules` have the process's modules again."""
+    with LOCK:
+        process = _of_process[0].modules
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, Standing):
+                if name in process:
+                    sys.modules[name] = process[name]
+                else:
+                    del sys.modules[name]
+        process.clear()
 
 
 def forget_module(name: str) -> None:
     """Let the next import of that module read its file; who has the old one keeps it."""
-    for each in list(IMPORTS.values()):
+    for each in [*_of_process, *list(IMPORTS.values())]:
         each.modules.pop(name, None)
 
 
@@ -188,27 +216,24 @@ def is_of_workers(module: object) -> bool:
 def homes_of(name: str, namespaces: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
     """What is in the own modules of that name of the workers whose cells have these namespaces.
 
-    None: in the process's, which is imported for that, as pickle would have it; none if it cannot be.
+    None: in the process's. The caller's, and the process's, is imported for that, as pickle would have it.
     """
-    found: list[types.ModuleType | None]
     if namespaces is None:
-        found = [_everyones(name)]
+        found = [Context().run(_imported, _of_process[0], name)]  # in which nobody is a worker
     else:
         behind = [each.get("__builtins__") for each in namespaces]
         imports = [each.get("__import__") for each in behind if isinstance(each, dict)]
-        found = [each.modules.get(name) for each in imports if isinstance(each, Imports)]
-    return [vars(each) for each in found if each is not None]
+        mine = imports_of(name)
+        found = [
+            _imported(each, name) if each is mine else each.modules.get(name)
+            for each in imports
+            if isinstance(each, Imports)
+        ]
+    return [vars(each) for each in found if isinstance(each, types.ModuleType)]
 
 
-def _everyones(name: str) -> types.ModuleType | None:
-    standing = sys.modules.get(name)
-    if not isinstance(standing, Standing):
-        return standing
+def _imported(imports: Imports, name: str) -> types.ModuleType | None:
     try:
-        return Context().run(standing.module)  # in which nobody is a worker
+        return imports.load(name)
     except Exception:  # noqa: BLE001 - whatever it raises when it is executed: who asks does without
         return None
-
-
-def _is_special(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")

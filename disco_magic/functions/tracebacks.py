@@ -24,7 +24,14 @@ _PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
 _CALLERS: Final = frozenset({"serving.py", "running.py", "awaits.py"})
 # Files that stand between the user and what they call; as the import system does, whose frames Python drops.
 _BETWEEN: Final = frozenset(
-    {"own_modules.py", "random_states.py", "stand_ins.py", "torch_drawing.py", "torch_generators.py"}
+    {
+        "own_imports.py",
+        "own_modules.py",
+        "random_states.py",
+        "stand_ins.py",
+        "torch_drawing.py",
+        "torch_generators.py",
+    }
 )
 _IMPORTS: Final = "<frozen importlib"
 

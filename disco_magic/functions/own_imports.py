@@ -1,0 +1,122 @@
+"""Where modules that workers import for themselves are found: what is changed in the import system for that.
+
+See `own_modules`. As long as any worker has such modules, a finder stands before all others, and two
+functions of `importlib` know of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from functools import update_wrapper
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.functions.imported import find_beside
+from disco_magic.functions.own_modules import Importer, is_loaded_once
+from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.standing_modules import (
+    IMPORTS,
+    LOCK,
+    Standing,
+    StandingSpec,
+    imports_for,
+    imports_of,
+    leave_all,
+    serve_process,
+    stand,
+)
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.functions.context import WorkerContext
+
+
+class _OfProcess(Importer):
+    """The process's: it has all modules that any worker imports for itself."""
+
+    def owns(self, name: str) -> bool:
+        """Whether any worker does."""
+        return any(each.owns(name) for each in list(IMPORTS.values()))
+
+
+class _Finder(MetaPathFinder):
+    """Finds what workers import for themselves, where code imports it that has no `Importer`."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if imports_of(name) is None and not _PROCESS.owns(name):
+            return None
+        spec = find_beside(self, name, path, target)
+        return spec if spec is None or is_loaded_once(spec) else StandingSpec(spec)
+
+
+_FINDER: Final = _Finder()
+_PROCESS: Final = _OfProcess("the process", (), _FINDER)
+serve_process(_PROCESS)
+
+
+def _reload(module: types.ModuleType) -> types.ModuleType:
+    """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
+    name = getattr(getattr(module, "__spec__", None), "name", None)
+    mine = None if name is None else imports_of(name)
+    own = None if mine is None or name is None else mine.modules.get(name)
+    if name is None or own is None or (own is not module and not isinstance(module, Standing)):
+        return _RELOAD.below(module)  # type: ignore[no-any-return]
+    parent = mine.modules.get(name.rpartition(".")[0]) if mine is not None else None
+    spec = find_beside(_FINDER, name, getattr(parent, "__path__", None))
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
+    own.__spec__ = spec
+    spec.loader.exec_module(own)
+    return own
+
+
+def _import_module(name: str, package: str | None = None) -> types.ModuleType:
+    """In the place of `importlib.import_module`: who waits for another's import has the own one made."""
+    module: types.ModuleType = _IMPORT.below(name, package)
+    if isinstance(module, Standing):
+        imports_for(module.__name__).load(module.__name__)
+    return module
+
+
+for _ours, _first in ((_reload, importlib.reload), (_import_module, importlib.import_module)):
+    update_wrapper(_ours, _first)
+_RELOAD: Final = Replaced(importlib, "reload", _reload)
+_IMPORT: Final = Replaced(importlib, "import_module", _import_module)
+
+
+def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
+    """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
+    importer = Importer(f"worker {worker.id}", names, _FINDER)
+    with LOCK:
+        IMPORTS[worker] = importer
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+            _RELOAD.put()
+            _IMPORT.put()
+        for name, module in list(sys.modules.items()):
+            spec = None if isinstance(module, Standing) else getattr(module, "__spec__", None)
+            if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
+                continue
+            if importer.owns(name):
+                stand(spec)
+    return importer
+
+
+def end(worker: WorkerContext) -> None:
+    """It has ended; after the last one all is as it was before."""
+    with LOCK:
+        mine = IMPORTS.pop(worker, None)
+        if isinstance(mine, Importer):
+            mine.is_over = True
+            if not IMPORTS:
+                sys.meta_path.remove(_FINDER)
+                _RELOAD.take()
+                _IMPORT.take()
+                leave_all()

@@ -111,6 +111,9 @@ class Standing(types.ModuleType):
         spec: how that was found.
     """
 
+    # That of modules asks, before it says that something is missing, whether the module is being imported.
+    __getattribute__ = object.__getattribute__
+
     def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
         own = StandingSpec(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from functools import partial
 
@@ -17,6 +18,7 @@ from disco_magic.testing.doubles import JumpingClock, scripted_session
 from disco_magic.testing.gpu import SimulatedGpus
 from tests import conftest
 from tests.gpus import found, with_nccl
+from tests.session.written import FILES, write
 
 MAIN = threading.main_thread().ident
 
@@ -120,3 +122,15 @@ def four(request, session, monkeypatch):
             with_nccl(machine).reset()
         found(monkeypatch, machine, count)
         yield session(4, mesh={"dp": 2, "tp": 2}, devices=list(range(count)) * (4 // count))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where those files are, and modules are found."""
+    write(tmp_path, FILES)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

@@ -95,6 +95,9 @@ def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
     """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
     with LOCK:
+        if not IMPORTS:
+            _PROCESS.begin()
+            _PROCESS.modules.clear()
         IMPORTS[worker] = importer
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)

@@ -17,6 +17,7 @@ import builtins
 import importlib
 import importlib.util
 import sys
+import threading
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
 from typing import TYPE_CHECKING, Any, Final
@@ -54,11 +55,15 @@ class Importer(Imports):
         self._whose = whose
         self._names = frozenset(names)
         self._is_own: dict[str, bool] = {}  # by the first part of a name
-        # As the import system has them: threads that wait for each other's modules get them half-made.
-        self._locks: dict[str, Any] = {}
+        self._turns: dict[str, _Turn] = {}
         self._running: set[str] = set()
-        self._builtins: dict[str, Any] = {**vars(builtins), "__import__": self}
+        self._builtins: dict[str, Any] = {}
         self.is_over = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Have modules find among the builtins what is there now."""
+        self._builtins.update({**vars(builtins), "__import__": self})
 
     def __call__(
         self,
@@ -103,16 +108,10 @@ class Importer(Imports):
         if found is not None and name not in self._running:
             return found
         with LOCK:
-            lock = self._locks.setdefault(name, _SYSTEM._ModuleLock(name))  # noqa: SLF001 - see `_locks`
-        try:
-            lock.acquire()
-        except _SYSTEM._DeadlockError:  # noqa: SLF001
-            return self.modules[name]
-        try:
+            turn = self._turns.setdefault(name, _Turn(name))
+        with turn:  # else who waits for the others waits for this one
             found = self.modules.get(name)
             return self._find(name) if found is None else found
-        finally:
-            lock.release()
 
     def _find(self, name: str) -> types.ModuleType:
         parent, _, last = name.rpartition(".")
@@ -185,6 +184,33 @@ class Importer(Imports):
 
     def __repr__(self) -> str:
         return f"<imports of {self._whose}>"
+
+
+class _Turn:
+    """A thread's turn to execute one module, as the import system has it: reentrant.
+
+    Threads that wait for each other's modules get them half-made. Workers are not struck as it begins or
+    ends.
+
+    Args:
+        name: the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - what else it has is for all of the process
+        self._taken = threading.local()
+
+    def __enter__(self) -> None:
+        taken: list[bool] = self._taken.__dict__.setdefault("taken", [])
+        try:
+            self._lock.acquire()
+            taken.append(True)
+        except _SYSTEM._DeadlockError:  # noqa: SLF001
+            taken.append(False)
+
+    def __exit__(self, *_: object) -> None:
+        if self._taken.taken.pop():
+            self._lock.release()
 
 
 def is_loaded_once(spec: ModuleSpec) -> bool:

@@ -6,6 +6,7 @@ look there, and get what is in the module of the worker that asks, or in the pro
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import types
@@ -152,8 +153,12 @@ class Standing(types.ModuleType):
 
 
 def _module_of(standing: Standing) -> types.ModuleType:
-    """The module of the worker that calls, or the process's."""
-    return imports_for(standing.__name__).load(standing.__name__)
+    """The module of the worker that calls, or the process's; after the last session that which there is."""
+    name = standing.__name__
+    if IMPORTS:
+        return imports_for(name).load(name)
+    kept = _of_process[0].modules.get(name)
+    return importlib.import_module(name) if kept is None else kept
 
 
 def imports_of(name: str) -> Imports | None:
@@ -191,7 +196,7 @@ def stand_no_more(name: str) -> None:
 
 
 def leave_all() -> None:
-    """Let `sys.modules` have the process's modules again."""
+    """Let `sys.modules` have the process's modules again; who has a `Standing` goes on with these."""
     with LOCK:
         process = _of_process[0].modules
         for name, module in list(sys.modules.items()):
@@ -200,7 +205,6 @@ def leave_all() -> None:
                     sys.modules[name] = process[name]
                 else:
                     del sys.modules[name]
-        process.clear()
 
 
 def forget_module(name: str) -> None:

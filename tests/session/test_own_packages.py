@@ -101,6 +101,25 @@ def test_what_the_notebook_imports_meanwhile_stays(whole):
     assert type(sys.modules["whole.sub"]) is ModuleType
 
 
+def test_what_the_notebook_has_of_it_stays_what_it_is_after_the_session(folder, session):
+    s = session(2, own_modules=["state", "package"])
+    s.run("import state, package.late")
+    import package
+    import state
+
+    state.start("mine")
+    kept = [state, package]
+    for _ in range(2):
+        s.shutdown()
+        assert kept[0].which() == "mine"
+        assert kept[0].rank is sys.modules["state"].rank
+        assert kept[1].inner is sys.modules["package.inner"]
+        assert type(sys.modules["package.inner"]) is ModuleType
+        assert "package.late" not in sys.modules  # which only workers have imported
+        s = session(2, own_modules=["state", "package"])
+        assert s.run("import state\nstate.rank").values == [None] * 2
+
+
 def test_what_others_put_among_the_modules_is_found(folder, session):
     write(folder, {"alias/__init__.py": "import sys, json\nsys.modules[__name__ + '.fake'] = json\n"})
     s = session(2, own_modules=["alias"])

@@ -115,7 +115,7 @@ def interrupted(cupy: Any) -> None:
             pending.wait(PATIENCE_S)
         except DiscoError as error:
             say(error=type(error).__name__, seconds=monotonic() - begin)
-        left = session.run("'a' in globals()", timeout=2 * LONG_S)
+        left = session.run("'a' in globals()", timeout=PATIENCE_S)
         say(before=before, left=list(left.values), after=works(session))
 
 

@@ -124,16 +124,13 @@ class Importer(Imports):
             if path is None and name not in sys.modules:
                 raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
         spec = find_beside(self._finder, name, path)
-        present = sys.modules.get(name)
-        if spec is None or is_loaded_once(spec):
-            if spec is None and (present is None or isinstance(present, Standing)):
-                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-            # Somebody has put it there, or there can be only one.
-            self.modules[name] = (
-                present if spec is None and present is not None else importlib.import_module(name)
-            )
-            return self.modules[name]
-        return self._execute(spec, self.modules.get(parent), last)
+        if spec is not None and not is_loaded_once(spec):
+            return self._execute(spec, self.modules.get(parent), last)
+        module = sys.modules.get(name) if spec is None else importlib.import_module(name)
+        if module is None or isinstance(module, Standing):  # nor has anybody put one there
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        self.modules[name] = module
+        return module
 
     def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
         name = spec.name

@@ -10,6 +10,7 @@ import importlib
 import sys
 import threading
 import types
+from abc import ABC, abstractmethod
 from contextvars import Context
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -31,7 +32,7 @@ LOCK: Final = threading.RLock()
 """Of `sys.modules` and `IMPORTS`, where more than one step is needed."""
 
 
-class Imports:
+class Imports(ABC):
     """The own modules of a worker, or of the process.
 
     Attributes:
@@ -41,13 +42,13 @@ class Imports:
     def __init__(self) -> None:
         self.modules: dict[str, types.ModuleType] = {}
 
+    @abstractmethod
     def owns(self, name: str) -> bool:
         """Whether that module is one of these."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self, name: str) -> types.ModuleType:
         """That module, which is executed if it was not before."""
-        raise NotImplementedError
 
 
 IMPORTS: Final[dict[WorkerContext, Imports]] = {}

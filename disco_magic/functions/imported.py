@@ -13,7 +13,7 @@ from contextlib import suppress
 from contextvars import Context
 from functools import partial
 from importlib.abc import Loader, MetaPathFinder
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # What we know is not there, or is another.
 _UNKNOWN = (AttributeError, KeyError, TypeError, ValueError)
+_asking: Final = threading.local()  # `now`: finders of this thread, and for which modules
 
 
 class AfterImport(MetaPathFinder):
@@ -55,13 +56,21 @@ class AfterImport(MetaPathFinder):
 def find_beside(
     finder: MetaPathFinder, name: str, path: Sequence[str] | None, target: ModuleType | None = None
 ) -> ModuleSpec | None:
-    """What all finders but that one find."""
-    for each in list(sys.meta_path):
-        # One that has no `find_spec` is not asked, as the import system does it.
-        find = None if each is finder else getattr(each, "find_spec", None)
-        spec: ModuleSpec | None = None if find is None else find(name, path, target)
-        if spec is not None:
-            return spec
+    """What all finders but that one find, and but those which are asking for that module already.
+
+    Of two that each ask all others, neither would ever come to an end.
+    """
+    before = getattr(_asking, "now", ())
+    try:
+        _asking.now = now = (*before, (finder, name))
+        for each in list(sys.meta_path):
+            # One that has no `find_spec` is not asked, as the import system does it.
+            find = None if (each, name) in now else getattr(each, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(name, path, target)
+            if spec is not None:
+                return spec
+    finally:
+        _asking.now = before
     return None
 
 

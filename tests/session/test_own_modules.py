@@ -13,6 +13,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.functions import own_imports, sources
+from disco_magic.functions.imported import Libraries
 from disco_magic.functions.standing_modules import IMPORTS, Standing
 from tests.session.conftest import stopped
 from tests.session.written import write
@@ -218,6 +219,23 @@ def test_a_dot_stands_for_all_that_are_no_library_s(folder, session):
     write(folder, {"later.py": "names = []", "spread/part.py": "names = []"})
     s.run("import later, spread.part\nlater.names.append(worker_id); spread.part.names.append(worker_id)")
     assert s.run("later.names, spread.part.names").values == [([0], [0]), ([1], [1])]
+
+
+def test_a_library_that_is_changed_once_it_is_imported_is_found_beside_a_dot(
+    folder, session, monkeypatch
+):
+    write(folder, {"later.py": "names = []\n"})
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    fitted = []
+    libraries = Libraries({name: lambda module: fitted.append(module.__name__) for name in ("wave", "later")})
+    s = session(2, own_modules=".")
+    libraries.enter(s)
+    try:
+        s.run("import wave, later\nlater.names.append(worker_id)")
+        assert s.run("later.names").values == [[0], [1]]
+        assert fitted.count("wave") == 1
+    finally:
+        libraries.leave(s)
 
 
 def test_an_extension_module_is_there_once(folder, session):

@@ -24,15 +24,15 @@ from disco_magic.errors import Divergence, PlaneMismatch, UsageMistake, is_told
 from disco_magic.functions.apart import told_apart_by
 from disco_magic.functions.calling import several_times
 from disco_magic.functions.fingerprint import digest
-from disco_magic.functions.holdings import found_in, values_found, with_marks
+from disco_magic.functions.holdings import found_in, parts_named, values_found, with_marks
 from disco_magic.functions.sites import site_of
 from disco_magic.functions.trees import Trees
-from disco_magic.functions.written import names_of_arguments
+from disco_magic.functions.written import names_of_arguments, texts_among
 from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import CodeType
+    from types import CodeType, FrameType
 
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Found
@@ -104,7 +104,8 @@ class Agreeing(Trees):
         Raises:
             Divergence: something differs; on all members, with the same `report` of it.
             UsageMistake: a value of a kind that cannot be compared, or with more than 10,000 parts; no value,
-                and no register is marked; `over` names no axes, or no workers with this one among them.
+                and no register is marked; the name of a register in its place; `over` names no axes, or no
+                workers with this one among them.
             PlaneMismatch: some members make another call, or bring another number of values.
 
         Cost: one pass over the data at about 1 GB/s per core, 20 us for each part, in which workers take
@@ -121,6 +122,8 @@ class Agreeing(Trees):
         over = several_times(over)
         for axis in (each for each in values if isinstance(each, str) and each in self.mesh):
             raise UsageMistake(f"{_VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
+        frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
+        self._refuse_names(frame, values)
         members, _ = self._over(_VERB, over, in_group=over is not None)
         self.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
         if values:
@@ -130,7 +133,6 @@ class Agreeing(Trees):
         are_same = self._all_have(mine.digest, members, in_group=over is not None, over=over)
         if are_same and not mine.found.registers:
             raise UsageMistake(_NOTHING)
-        frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
         line = frame.f_code, frame.f_lasti
         passed = self.passed.get(line, 0)
         if are_same and not mine.found.opaque:
@@ -150,6 +152,16 @@ class Agreeing(Trees):
         if is_whole and not are_same:
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
+
+    def _refuse_names(self, frame: FrameType, values: tuple[Any, ...]) -> None:
+        """Refuse texts that stand in the call and name registers: equal texts would say nothing of these."""
+        held = dict(self.marks.namespace)
+        texts = [each for each in values if type(each) is str and parts_named(held, [each])]
+        if not texts:
+            return
+        for text in texts_among(names_of_arguments(frame, _VERB, len(values))):
+            if text in texts:
+                raise UsageMistake(f"{_VERB} takes values: {text!r} is a text; write worker.check({text})")
 
     def _marked(self, names: Iterable[str] | None = None) -> _Brought:
         """What is in these registers and parts; None: in those that this worker has marked."""

@@ -11,6 +11,7 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.content import kinds_of
 from disco_magic.functions.copies import copy_of
+from disco_magic.functions.frames import is_frame, is_series
 from disco_magic.functions.kinds import (
     home_of,
     is_gpu_array,
@@ -57,6 +58,11 @@ def read_array(kind: str, x: Any) -> NDArray[Any]:
     if isinstance(x, np.ma.MaskedArray):
         raise UsageMistake(
             f"{kind}: masked arrays are not carried - send x.filled(...), or x.data and x.mask"
+        )
+    if is_frame(type(x)) or is_series(type(x)):
+        raise UsageMistake(
+            f"{kind}: labels of a {class_name(x)} are not carried, and rows would meet by their place - pass "
+            "x.to_numpy(), or let allgather_objects(x) carry all of it"
         )
     if type(x) in (list, tuple) and any(map(is_of_framework, kinds_of(x))):
         raise UsageMistake(f"{kind}: NumPy would stack what is in this {class_name(x)} - {advice(kind, x)}")

@@ -12,6 +12,7 @@ from disco_magic.functions.sites import place_at
 
 if TYPE_CHECKING:
     import types
+    from collections.abc import Iterable, Iterator
 
 _LONGEST: Final = 60
 
@@ -29,6 +30,15 @@ def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[st
         plain = name and len(name) <= _LONGEST and name not in names and "\n" not in name
         names.append(name if plain else f"value {number}")
     return names
+
+
+def texts_among(names: Iterable[str]) -> Iterator[str]:
+    """Those texts that stand in the call themselves: ``"w"``, not ``name``."""
+    for name in names:
+        with suppress(SyntaxError, ValueError):
+            text = ast.literal_eval(name)
+            if isinstance(text, str):
+                yield text
 
 
 def _written(frame: types.FrameType, verb: str) -> list[str]:

@@ -347,6 +347,8 @@ def few_parts(monkeypatch):
         ("worker.check(iter([]))", UsageMistake, "iter([]) cannot be compared: values of type list_iterator"),
         ("x = [iter([]), worker_id]\nworker.check(x[0])", UsageMistake, "x[0] cannot be compared: values of"),
         ("worker.check(1, 'dp')", UsageMistake, "'dp' is an axis of the mesh: over='dp'"),
+        ("w = worker_id\nworker.check('w')", UsageMistake, "'w' is a text; write worker.check(w)"),
+        ("w = {'a': [1]}\nworker.check(1, \"w['a']\")", UsageMistake, "write worker.check(w['a'])"),
         ("worker.check(1, over='pp')", UnknownName, "pp"),
         ("worker.check(1, over=3)", UsageMistake, "over is 3"),
         ("worker.check({float('nan'): np.full(1, worker_id), float('nan'): np.ones(1)})", UsageMistake,
@@ -364,6 +366,11 @@ def test_what_cannot_be_compared_is_refused_by_all(session, few_parts, cell, kin
     assert {type(error) for error in errors.values()} == {kind}
     assert all(text in str(error) for error in errors.values())
     assert len(errors) == 4
+
+
+def test_a_text_that_is_called_as_a_register_is_a_value_like_others(session):
+    cell = "adam = 1\nchosen = 'adam'\nworker.check(chosen, 'other')\nworker.check([chosen][0])"
+    assert session(2).run(cell).errors == {}
 
 
 def test_in_a_cell_the_session_s_check_names_this_one(session):

@@ -221,9 +221,7 @@ def test_a_dot_stands_for_all_that_are_no_library_s(folder, session):
     assert s.run("later.names, spread.part.names").values == [([0], [0]), ([1], [1])]
 
 
-def test_a_library_that_is_changed_once_it_is_imported_is_found_beside_a_dot(
-    folder, session, monkeypatch
-):
+def test_a_library_that_is_changed_once_it_is_imported_is_found_beside_a_dot(folder, session, monkeypatch):
     write(folder, {"later.py": "names = []\n"})
     monkeypatch.delitem(sys.modules, "wave", raising=False)
     fitted = []

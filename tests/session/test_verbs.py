@@ -283,3 +283,17 @@ def test_a_destination_of_another_byte_order_takes_the_same_numbers(session, ver
     first, _ = dst.get_all()
     assert first.dtype == ">f4"
     assert first.tolist() == (rows.tolist() if verb == "allgather" else [[0, 1]])
+
+
+@pytest.mark.parametrize("kind", ["Series", "DataFrame"])
+@pytest.mark.parametrize("call", ["allreduce(x)", "broadcast(x)", "allgather(x)", "allreduce_tree([x])"])
+def test_what_has_labels_is_refused_and_told_what_to_give(session, call, kind):
+    pandas = pytest.importorskip("pandas")
+    s = session(2)
+    s.put("x", getattr(pandas, kind)([1.0, 2.0], index=["a", "b"]))
+    with pytest.raises(
+        disco.CellError, match=rf"labels of a (pandas\.)?{kind} are not carried.*x\.to_numpy\(\)"
+    ):
+        s.run(call)
+    assert s.run("allreduce(x.to_numpy()).sum()").values == [6.0] * 2
+    assert s.run("[type(each).__name__ for each in allgather_objects(x)]").values == [[kind] * 2] * 2

@@ -130,6 +130,8 @@ class Importer(Imports):
         if module is None or isinstance(module, Standing):  # nor has anybody put one there
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         self.modules[name] = module
+        if parent:  # who has loaded it has bound it in the package of one worker only
+            setattr(self.modules[parent], last, module)
         return module
 
     def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
@@ -137,11 +139,11 @@ class Importer(Imports):
         module = importlib.util.module_from_spec(spec)
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
-        self._running.add(name)  # first: who finds the module then waits
-        self.modules[name] = module
-        if around is not None:  # before: modules that import each other find it there
-            setattr(around, last, module)
-        try:
+        try:  # something may strike anywhere in it
+            self._running.add(name)  # first: who finds the module then waits
+            self.modules[name] = module
+            if around is not None:  # before: modules that import each other find it there
+                setattr(around, last, module)
             if spec.loader is not None:
                 spec.loader.exec_module(module)
         except BaseException:

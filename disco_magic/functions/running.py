@@ -86,11 +86,15 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     namespace = namespaces.add(context.session_id, context.id)
-    namespace["__builtins__"] = behind
-    context.marks.namespace = namespace
-    adopted.begin()
-    redirecting.begin()
-    CHANGES.enter(context)
+    try:
+        namespace["__builtins__"] = behind
+        context.marks.namespace = namespace
+        adopted.begin()
+        redirecting.begin()
+        CHANGES.enter(context)
+    except BaseException:  # Ctrl-C
+        drop_namespace(context, namespace)
+        raise
     return namespace
 
 

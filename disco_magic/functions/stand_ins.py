@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import sys
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -47,7 +49,9 @@ class StandIn:
         return f"<function {self.__module__}.{self.name} of each worker's own random state>"
 
     def __reduce__(self) -> Any:
-        return self.name  # in its module
+        there = getattr(sys.modules.get(self.__module__), self.name, None)
+        # Its name, in its module; where something else is called so by now, what makes the function of it.
+        return self.name if there is self else (copy.copy, (self.first,))
 
 
 _made: Final[dict[tuple[type, str, str], list[StandIn]]] = {}

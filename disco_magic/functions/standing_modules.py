@@ -137,7 +137,12 @@ class Standing(types.ModuleType):
             if name == "__path__" and places is not None:
                 return places
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        return getattr(_module_of(self), name)
+        module = _module_of(self)
+        child = sys.modules.get(f"{self.__name__}.{name}")
+        if child is not None and not isinstance(child, Standing) and name not in vars(module):
+            # What can be there only once is bound in the package of who has loaded it.
+            setattr(module, name, child)
+        return getattr(module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _OF_IMPORTS:
@@ -200,12 +205,18 @@ def leave_all() -> None:
     """Let `sys.modules` have the process's modules again; who has a `Standing` goes on with these."""
     with LOCK:
         process = _of_process[0].modules
+        left = set()
         for name, module in list(sys.modules.items()):
             if isinstance(module, Standing):
+                left.add(name)
                 if name in process:
                     sys.modules[name] = process[name]
                 else:
                     del sys.modules[name]
+        for name in list(sys.modules):
+            around = name.rpartition(".")[0]
+            if around in left and around not in sys.modules:  # it is bound again with its package
+                del sys.modules[name]
 
 
 def forget_module(name: str) -> None:

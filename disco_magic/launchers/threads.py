@@ -101,12 +101,14 @@ class ThreadLauncher(Onlooker):
                 self._channels.append(ThreadChannel())
             for worker in self.workers:
                 self._threads.append(self._spawn(worker, worker.lane))
-        except Exception as reason:
+        except BaseException as reason:
             for channel in self._channels[: len(self._threads)]:
                 channel.send(Stop(0))
             self.stop(timeout_s=1.0)
             for worker in self.workers:  # also of those whose thread never ran
                 worker.dispose()
+            if not isinstance(reason, Exception):  # Ctrl-C
+                raise
             raise LaunchError(
                 f"{self.topology.num_workers} worker threads could not be started: {reason}"
             ) from reason

@@ -154,7 +154,7 @@ def _add_variables(data: Callable[..., object]) -> None:
         type=of.registers,
         default=[],
         metavar="A,B",
-        help="copy these variables to every worker first",
+        help="copy these variables first to the workers that run the cell",
     )
     data(
         "--pull",

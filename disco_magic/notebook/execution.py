@@ -173,8 +173,8 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
     show = parse_workers(options.show, session.num_workers, session.mesh)
     if options.local:
         run_locally(front.shell, cell)
-    for name, register in stored(session, front.variables(options.push)).items():
-        session[name] = register
+    for name, register in stored(session, front.variables(options.push), workers).items():
+        session.bind(name, register, workers)
     mode = options.group_outputs or options.output or front.settings.output
     running = workers or range(session.num_workers)
     show = shown_workers(mode, running, show)

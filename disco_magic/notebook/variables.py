@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 _TWO: Final = 2
 
 
-def stored(session: Session, values: Mapping[str, Any], only: int | None = None) -> dict[str, DRef]:
+def stored(
+    session: Session, values: Mapping[str, Any], workers: tuple[int, ...] | None = None
+) -> dict[str, DRef]:
     """Copies of variables in registers that have no names yet; a DRef is a register already.
 
     Whoever names them afterwards names all of them or none.
@@ -34,17 +36,16 @@ def stored(session: Session, values: Mapping[str, Any], only: int | None = None)
     Args:
         session: whose registers.
         values: name -> value.
-        only: the worker that gets the values, while the others hold None; None: every worker.
+        workers: those that get the values, while the others hold None; None: every worker.
 
     Raises:
         UsageMistake: one of them cannot be copied, or is a register of another session; the message names it.
     """
-    chosen = None if only is None else (only,)
-    linked = _stored_together(session, values, chosen)
+    linked = _stored_together(session, values, workers)
     registers = {}
     for name, value in values.items():
         with about(f"{name!r} was not sent"):
-            registers[name] = linked[name] if name in linked else _stored(session, value, chosen)
+            registers[name] = linked[name] if name in linked else _stored(session, value, workers)
     return registers
 
 

@@ -40,7 +40,7 @@ __tracebackhide__ = is_told
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
-    "ask", "await_all", "beside", "call_all", "check_destination", "check_present", "check_workers",
+    "ask", "await_all", "beside", "bind", "call_all", "check_destination", "check_present", "check_workers",
     "circles_of_marks",
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back",

@@ -86,6 +86,30 @@ def test_push_and_pull_carry_variables_in_and_out(crew):
     assert crew.ip.user_ns["y"].tolist() == [3.0, 3.0]
 
 
+def test_push_carries_variables_to_those_who_run_the_cell(four):
+    for worker in range(4):
+        four.ip.user_ns.update(lr=worker / 10, more=[worker])
+        four.run(f"%%disco -w {worker} --nowait --push lr,more\nscore = 10 * lr")
+    four.run("%%disco\nlr * 10 == score, more[0] == worker_id, float(score)")
+    assert four.lines[-4:] == [f"[{worker}] (True, True, {worker}.0)" for worker in range(4)]
+
+
+def test_push_to_some_leaves_the_others_without_a_name(four):
+    four.ip.user_ns["lr"] = 1
+    four.run("%%disco -w 1 --push lr\nlr")
+    four.run("%%disco\n'lr' in globals()")
+    assert four.lines[-2:] == ["[0,2-3] False", "[1]     True"]
+
+
+@pytest.mark.parametrize(("line", "told"), [("-w 1,3", [0, 5, 0, 5]), ("-w all", [5] * 4), ("", [5] * 4)])
+def test_broadcast_takes_those_who_get_the_values(four, line, told):
+    four.run("%%disco\nstep = 0")
+    four.ip.user_ns["step"] = 5
+    four.run(f"%disco broadcast {line} step")
+    four.run("%disco get -w 0,1,2,3 step")
+    assert four.ip.user_ns["step"] == told
+
+
 def test_pull_takes_the_first_worker_that_ran(four):
     four.run("%%disco -w 2,3 --pull y\ny = worker_id")
     assert four.ip.user_ns["y"] == 2

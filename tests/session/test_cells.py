@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import random
 
 import pytest
 
 import disco_magic as disco
+from disco_magic.functions import namespaces
 from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.standing_modules import IMPORTS
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 
@@ -103,6 +106,19 @@ def test_extras_that_fail_start_nothing():
 
     with pytest.raises(disco.errors.LaunchError, match="2 worker threads could not be started: no facade"):
         disco.ThreadedSession(2, extras=extras)
+
+
+def test_who_is_interrupted_while_workers_are_made_leaves_nothing_behind():
+    def extras(context):
+        if context.id == 1:
+            raise KeyboardInterrupt
+        return {}
+
+    before = namespaces.in_use(), random.random
+    with pytest.raises(KeyboardInterrupt):
+        disco.ThreadedSession(2, extras=extras, own_modules=["whatever"])
+    assert (namespaces.in_use(), random.random) == before
+    assert not IMPORTS
 
 
 def test_a_task_made_in_the_body_can_be_awaited_in_the_last_line(session):

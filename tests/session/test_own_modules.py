@@ -12,7 +12,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError
-from disco_magic.functions import own_imports, sources
+from disco_magic.functions import own_imports, own_modules, sources
 from disco_magic.functions.imported import Libraries
 from disco_magic.functions.standing_modules import IMPORTS, Standing
 from tests.session.conftest import stopped
@@ -236,18 +236,46 @@ def test_a_library_that_is_changed_once_it_is_imported_is_found_beside_a_dot(fol
         libraries.leave(s)
 
 
-def test_an_extension_module_is_there_once(folder, session):
+@pytest.mark.parametrize(
+    "line",
+    ["from package import _json", "import package._json as _json", "import package\nimport package._json"],
+)
+def test_an_extension_module_is_there_once(folder, session, line):
     origin = getattr(importlib.util.find_spec("_json"), "origin", None)
     if origin in (None, "built-in"):
         pytest.skip("this Python has it built in")
     (folder / "package" / Path(origin).name).write_bytes(Path(origin).read_bytes())
     s = session(2, own_modules=["package"])
-    s.run("from package import _json\nimport package.other")
+    s.run(f"{line}\nimport package")
     assert (
         s.call_packed(lambda: id(sys.modules["package._json"])).get_all()
         == [id(sys.modules["package._json"])] * 2
     )
+    assert s.run("package._json.make_scanner is not None").values == [True] * 2
+    there = {}
+    exec(f"{line}\nimport package", there)
+    assert there["package"]._json is sys.modules["package._json"]
     assert not isinstance(sys.modules["package._json"], Standing)
+    s.shutdown()
+    exec("import package._json", there)
+    assert there["package"]._json is sys.modules["package._json"]
+
+
+def test_a_module_that_was_struck_as_its_import_began_is_imported_by_the_next(folder, session, monkeypatch):
+    struck = []
+
+    def bind(holder, name, value):
+        setattr(holder, name, value)
+        if name == "inner" and not struck:
+            struck.append(name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(own_modules, "setattr", bind, raising=False)
+    s = session(1, own_modules=["package"])
+    with pytest.raises(CellError):
+        s.run("import package.inner")
+    assert s.run("import package.inner\npackage.inner.seen").values == [[]]
+    assert struck
 
 
 def test_a_module_may_put_something_else_in_its_place(folder, session):

@@ -152,6 +152,14 @@ def test_functions_are_what_they_stand_for(session):
     assert repr(np.random.rand) == "<function numpy.random.rand of each worker's own random state>"
 
 
+def test_what_has_kept_a_function_can_be_pickled_after_the_session(session):
+    s = session(1)
+    kept = [random.random, np.random.rand]
+    s.shutdown()
+    assert pickle.loads(pickle.dumps(kept[1]))(3).shape == (3,)  # noqa: S301 - our own bytes
+    assert 0 <= pickle.loads(pickle.dumps(kept[0]))() < 1  # noqa: S301 - as above
+
+
 def test_the_state_can_be_copied_and_pickled(session):
     session(1)
     state = np.random.mtrand._rand

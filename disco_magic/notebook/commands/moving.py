@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.errors import UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.commands.looking import unknown
-from disco_magic.notebook.targets import list_workers
+from disco_magic.notebook.targets import list_workers, parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,19 +22,27 @@ if TYPE_CHECKING:
 
 
 def _put(front: Front, options: Namespace) -> None:
-    _send(front, options, only=0)
+    values = front.variables(options.names)
+    _send(front.sessions.ensure(front.settings), values, (0,))
 
 
 def _broadcast(front: Front, options: Namespace) -> None:
-    _send(front, options, only=None)
-
-
-def _send(front: Front, options: Namespace, only: int | None) -> None:
-    from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
-
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
-    _bind(session, stored(session, values, only))
+    chosen = parse_workers(options.workers, session.num_workers, session.mesh)
+    _send(session, values, chosen, chosen)
+
+
+def _send(
+    session: Session,
+    values: Mapping[str, Any],
+    receivers: tuple[int, ...] | None,
+    holders: tuple[int, ...] | None = None,
+) -> None:
+    """Send values to `receivers`; registers of these names, which `holders` have, are None on all others."""
+    from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
+
+    _bind(session, stored(session, values, receivers), holders)
 
 
 def _scatter(front: Front, options: Namespace) -> None:
@@ -54,11 +62,11 @@ def _scatter(front: Front, options: Namespace) -> None:
     _bind(session, registers)
 
 
-def _bind(session: Session, registers: Mapping[str, DRef]) -> None:
+def _bind(session: Session, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
     """Give registers their names once every worker has its copies: if one fails, no name is bound."""
     session.sync_all()
     for name, register in registers.items():
-        session[name] = register
+        session.bind(name, register, workers)
     session.sync_all()  # what the next line looks at is there
 
 
@@ -133,12 +141,15 @@ def _moving_parser(name: str, description: str, rule: str = "", over: str = "") 
 
 def _get_parser() -> OptionParser:
     parser = _moving_parser("get", "Copy registers of worker 0, or of others, into notebook variables.")
-    parser.add_argument(
-        "-w",
-        "--workers",
-        metavar="WORKERS",
-        help="of this worker; of several, or all, a list of their values in this order; as for cells",
-    )
+    told = "of this worker; of several, or all, a list of their values in this order; as for cells"
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help=told)
+    return parser
+
+
+def _broadcast_parser() -> OptionParser:
+    parser = _moving_parser("broadcast", "Copy notebook variables to every worker, or to some.")
+    told = "to these only, as for cells; others keep what they have"
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help=told)
     return parser
 
 
@@ -162,9 +173,7 @@ PUT: Final = Command(
     completes="notebook",
 )
 GET: Final = Command(_get_parser(), _get, completes="registers")
-BROADCAST: Final = Command(
-    _moving_parser("broadcast", "Copy notebook variables to every worker."), _broadcast, completes="notebook"
-)
+BROADCAST: Final = Command(_broadcast_parser(), _broadcast, completes="notebook")
 SCATTER: Final = Command(
     _moving_parser(
         "scatter",

@@ -106,15 +106,18 @@ def test_what_a_failure_has_poisoned_leads_to_where_it_began(fresh):
 
 def test_a_cell_that_was_stopped_shows_where_each_worker_was(fresh):
     cell = fresh.send(
-        "%%disco\nimport disco_magic\ni = 7\nif worker_id == 1:\n    look = disco_magic.session().doctor\n"
-        "    while sum(each.state == 'waiting' for each in look().positions) < 3: pass\n"
-        "    print('ready')\n    while True:\n        i += 0\nbarrier()"
+        "%%disco\nimport disco_magic, threading\ni, turns = 7, []\ndef tell():\n"
+        "    look = disco_magic.session().doctor\n"
+        "    while not turns or sum(each.state == 'waiting' for each in look().positions) < 3: pass\n"
+        "    print('ready')\n"
+        "if worker_id == 1:\n    threading.Thread(target=tell).start()\n    while True:\n"
+        "        turns[:] = [i]\nbarrier()"
     )
     before = fresh.until_text(cell, "ready\n")
     fresh.interrupt()
     fresh.finish(cell, before)
     assert "\n7\n" in look(fresh, "%disco debug -w 1", ["p i", "q"], "[1] ipdb> ")
-    assert "---> 10 barrier()" in look(fresh, "%disco debug -w 3", ["q"], "[3] ipdb> ")
+    assert "---> 12 barrier()" in look(fresh, "%disco debug -w 3", ["q"], "[3] ipdb> ")
 
 
 # --- IPython's own ---------------------------------------------------------------------------------------

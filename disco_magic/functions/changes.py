@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
+from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
@@ -19,6 +20,10 @@ CHANGES: Final = Libraries(
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
+        "logging": told_if_unknown(
+            fit_loggers, "all workers set up the same loggers in this version of Python"
+        ),
+        "logging.config": fit_configuring,
         "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"
@@ -29,4 +34,4 @@ CHANGES: Final = Libraries(
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
     }
 )
-"""Random states, and PyTorch."""
+"""Random states, loggers, and PyTorch."""

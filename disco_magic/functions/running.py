@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces, own_imports, programs, redirecting
+from disco_magic.functions import adopted, namespaces, own_imports, own_loggers, programs, redirecting
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
@@ -103,6 +103,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
     own_imports.end(context)
+    own_loggers.end(context)
     CHANGES.leave(context)
     if not namespaces.in_use():
         adopted.end()

@@ -214,6 +214,19 @@ def test_an_unknown_subcommand_names_the_nearest(shell):
 
 
 @pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("push", "%disco broadcast"),
+        ("pull", "%disco get"),
+        ("check", "--check values"),
+        ("doctor", "%disco status"),
+    ],
+)
+def test_who_looks_for_a_name_that_is_another_one_here_is_told_it(shell, name, told):
+    assert told in str(shell.fail(f"%disco {name} x", UsageMistake))
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("%disco start -n many", "-h shows what there is"),

@@ -36,6 +36,16 @@ COMMANDS: Final[dict[str, Command]] = {
     "auto": auto.AUTO,
 }
 
+# What these are called elsewhere, or are where else.
+_HINTS: Final = {
+    "push": "%disco broadcast copies variables to the workers, %%disco --push before a cell",
+    "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
+    "check": "%%disco --check values compares after a cell, disco_magic.session().check() at any time",
+    "doctor": "%disco status says who keeps whom waiting",
+    "kill": "%disco interrupt stops cells, %disco stop ends the session",
+    "help": "%disco -h lists what there is",
+}
+
 
 def perform(front: Front, line: str) -> Any:
     """Carry out ``%disco line``; what becomes ``Out[n]``.
@@ -48,7 +58,8 @@ def perform(front: Front, line: str) -> Any:
         print(overview())
         return None
     if name not in COMMANDS:
-        hint = near_misses(name, COMMANDS) or f"there are: {', '.join(COMMANDS)}"
+        there = _HINTS.get(name) or near_misses(name, COMMANDS)
+        hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
     return command.run(front, command.parser.read(rest))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import builtins
 import logging
 import sys
-from contextlib import suppress
+import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.per_worker import PerWorker
@@ -175,19 +175,26 @@ def end(worker: WorkerContext) -> None:
 
 
 def _close(mine: Settings) -> None:
+    """Close the handlers that are in these settings and not the process's."""
     for (logger, name), handlers in list(mine.items()):
-        if name != "handlers":
-            continue
-        for handler in handlers:
-            if handler in vars(logger)["handlers"]:
-                continue
-            lock = getattr(handler, "lock", None)
-            if lock is not None and not lock.acquire(blocking=False):
-                continue  # a thread that was given up may have it for ever
-            try:
-                with suppress(OSError, ValueError):  # as `logging.shutdown`
-                    handler.flush()
-                    handler.close()
-            finally:
-                if lock is not None:
-                    lock.release()
+        if name == "handlers":
+            for handler in handlers:
+                if handler not in vars(logger)["handlers"]:
+                    _close_one(handler)
+
+
+def _close_one(handler: Any) -> None:
+    lock = getattr(handler, "lock", None)
+    if lock is not None and not lock.acquire(blocking=False):
+        return  # a thread that was given up may have it for ever
+    try:
+        handler.flush()
+        handler.close()
+    except (OSError, ValueError):
+        pass  # its stream is closed already: `logging.shutdown` lets that go, too
+    except Exception:  # noqa: BLE001 - told as handlers tell what fails in them; the others are to be closed
+        if logging.raiseExceptions:
+            traceback.print_exc()
+    finally:
+        if lock is not None:
+            lock.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import logging.config
 import sys
+import threading
 
 import pytest
 
@@ -167,3 +168,44 @@ def test_a_worker_s_handlers_are_closed_when_it_ends(session, log):
     assert log.handlers == [own]
     assert not own.closed
     assert "level" not in vars(logging.Logger)
+
+
+def test_what_fails_as_handlers_are_closed_is_told_and_the_others_are_closed(session, log, capsys):
+    closed = []
+
+    def add():
+        broken, ended, whole = (logging.NullHandler() for _ in range(3))
+        broken.close = lambda: 1 / 0
+        ended.flush = lambda: open("").close()
+        whole.close = lambda: closed.append(1)
+        for each in (broken, ended, whole):
+            log.addHandler(each)
+
+    s = session(1)
+    s.call_packed(add)
+    s.sync_all()
+    s.shutdown()
+    assert closed == [1]
+    assert capsys.readouterr().err.count("ZeroDivisionError") == 1
+    assert "level" not in vars(logging.Logger)
+
+
+def test_a_handler_that_a_thread_has_for_itself_keeps_nobody_waiting(session, log):
+    handler, s = Keep(), session(1)
+    s.call_packed(lambda: log.addHandler(handler))
+    s.sync_all()
+    taken, free = threading.Event(), threading.Event()
+
+    def hold():
+        with handler.lock:
+            taken.set()
+            free.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait(20)
+    s.shutdown()
+    assert thread.is_alive()
+    assert not handler.closed
+    free.set()
+    thread.join()

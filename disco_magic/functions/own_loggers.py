@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     Settings = dict[tuple[object, str], Any]  # of a logger, or of their manager -> attribute -> what it is
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
-_MUTATORS: Final = ("append", "remove", "clear", "extend", "insert", "pop", "__setitem__", "__delitem__")
+_MUTATORS: Final = (
+    "append", "remove", "clear", "extend", "insert", "pop", "__iadd__", "__setitem__", "__delitem__"
+)  # fmt: skip
 
 
 def _mine() -> Settings | None:
@@ -59,7 +61,9 @@ class _Attribute:
         if holder is None:
             raise AttributeError(self._name)
         mine = _OWN.mine()
-        return self._of_process(holder) if not mine else self._own(holder, mine)
+        if mine and (holder, self._name) in mine:
+            return mine[holder, self._name]
+        return self._of_process(holder)
 
     def __set__(self, holder: Any, value: Any) -> None:
         mine = _mine() if self._name in vars(holder) else None  # else it is being made
@@ -67,10 +71,6 @@ class _Attribute:
             vars(holder)[self._name] = value
         else:
             mine[holder, self._name] = value
-
-    def _own(self, holder: Any, mine: Settings) -> Any:
-        found = mine.get((holder, self._name), mine)
-        return self._of_process(holder) if found is mine else found
 
     def _of_process(self, holder: Any) -> Any:
         try:
@@ -103,9 +103,8 @@ def _changing(name: str) -> Callable[..., Any]:
     def changing(self: _Seen, *args: Any) -> Any:
         mine = _mine()
         if mine is None:
-            change(self._everyones, *args)
-        else:
-            mine.setdefault(self._where, self)
+            return change(self._everyones, *args)
+        mine.setdefault(self._where, self)
         return change(self, *args)
 
     return changing
@@ -137,9 +136,9 @@ _ATTRIBUTES: Final[dict[type, tuple[_Attribute, ...]]] = {
 
 def fit_loggers(module: Any) -> Callable[[], None]:
     """Let each worker set up loggers for itself; `module` is ``logging``."""
-    for each in (module.root, module.root.manager):
-        for attribute in _ATTRIBUTES[module.Logger if each is module.root else module.Manager]:
-            attribute._of_process(each)  # noqa: SLF001 - raises if it has none
+    for kind, holder in ((module.Logger, module.root), (module.Manager, module.root.manager)):
+        for attribute in _ATTRIBUTES[kind]:
+            attribute._of_process(holder)  # noqa: SLF001 - raises if it has none
     for kind, attributes in _ATTRIBUTES.items():
         for attribute in attributes:
             setattr(kind, attribute._name, attribute)  # noqa: SLF001

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import logging.config
 import sys
-import threading
 
 import pytest
+
+from tests.locks import taken_elsewhere
 
 NAME = "demo.own_loggers"
 SETUP = f"""
@@ -130,6 +131,17 @@ def test_what_a_library_s_module_sets_up_is_the_process_s(s, log, tmp_path, monk
     assert s.run(f"{module}log.level, len(log.handlers)").values == [(logging.ERROR, 1)] * 3
 
 
+def test_a_library_s_module_may_add_to_the_list_itself(s, log, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "adds.py").write_text(
+        f"import logging\nlogging.getLogger({NAME!r}).handlers += [logging.NullHandler()]"
+    )
+    s.run("import adds", workers=[1])
+    sys.modules.pop("adds")
+    assert type(log.handlers) is list
+    assert len(log.handlers) == 1
+
+
 def test_who_configures_all_of_it_closes_nobody_else_s_handlers(s, log, tmp_path):
     mine = Keep()
     log.addHandler(mine)
@@ -194,18 +206,7 @@ def test_a_handler_that_a_thread_has_for_itself_keeps_nobody_waiting(session, lo
     handler, s = Keep(), session(1)
     s.call_packed(lambda: log.addHandler(handler))
     s.sync_all()
-    taken, free = threading.Event(), threading.Event()
-
-    def hold():
-        with handler.lock:
-            taken.set()
-            free.wait(20)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait(20)
-    s.shutdown()
-    assert thread.is_alive()
-    assert not handler.closed
-    free.set()
-    thread.join()
+    with taken_elsewhere(handler.lock) as thread:
+        s.shutdown()
+        assert thread.is_alive()
+        assert not handler.closed

@@ -13,6 +13,7 @@ from disco_magic.notebook.output.scope import shown_workers
 from disco_magic.notebook.output.sink import RESTS
 from disco_magic.notebook.output.streams import using_sink
 from tests.clocks import Clock
+from tests.locks import taken_elsewhere
 
 # --- lines -----------------------------------------------------------------------------------------
 
@@ -221,20 +222,9 @@ def test_nobody_stands_in_line_to_look(terminal, live):
     page, (sink,) = live(terminal, 1, clock=clock)
     sink.writer("stderr")("\r1%")
     clock.now = 1.0
-    holds, may_end = threading.Event(), threading.Event()
-
-    def hold():
-        with page.lock:
-            holds.set()
-            may_end.wait(20)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert holds.wait(20)
-    page.look()
-    assert terminal.screen == [""]
-    may_end.set()
-    thread.join(20)
+    with taken_elsewhere(page.lock):
+        page.look()
+        assert terminal.screen == [""]
     page.look()
     assert terminal.screen == ["[0] 1%"]
 

@@ -120,10 +120,8 @@ class Agreeing(Trees):
             ('value', '[0-2]', 'int 4')
         """
         over = several_times(over)
-        for axis in (each for each in values if isinstance(each, str) and each in self.mesh):
-            raise UsageMistake(f"{_VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
         frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
-        self._refuse_names(frame, values)
+        self._refuse_texts(frame, values)
         members, _ = self._over(_VERB, over, in_group=over is not None)
         self.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
         if values:
@@ -153,8 +151,10 @@ class Agreeing(Trees):
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 
-    def _refuse_names(self, frame: FrameType, values: tuple[Any, ...]) -> None:
-        """Refuse texts that stand in the call and name registers: equal texts would say nothing of these."""
+    def _refuse_texts(self, frame: FrameType, values: tuple[Any, ...]) -> None:
+        """Refuse axes, and texts that stand in the call and name registers, of which they say nothing."""
+        for axis in (each for each in values if isinstance(each, str) and each in self.mesh):
+            raise UsageMistake(f"{_VERB}: {axis!r} is an axis of the mesh: over={axis!r}")
         held = dict(self.marks.namespace)
         texts = [each for each in values if type(each) is str and parts_named(held, [each])]
         if not texts:

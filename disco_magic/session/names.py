@@ -106,17 +106,16 @@ class NamedRegisters(Calls):
         Raises:
             UsageMistake: `name` is no variable name, or the value no DRef (`put` takes values).
         """
-        if not isinstance(dref, DRef):
-            _check_name(name)
-            raise UsageMistake(
-                f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
-                f"session.put({name!r}, value) takes values"
-            )
         self.bind(name, dref)
 
     def bind(self, name: str, dref: DRef, workers: tuple[int, ...] | None = None) -> None:
         """As ``session[name] = dref``, on these workers; None: on all. Others keep what they have."""
         _check_name(name)
+        if not isinstance(dref, DRef):
+            raise UsageMistake(
+                f"session[{name!r}] takes a DRef, got {type(dref).__name__}; "
+                f"session.put({name!r}, value) takes values"
+            )
         life = self.life
         self._bind(name, self.own(dref), workers, life)
 

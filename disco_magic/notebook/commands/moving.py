@@ -126,7 +126,9 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
     return UnknownName(f"{unknown(name, known)}; nothing was removed")
 
 
-def _moving_parser(name: str, description: str, rule: str = "", over: str = "") -> OptionParser:
+def _moving_parser(
+    name: str, description: str, rule: str = "", over: str = "", workers: str = ""
+) -> OptionParser:
     parser = parser_of(name, description)
     parser.epilog = rule
     of_both = "names; variable and register have the same"
@@ -136,20 +138,8 @@ def _moving_parser(name: str, description: str, rule: str = "", over: str = "") 
             "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"
         )
         parser.add_argument("--over", type=of.axes, metavar="AXES", help=over)
-    return parser
-
-
-def _get_parser() -> OptionParser:
-    parser = _moving_parser("get", "Copy registers of worker 0, or of others, into notebook variables.")
-    told = "of this worker; of several, or all, a list of their values in this order; as for cells"
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help=told)
-    return parser
-
-
-def _broadcast_parser() -> OptionParser:
-    parser = _moving_parser("broadcast", "Copy notebook variables to every worker, or to some.")
-    told = "to these only, as for cells; others keep what they have"
-    parser.add_argument("-w", "--workers", metavar="WORKERS", help=told)
+    if workers:
+        parser.add_argument("-w", "--workers", metavar="WORKERS", help=workers)
     return parser
 
 
@@ -172,8 +162,24 @@ PUT: Final = Command(
     _put,
     completes="notebook",
 )
-GET: Final = Command(_get_parser(), _get, completes="registers")
-BROADCAST: Final = Command(_broadcast_parser(), _broadcast, completes="notebook")
+GET: Final = Command(
+    _moving_parser(
+        "get",
+        "Copy registers of worker 0, or of others, into notebook variables.",
+        workers="of this worker; of several, or all, a list of their values in this order; as for cells",
+    ),
+    _get,
+    completes="registers",
+)
+BROADCAST: Final = Command(
+    _moving_parser(
+        "broadcast",
+        "Copy notebook variables to every worker, or to some.",
+        workers="to these only, as for cells; others keep what they have",
+    ),
+    _broadcast,
+    completes="notebook",
+)
 SCATTER: Final = Command(
     _moving_parser(
         "scatter",

@@ -10,19 +10,25 @@ about to give it back is struck as the function begins that would. So:
   2. Where it is, a `Pursuit` looks again and again, and strikes as soon as it may. Such code is short; a
      thread that waits in it for others, who import the same module for one, goes on when they are struck.
 
+Nor may it strike where Python swallows what is raised, in what a library's objects do as they die.
+
 What of the user's calls ``lock.acquire()`` without a ``with`` is as safe as it is from Ctrl-C in a program.
 """
 
 from __future__ import annotations
 
+import _weakrefset
 import dis
 import queue
 import sys
 import threading
+import weakref
 from concurrent.futures import _base, thread
 from contextvars import Context
+from importlib import _bootstrap, _bootstrap_external
 from math import inf
 from time import perf_counter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
@@ -32,7 +38,7 @@ from disco_magic.stacks import frame_of
 from disco_magic.switching import SWITCHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 _PAUSE_S: Final = 0.5e-3
@@ -46,8 +52,31 @@ _OF_A_TURN: Final = 0.5
 # them nowhere else, unless they have to let go at any instruction.
 _ANYWHERE_S: Final = 1e-6
 _THREADING: Final = threading.__file__
-# Waiting for a module that another thread imports; reading one.
-_FILES: Final = frozenset({"<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>"})
+# What code of the import system mentions that takes its locks or gives them back, that has a file of a module
+# in its hands, or that is called when somebody needs a lock no more.
+_IN_IMPORTS: Final = frozenset(
+    {"acquire", "release", "acquire_lock", "release_lock", "_blocking_on", "blocking_on", "blocked_on"}
+    | {"FileIO", "_remove_dead_weakref"}
+)
+
+
+def _in_imports(things: Iterable[object]) -> Iterator[CodeType]:
+    """The code, of functions and methods, in which nothing may strike an import.
+
+    All the rest of it, the search and the execution, has what it needs by a ``with``.
+    """
+    for thing in things:
+        if isinstance(thing, CodeType):
+            if _IN_IMPORTS.intersection((*thing.co_names, *thing.co_varnames)):
+                yield thing
+            yield from _in_imports(thing.co_consts)
+        elif isinstance(thing, FunctionType):
+            yield from _in_imports([thing.__code__])
+        elif isinstance(thing, type) and thing.__module__ in _IMPORT_SYSTEM:
+            yield from _in_imports(vars(thing).values())
+
+
+_IMPORT_SYSTEM: Final = (_bootstrap.ModuleSpec.__module__, _bootstrap_external.FileLoader.__module__)
 _CODES: Final = frozenset(
     function.__code__
     for function in (
@@ -55,9 +84,13 @@ _CODES: Final = frozenset(
         threading.Condition._release_save,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         threading.Semaphore.acquire,
     )
-)
-# They take locks and give them back, as those of `Condition` do, or what else a ``with`` is for.
-_OF_WITH: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__"})
+) | frozenset(_in_imports([*vars(_bootstrap).values(), *vars(_bootstrap_external).values()]))
+# They take locks and give them back, as those of `Condition` do, or what else a ``with`` is for; or nobody
+# hears of what is raised there.
+_OF_LIBRARIES: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexit__", "__del__"})
+# The same holds of what weak references call.
+_WEAK: Final = frozenset({weakref.__file__, _weakrefset.__file__})
+_OF_WEAK: Final = frozenset({"remove", "_remove"})
 _START: Final = threading.Thread.start.__code__
 # From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have
 # to: out of a ``with`` over a condition that is where `__exit__` begins. These files are full of those.
@@ -71,9 +104,9 @@ def is_fragile(frame: FrameType | None) -> bool:
     if frame is None:
         return False
     code = frame.f_code
-    if code in _CODES or code.co_filename in _FILES:
+    if code in _CODES:
         return True
-    if code.co_name in _OF_WITH and is_of_library(code.co_filename):
+    if _is_of_library_and_short(code):
         return True
     if _STRIKES_LATER and code.co_filename in _SHORT and code not in _BLOCKING and not _has_begun_only(frame):
         return True
@@ -83,6 +116,12 @@ def is_fragile(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_of_library_and_short(code: CodeType) -> bool:
+    if code.co_name in _OF_WEAK and code.co_filename in _WEAK:
+        return True
+    return code.co_name in _OF_LIBRARIES and is_of_library(code.co_filename)
 
 
 def _has_begun_only(frame: FrameType) -> bool:

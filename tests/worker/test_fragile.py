@@ -6,7 +6,7 @@ import logging
 import multiprocessing
 import sys
 import threading
-from contextlib import contextmanager
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -180,34 +180,6 @@ class Hidden:
         self.thing = thing
 
 
-@contextmanager
-def module_that_waits(tmp_path, monkeypatch, gate):
-    """`slow`, whose import waits at a gate: in a loop of Python's, so that it can be struck."""
-    (tmp_path / "slow.py").write_text("import slow_gate\nwhile not slow_gate.open(): pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    made = type(sys)("slow_gate")
-    made.open = gate
-    monkeypatch.setitem(sys.modules, "slow_gate", made)
-    yield
-    sys.modules.pop("slow", None)
-
-
-def test_a_module_can_be_imported_after_its_first_import_was_stopped_on_all_workers(
-    session, tmp_path, monkeypatch
-):
-    """Those who waited for the first one's import were struck with a lock of its own in hand."""
-    is_open = []
-    with module_that_waits(tmp_path, monkeypatch, lambda: bool(is_open)):
-        s = session(4)
-        pending = s.run_nowait("import slow")
-        ids = [worker.lane.thread_id for worker in s._launcher.workers]
-        until(lambda: sum(is_fragile(frame_of(each)) for each in ids) == 3)
-        pending.cancel()
-        assert not s._launcher.stuck
-        is_open.append(True)
-        s.run("import slow", timeout=DEADLINE_S)
-
-
 def test_who_starts_a_thread_is_struck_when_that_has_begun(session, monkeypatch):
     """On 3.11 it has its creator's number until it runs, and what was meant for that hit it."""
     s = session(1)
@@ -242,6 +214,29 @@ def test_code_of_users_is_struck_where_it_is():
 
     assert not is_fragile(frame())
     assert not is_fragile(None)
+
+
+class OfLibrary:
+    """What its `__del__` raises, Python only mentions."""
+
+    def __del__(self):
+        """Nothing."""
+
+
+@pytest.mark.parametrize("kind", [OfLibrary, type("Weakly", (), {})], ids=["its own", "of a weak reference"])
+def test_nothing_strikes_in_what_is_called_as_something_of_a_librarys_dies(kind, monkeypatch):
+    """It would be lost: Python prints that it ignores it, and the cell goes on."""
+    monkeypatch.setattr(fragile, "is_of_library", lambda name: name == __file__)
+    seen = {}
+    thing = kind()
+    kept = weakref.WeakSet([thing])
+    sys.setprofile(lambda frame, *_: seen.setdefault(frame.f_code.co_name, is_fragile(frame)))
+    try:
+        del thing
+    finally:
+        sys.setprofile(None)
+    assert not kept
+    assert seen["__del__" if kind is OfLibrary else "_remove"]
 
 
 # --- several at once -----------------------------------------------------------------------------------

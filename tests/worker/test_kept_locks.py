@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _imp
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from importlib import _bootstrap
 
 import pytest
 
@@ -45,3 +47,17 @@ def test_tqdms_are_given_back_too():
     give_back_locks()
     assert not lock.th_lock._is_owned()
     assert not lock.mp_lock._semlock._is_mine()
+
+
+def test_those_of_imports_are_given_back_too():
+    """Else nobody else could import this module, or any."""
+    lock = _bootstrap._get_module_lock("tests.a_module_of_nobodys")
+    for _ in range(2):
+        lock.acquire()
+        _imp.acquire_lock()
+    asked(give_back_locks)
+    assert lock.owner
+    assert _imp.lock_held()
+    give_back_locks()
+    assert not lock.owner
+    assert not _imp.lock_held()

@@ -85,8 +85,7 @@ class _Adopted:
         self, function: Callable[..., Any], context: Context, there: AbstractContextManager[object]
     ) -> None:
         self._function, self._context, self._there = function, context, there
-        writer = context.get(current_writer)
-        self.writer = None if writer is None else writer.bottom
+        self.writer = context.get(current_writer)
         # Of a set, `add`, `discard` and a copy are each one step of the interpreter.
         _living.add(ref(self, _living.discard))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
+from disco_magic.functions.main_module import fit_doctest, fit_main
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.torch_compiler import fit_compiler
@@ -17,6 +18,8 @@ _SHARED: Final = "all workers have one random state in common in this version of
 
 CHANGES: Final = Libraries(
     {
+        "__main__": fit_main,
+        "doctest": fit_doctest,
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
@@ -34,4 +37,4 @@ CHANGES: Final = Libraries(
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
     }
 )
-"""Random states, loggers, and PyTorch."""
+"""What tests look into, random states, loggers, and PyTorch."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import is_beside
 from disco_magic.functions.running import text_of
-from disco_magic.functions.streams import Direct, current_writer, install_streams, remove_streams
+from disco_magic.functions.streams import current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
 from disco_magic.phrases import padded
 
@@ -40,7 +40,7 @@ def _raw(function: Callable[..., object], *args: object) -> None:
         current_writer.reset(token)
 
 
-class _Text(Direct, ABC):
+class _Text(ABC):
     """A worker's text during one cell; a `streams.Writer`.
 
     Nothing is written to the caller's stream with the lock held: that may wait for ever.

@@ -18,7 +18,8 @@ def whole_print(
     Python's own writes value by value, and the end apart: between a line that is complete by a value and the
     rest of the same call come lines of other workers.
     """
-    stream = sys.stdout if file is None else file
+    # The process's, as Python's own has it: what a worker has put in its place is called from there.
+    stream = vars(sys).get("stdout") if file is None else file
     between, last = " " if sep is None else sep, "\n" if end is None else end
     is_text = isinstance(between, str) and isinstance(last, str)  # else the error is Python's own
     if not (is_text and isinstance(stream, WorkerStream) and stream.names_worker):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,28 +67,6 @@ _added: Final[list[str]] = []  # to `sys.path`
 _lock: Final = threading.Lock()
 
 
-class _OfWorkers(types.ModuleType):
-    """`sys` while workers execute programs: `argv` is each one's own, and to everybody else the process's.
-
-    Assigned, too. C code that asks for it gets the process's.
-    """
-
-    @property
-    def argv(self) -> list[str]:
-        """That of whoever asks."""
-        mine = _mine()
-        argv: list[str] = self.__dict__["argv"] if mine is None else mine.argv
-        return argv
-
-    @argv.setter
-    def argv(self, argv: list[str]) -> None:
-        mine = _mine()
-        if mine is None:
-            self.__dict__["argv"] = argv
-        else:
-            mine.argv = argv
-
-
 class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
     """`os.environ` while workers execute programs: with the ranks of whoever asks, which it may change.
 
@@ -136,6 +113,22 @@ def _mine() -> Execution | None:
     return None if me is None else _executions.get(me)
 
 
+def arguments() -> list[str]:
+    """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
+    mine = _mine()
+    argv: list[str] = vars(sys)["argv"] if mine is None else mine.argv
+    return argv
+
+
+def assign_arguments(argv: list[str]) -> None:
+    """Let this be ``sys.argv`` of who calls."""
+    mine = _mine()
+    if mine is None:
+        vars(sys)["argv"] = argv
+    else:
+        mine.argv = argv
+
+
 def begin(worker: WorkerContext, execution: Execution) -> None:
     """`worker` begins a program; `end` has to follow. Neither must be interrupted."""
     _executions[worker] = execution
@@ -150,7 +143,7 @@ def end(worker: WorkerContext, execution: Execution | None = None) -> None:
 
 
 def _fit() -> None:
-    """Let `sys` and `os` have what the programs that are executed now need, and nothing more.
+    """Let ``sys.path`` and ``os.environ`` have what the programs that are executed now need, no more.
 
     The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
@@ -166,11 +159,7 @@ def _fit() -> None:
                 paths.remove(folder)
             sys.path = paths
             sources.note(folder)
-        if wanted and type(sys) is types.ModuleType:
-            sys.__class__ = _OfWorkers
-            if type(os.environ) is _PLAIN:
-                os.environ.__class__ = _Environment
-        elif not wanted and type(sys) is _OfWorkers:
-            sys.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was
-            if type(os.environ) is _Environment:
-                os.environ.__class__ = _PLAIN  # type: ignore[assignment]
+        if wanted and type(os.environ) is _PLAIN:
+            os.environ.__class__ = _Environment
+        elif not wanted and type(os.environ) is _Environment:
+            os.environ.__class__ = _PLAIN  # type: ignore[assignment]  # as it was

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces, own_imports, own_loggers, programs, redirecting
+from disco_magic.functions import adopted, namespaces, own_imports, own_loggers, own_sys, programs
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
@@ -26,7 +26,9 @@ from disco_magic.functions.changes import CHANGES
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
+from disco_magic.functions.own_streams import OwnStreams
 from disco_magic.functions.printing import whole_print
+from disco_magic.functions.streams import own_streams
 
 if TYPE_CHECKING:
     import contextvars
@@ -90,7 +92,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
         namespace["__builtins__"] = behind
         context.marks.namespace = namespace
         adopted.begin()
-        redirecting.begin()
+        own_sys.begin()
         CHANGES.enter(context)
     except BaseException:  # Ctrl-C
         drop_namespace(context, namespace)
@@ -107,7 +109,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     CHANGES.leave(context)
     if not namespaces.in_use():
         adopted.end()
-        redirecting.end()
+        own_sys.end()
 
 
 def text_of(value: Any) -> str:
@@ -140,6 +142,8 @@ class CellRunner:
         self.started: float | None = None
         self.failed_after_s = 0.0
         self._variables = LastingVariables()
+        self._streams = OwnStreams()
+        self._streams_before: Mapping[str, Any] = {}
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
@@ -150,15 +154,23 @@ class CellRunner:
         programs.end(self.context)
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
+        heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
         if self.started is not None:
             heir.failed_after_s = time.perf_counter() - self.started
         return heir
+
+    def end(self) -> None:
+        """The worker has ended, and with it what it has of its own."""
+        self._streams.restore({})
+        drop_namespace(self.context, self.namespace)
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
         enter_worker(self.context)
         recorder = self.context.recorder
         recorder.broken = ""
+        own_streams.set(self._streams)
+        self._streams_before = self._streams.now
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
@@ -220,6 +232,7 @@ class CellRunner:
                     raise
             finally:
                 programs.end(self.context, execution)
+                self._streams.restore(self._streams_before)
 
         shield.shut(execute)
 

@@ -20,6 +20,8 @@ from weakref import ref
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from disco_magic.functions.own_streams import OwnStreams
+
 CHANNELS: Final = ("stdout", "stderr")
 # As many replacements would have to come during one `print`; each keeps the stream below it.
 _KEPT: Final = 16
@@ -34,29 +36,11 @@ class Writer(Protocol):
     def flush(self, channel: str, base: Any) -> None:
         """``sys.stdout.flush()`` (or stderr's) in the worker."""
 
-    def instead(self, channel: str) -> Any:
-        """The stream that the worker's code has put in the place of its own; None: none."""
-
-    @property
-    def bottom(self) -> Writer:
-        """The one that takes it if nothing is redirected."""
-
-
-class Direct:
-    """The part of a `Writer` that is alike in all that redirect nothing."""
-
-    def instead(self, channel: str) -> Any:  # noqa: ARG002 - see there
-        """See `Writer`."""
-        return None
-
-    @property
-    def bottom(self) -> Any:
-        """See `Writer`."""
-        return self
-
 
 current_writer: ContextVar[Writer | None] = ContextVar("disco_magic_writer", default=None)
 """That of the worker whose cell the calling thread executes."""
+own_streams: ContextVar[OwnStreams | None] = ContextVar("disco_magic_streams", default=None)
+"""What that worker has put in the place of its streams."""
 
 
 class WorkerStream:
@@ -82,19 +66,34 @@ class WorkerStream:
         """Whether this stands in for that stream."""
         return self._base is base and self._channel == channel
 
+    def is_of(self, channel: str) -> bool:
+        """Whether it is ``sys.stdout``, or stderr, that it stands in for."""
+        return self._channel == channel
+
+    def seen_as(self, kind: type[WorkerStream], last: WorkerStream | None) -> WorkerStream:
+        """Another one of that kind over the same stream; `last` if it is one."""
+        if last is None or not last.is_over(self._base, self._channel):
+            return kind(self._base, self._channel)
+        return last
+
+    def _own(self) -> Any:
+        """What takes it on a worker that has put another stream in the place of this one; else None."""
+        streams = own_streams.get()
+        return None if streams is None else streams.instead_of(self._channel)
+
     @property
     def names_worker(self) -> bool:
         """Whether what the calling thread writes is shown under its worker's id; `functions.logs` asks."""
-        writer = current_writer.get()
-        return writer is not None and writer.instead(self._channel) is None
+        return current_writer.get() is not None and self._own() is None
 
     @property
     def write(self) -> Callable[[str], int | None]:
         """The function that takes text from the calling thread."""
         writer = current_writer.get()
-        if writer is not None:
-            return writer.writer(self._channel, self._base)
-        return self._override or self._base.write
+        if writer is None:
+            return self._override or self._base.write
+        own = self._own()
+        return writer.writer(self._channel, self._base) if own is None else own.write
 
     @write.setter
     def write(self, function: Callable[[str], int | None]) -> None:
@@ -112,15 +111,17 @@ class WorkerStream:
         message per line instead of one per 0.2 s.
         """
         writer = current_writer.get()
-        if writer is not None:
+        own = None if writer is None else self._own()
+        if own is not None:
+            own.flush()
+        elif writer is not None:
             writer.flush(self._channel, self._base)
         else:
             self._base.flush()
 
     def __getattr__(self, name: str) -> Any:
-        writer = current_writer.get()
-        instead = None if writer is None else writer.instead(self._channel)
-        return getattr(self._base if instead is None else instead, name)
+        own = None if current_writer.get() is None else self._own()
+        return getattr(self._base if own is None else own.stream, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "write":
@@ -149,6 +150,8 @@ def unwrapped(stream: Any) -> Any:
 # No lock guards these: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
 # callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
+# What the process has as its streams: workers that ask `sys` are told their own, see `own_streams`.
+_PRESENT: Final = vars(sys)
 _stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
 
 
@@ -172,9 +175,9 @@ def remove_streams(owner: object) -> None:
     if _owners:
         return
     for channel in CHANNELS:
-        stream = getattr(sys, channel)
+        stream = _PRESENT.get(channel)
         if isinstance(stream, WorkerStream):
-            setattr(sys, channel, unwrapped(stream))
+            _PRESENT[channel] = unwrapped(stream)
     if _owners:  # somebody has come meanwhile, and found them in place
         _put()
 
@@ -187,9 +190,16 @@ def put_back(channel: str, before: Any) -> None:
     """
     if _is_closed(unwrapped(before)):
         return
-    if unwrapped(getattr(sys, channel)) is not unwrapped(before):
+    if unwrapped(_PRESENT.get(channel)) is not unwrapped(before):
         bare = before is not None and not isinstance(before, WorkerStream)
-        setattr(sys, channel, _stand_in(before, channel) if bare else before)
+        _PRESENT[channel] = _stand_in(before, channel) if bare else before
+
+
+def put_below(channel: str, stream: WorkerStream) -> None:
+    """Make the stream below `stream` the process's, under a stand-in as long as anybody needs one."""
+    _PRESENT[channel] = unwrapped(stream)
+    if _owners:
+        _put()
 
 
 def _is_closed(stream: Any) -> bool:
@@ -201,9 +211,9 @@ def _is_closed(stream: Any) -> bool:
 
 def _put() -> None:
     for channel in CHANNELS:
-        stream = getattr(sys, channel)
+        stream = _PRESENT.get(channel)
         if stream is not None and not isinstance(stream, WorkerStream):
-            setattr(sys, channel, _stand_in(stream, channel))
+            _PRESENT[channel] = _stand_in(stream, channel)
 
 
 def _stand_in(base: Any, channel: str) -> WorkerStream:

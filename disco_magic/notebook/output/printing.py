@@ -21,7 +21,7 @@ def over_the_prompt(stream: object) -> bool:
 @wraps(print)
 def worker_print(*values: Any, file: Any = None, **options: Any) -> None:
     """As `whole_print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
-    stream = sys.stdout if file is None else file
+    stream = vars(sys).get("stdout") if file is None else file
     if over_the_prompt(stream):
         stream = WorkerStream(stream, "stdout")
     whole_print(*values, file=stream, **options)

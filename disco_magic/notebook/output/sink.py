@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from disco_magic.functions.context import is_beside
-from disco_magic.functions.streams import Direct
 from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.libraries.contents import updated
@@ -64,7 +63,7 @@ class Screen(Protocol):
         """The worker will write no more."""
 
 
-class Sink(Direct):
+class Sink:
     """Collects a worker's text per channel and hands whole lines to the page.
 
     Threads: written by the worker's thread and by threads that user code started in the worker's context;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 
 import pytest
 
@@ -50,7 +49,7 @@ def test_nothing_is_left_of_one_that_is_stopped(gated, gate, program, end):
     before, paths = sys.argv, list(sys.path)
     program.write_text("reached = gate\nwhile True:\n    n = 1\n")
     handle = gated.run(f"%disco run --nowait {program} 1")
-    until(lambda: type(sys) is not types.ModuleType)
+    until(lambda: sys.path != paths)
     gated.run({"cancel": "", "interrupt": "%disco interrupt", "restart": "%disco restart"}[end])
     handle.cancel()
     assert sys.argv is before

@@ -98,7 +98,7 @@ def test_nothing_that_shows_a_plot_later_is_taken_for_a_thread_of_the_cell_s(plo
         "from disco_magic.functions.streams import current_writer\nseen = set()\n"
         "for turn in range(3):\n"
         "    clear_output(wait=True); plot(f'n{turn}'); plt.show()\n"
-        "    seen.add(may_write_to(current_writer.get().bottom))"
+        "    seen.add(may_write_to(current_writer.get()))"
     )
     # While somebody waits, it is that thread which looks.
     plots.ok("import threading\nwhile not handle.done(): threading.Event().wait(0.01)\nhandle.wait()")

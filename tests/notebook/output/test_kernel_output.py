@@ -253,6 +253,8 @@ def test_what_a_background_cell_puts_in_the_place_of_stdout_does_not_silence_the
     fresh.ok(f"{WAITING}import contextlib, io\n{inside}")
     fresh.ok("builtins.gate.set()\nhandle.wait()")
     assert fresh.ok("print('heard')").lines == ["heard"]
+    assert fresh.ok("%%disco\nprint('not heard')").lines == []  # as the worker wanted it
+    fresh.ok("%%disco\nsys.stdout = sys.__stdout__")
     assert sorted(fresh.ok("%%disco\nprint('heard')").lines) == [f"[{worker}] heard" for worker in range(4)]
     assert fresh.ok("import sys\ntype(sys.stdout).__name__").value == "'OutStream'"
 

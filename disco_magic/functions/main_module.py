@@ -9,11 +9,14 @@ pickled a model.
 
 from __future__ import annotations
 
-import functools
+import linecache
 import sys
+import threading
 import types
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.module_classes import OfModules, exchange, put_back
 from disco_magic.functions.namespaces import CELL_MODULE, of_caller
 from disco_magic.functions.replaced import Replaced
 
@@ -22,9 +25,10 @@ if TYPE_CHECKING:
 
 _TESTERS: Final = "unittest"  # `mock` is part of it, and so are the modules' names `unittest.main`, ...
 _NOTHING: Final = object()
+_stale: Final = threading.Lock()  # lines of files that have changed are being dropped
 
 
-class MainModule(types.ModuleType):
+class MainModule(types.ModuleType, metaclass=OfModules):
     """The class of ``__main__`` as long as any session runs."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -63,27 +67,25 @@ def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
     return of_caller() if is_tester else []
 
 
-def fit_main(module: types.ModuleType) -> Callable[[], None] | None:
+def fit_main(module: types.ModuleType) -> Callable[[], None]:
     """Let tests of workers find their own; `module` is ``__main__``, left alone if of another class."""
-    if type(module) is not types.ModuleType:
-        return None
-    module.__class__ = MainModule
-
-    def undo() -> None:
-        if type(module) is MainModule:
-            module.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was
-
-    return undo
+    exchange(module, MainModule)
+    return partial(put_back, module, MainModule)
 
 
 def fit_doctest(module: types.ModuleType) -> Callable[[], None]:
     """Let a worker that names no module test its own functions; `module` is ``doctest``."""
 
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
-        if m is None and of_caller():
-            m = sys.modules[CELL_MODULE]  # doctest looks for functions that come from this very module
+        if of_caller():
+            with (
+                _stale
+            ):  # it does the same, in all workers at once, where one misses what another has dropped
+                linecache.checkcache()
+            if m is None:
+                m = sys.modules[CELL_MODULE]  # it looks for functions that come from this very module
         return tested.below(m, *args, **options)
 
-    tested = Replaced(module, "testmod", functools.wraps(vars(module)["testmod"])(testmod))
+    tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
     tested.put()
     return tested.take

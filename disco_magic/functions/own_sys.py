@@ -10,19 +10,10 @@ import types
 from typing import Any
 
 from disco_magic.functions import own_streams, programs
+from disco_magic.functions.module_classes import OfModules, exchange, put_back
 
 
-class _Kind(type):
-    """Much code, the import system's too, says ``type(sys)`` where it means the class of all modules."""
-
-    def __call__(cls, *args: Any, **options: Any) -> types.ModuleType:
-        return types.ModuleType(*args, **options)
-
-    def __instancecheck__(cls, thing: object) -> bool:
-        return isinstance(thing, types.ModuleType)
-
-
-class SysOfWorkers(types.ModuleType, metaclass=_Kind):
+class SysOfWorkers(types.ModuleType, metaclass=OfModules):
     """The class of `sys` meanwhile."""
 
     @property
@@ -63,11 +54,9 @@ class SysOfWorkers(types.ModuleType, metaclass=_Kind):
 
 def begin() -> None:
     """From now on it is so. Idempotent."""
-    if type(sys) is types.ModuleType:
-        sys.__class__ = SysOfWorkers
+    exchange(sys, SysOfWorkers)
 
 
 def end() -> None:
     """No more. Idempotent."""
-    if type(sys) is SysOfWorkers:
-        sys.__class__ = types.ModuleType  # type: ignore[assignment]  # as it was
+    put_back(sys, SysOfWorkers)

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions import adopted, namespaces, own_imports, own_loggers, own_sys, programs
+from disco_magic.functions import (
+    adopted,
+    namespaces,
+    own_builtins,
+    own_imports,
+    own_loggers,
+    own_sys,
+    programs,
+)
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await, Shield
 from disco_magic.functions.bindings import Watch
@@ -93,6 +101,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
         context.marks.namespace = namespace
         adopted.begin()
         own_sys.begin()
+        own_builtins.begin()
         CHANGES.enter(context)
     except BaseException:  # Ctrl-C
         drop_namespace(context, namespace)
@@ -110,6 +119,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     if not namespaces.in_use():
         adopted.end()
         own_sys.end()
+        own_builtins.end()
 
 
 def text_of(value: Any) -> str:
@@ -222,6 +232,7 @@ class CellRunner:
         ranks = programs.ranks_of(self.context)
         execution = programs.Execution(program.folder, list(program.argv), ranks)
         shield = Shield(self._holder)
+        functions = own_builtins.now(self.context)
 
         def execute() -> None:
             programs.begin(self.context, execution)
@@ -233,6 +244,7 @@ class CellRunner:
             finally:
                 programs.end(self.context, execution)
                 self._streams.restore(self._streams_before)
+                own_builtins.restore(self.context, functions)
 
         shield.shut(execute)
 

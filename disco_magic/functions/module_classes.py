@@ -1,0 +1,32 @@
+"""Modules of Python's own whose class is another one as long as any session runs: it knows who asks them."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+
+class OfModules(type):
+    """The class of such classes.
+
+    Much code, the import system's too, says ``type(sys)`` where it means the class of all modules.
+    """
+
+    def __call__(cls, *args: Any, **options: Any) -> types.ModuleType:
+        """A plain one."""
+        return types.ModuleType(*args, **options)
+
+    def __instancecheck__(cls, thing: object) -> bool:
+        return isinstance(thing, types.ModuleType)
+
+
+def exchange(module: types.ModuleType, kind: OfModules) -> None:
+    """Let a module be of that class, unless it is of another one than modules are. Idempotent."""
+    if type(module) is types.ModuleType:
+        module.__class__ = kind  # type: ignore[assignment]
+
+
+def put_back(module: types.ModuleType, kind: OfModules) -> None:
+    """Let it be of the class of modules again. Idempotent."""
+    if type(module) is kind:
+        module.__class__ = types.ModuleType

@@ -1,0 +1,164 @@
+"""Functions of `builtins` that a worker replaces: `print`, which programs silence on all ranks but the first.
+
+::
+
+    def setup_for_distributed(is_master):
+        builtin_print = builtins.print
+        def print(*values, force=False, **options):
+            if is_master or force: builtin_print(*values, **options)
+        builtins.print = print
+
+In one process, the function of the worker that came last would be everybody's, the notebook's too. So what a
+worker assigns to the name of a function of `builtins` is its own, until it puts the first one back or ends; a
+program's ends with the program. Its cells find it behind their namespace. Modules that all have in common
+look into the dictionary of `builtins`, where from then on is what asks who calls. All else that is assigned
+there, classes and new names, is the process's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import types
+from contextvars import ContextVar
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.module_classes import OfModules, exchange, put_back
+from disco_magic.functions.own_modules import Importer
+from disco_magic.functions.per_worker import PerWorker
+from disco_magic.functions.standing_modules import IMPORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from disco_magic.functions.context import WorkerContext
+
+_FUNCTIONS: Final = (types.BuiltinFunctionType, types.FunctionType, types.MethodType)
+
+
+class _Own(NamedTuple):
+    """What a worker has put there, and what its cells found before."""
+
+    function: Any
+    before: Any
+
+
+_OWN: Final[PerWorker[dict[str, _Own]]] = PerWorker(dict)
+# Those that are being called: one may call what it found in the dictionary of `builtins`, an `_Asking`.
+_inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins", default=())
+
+
+class _Asking:
+    """In the place of a function: calls that of the calling worker, or the process's.
+
+    Args:
+        name: of the function.
+        first: the function itself.
+
+    Attributes:
+        process: the process's; another one if somebody who is no worker has assigned it.
+    """
+
+    def __init__(self, name: str, first: Callable[..., Any]) -> None:
+        self._name = name
+        self.first = self.process = first
+        update_wrapper(self, first)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """What is asked for from inside of it is the one below."""
+        inside, mine = _inside.get(), _own_of(calling_worker(), self._name)
+        functions = [self.process, self.first] if mine is None else [mine.function, self.process, self.first]
+        token = _inside.set((*inside, self._name))
+        try:
+            return functions[min(inside.count(self._name), len(functions) - 1)](*args, **options)
+        finally:
+            _inside.reset(token)
+
+    def __repr__(self) -> str:
+        return repr(self.process)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (self._name,)  # pickled as what it stands for
+
+
+_asking: Final[dict[str, _Asking]] = {}  # by name
+
+
+class BuiltinsOfWorkers(types.ModuleType, metaclass=OfModules):
+    """The class of `builtins` as long as any session runs."""
+
+    def __getattribute__(self, name: str) -> Any:
+        asking = _asking.get(name)
+        if asking is None:
+            return super().__getattribute__(name)
+        mine = _own_of(calling_worker(), name)
+        return asking.process if mine is None else mine.function
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        me = calling_worker()
+        asking = _asking.get(name)
+        if me is not None and (asking is not None or _is_function(name)):
+            _assign(me, name, value)
+        elif asking is not None:
+            asking.process = asking.first if value is asking else value
+        else:
+            super().__setattr__(name, value)
+
+
+def _is_function(name: str) -> bool:
+    is_special = name.startswith("__")  # what statements call
+    return not is_special and isinstance(vars(builtins).get(name), _FUNCTIONS)
+
+
+def _own_of(worker: WorkerContext | None, name: str) -> _Own | None:
+    mine: dict[str, _Own] | None = None if worker is None else worker.belongings.get(_OWN)
+    return None if mine is None else mine.get(name)
+
+
+def _assign(worker: WorkerContext, name: str, value: Any) -> None:
+    made = _Asking(name, vars(builtins)[name])
+    asking = _asking.setdefault(name, made)  # another worker may come here, too
+    if asking is made:
+        vars(builtins)[name] = asking
+    imports = IMPORTS.get(worker)
+    if isinstance(imports, Importer):
+        imports.begin()  # its modules have builtins of their own
+    mine, behind = _OWN.of(worker), _behind(worker)
+    before = mine[name].before if name in mine else behind.get(name)
+    if value is asking or value is asking.process or value is before:
+        mine.pop(name, None)
+        behind[name] = before
+    else:
+        mine[name] = _Own(value, before)
+        behind[name] = value
+
+
+def _behind(worker: WorkerContext) -> dict[str, Any]:
+    behind = worker.marks.namespace.get("__builtins__")
+    return behind if isinstance(behind, dict) else {}  # a cell may have bound it
+
+
+def now(worker: WorkerContext) -> dict[str, Any]:
+    """What a worker has of its own now, by name."""
+    return {name: own.function for name, own in worker.belongings.get(_OWN, {}).items()}
+
+
+def restore(worker: WorkerContext, then: Mapping[str, Any]) -> None:
+    """Let it be what it was at another time: `now` of then."""
+    for name in {*now(worker), *then}:
+        _assign(worker, name, then[name] if name in then else _asking[name].process)
+
+
+def begin() -> None:
+    """From now on it is so. Idempotent."""
+    exchange(builtins, BuiltinsOfWorkers)
+
+
+def end() -> None:
+    """No more. Idempotent."""
+    for name, asking in list(_asking.items()):
+        if vars(builtins).get(name) is asking:
+            vars(builtins)[name] = asking.process
+        del _asking[name]
+    put_back(builtins, BuiltinsOfWorkers)

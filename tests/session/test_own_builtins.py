@@ -1,0 +1,165 @@
+"""Functions of `builtins` that a worker replaces are its own: `print`, which only the first rank is to do."""
+
+from __future__ import annotations
+
+import builtins
+import pickle
+import sys
+import types
+
+import pytest
+
+from disco_magic.errors import CellError
+
+# As many programs have it in a module of helpers.
+HELPERS = """
+import builtins
+
+def set_up(is_master):
+    builtin_print = builtins.print
+
+    def print(*values, **options):
+        force = options.pop("force", False)
+        if is_master or force:
+            builtin_print("helped", *values, **options)
+
+    builtins.print = print
+
+def say(*values, **options):
+    print(*values, **options)
+"""
+FIRST = print, open, input
+
+
+@pytest.fixture(autouse=True)
+def everything_as_it_was():
+    yield
+    assert (builtins.print, builtins.open, builtins.input) == FIRST
+    assert all(vars(builtins)[each.__name__] is each for each in FIRST[:2])
+    assert type(builtins) is types.ModuleType
+
+
+@pytest.fixture
+def helpers(tmp_path, monkeypatch):
+    (tmp_path / "helpers_of_print.py").write_text(HELPERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("helpers_of_print", None)
+
+
+def lines(capsys):
+    return sorted(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.parametrize("where", ["a module", "a cell", "a module of its own"])
+def test_a_print_that_ranks_replace_is_each_ones_own(session, capsys, helpers, where):
+    own = ["helpers_of_print"] if "own" in where else ()
+    s = session(3, own_modules=own)
+    s.run(HELPERS if where == "a cell" else "from helpers_of_print import say, set_up")
+    s.run("set_up(worker_id == 0)\nsay('said')\nprint('printed')\nprint('forced', force=True)")
+    s.run("say('next')\nsay('forced', force=True)")
+    print("the notebook")
+    s.shutdown()
+    print("and after")
+    first = [f"[0] helped {word}" for word in ("said", "printed", "next")]
+    forced = [f"[{worker}] helped forced" for worker in range(3)] * 2
+    assert lines(capsys) == sorted([*first, *forced, "the notebook", "and after"])
+
+
+BACK = {
+    "what was there": "builtins.print = first",
+    "what the module finds": "builtins.print = vars(builtins)['print']",
+    "what the cell had": "builtins.print = mine",
+}
+
+
+@pytest.mark.parametrize("back", BACK)
+def test_what_was_there_can_be_put_back(session, capsys, back):
+    s = session(2)
+    s.run("import builtins\nfirst, mine = builtins.print, print\nbuiltins.print = len")
+    assert s.run("builtins.print is len, print('four')").values == [(True, 4)] * 2
+    s.run(f"{BACK[back]}\nprint('heard')")
+    assert s.run("builtins.print is first, print is mine").values == [(True, True)] * 2
+    assert lines(capsys) == ["[0] heard", "[1] heard"]
+
+
+def test_one_that_calls_what_it_found_by_its_name_calls_the_one_below(session, capsys, helpers):
+    """Once one worker has replaced it, that name means what asks who calls."""
+    s = session(2)
+    s.run("import builtins\nbuiltins.print = len", workers=[0])
+    s.run(
+        "import builtins, helpers_of_print\nkept = vars(builtins)['print']\n"
+        "builtins.print = lambda *values: kept('below', *values)\nhelpers_of_print.say('x')",
+        workers=[1],
+    )
+    assert capsys.readouterr().out == "[1] below x\n"
+
+
+def test_the_notebook_may_replace_it_meanwhile(session, capsys, helpers, monkeypatch):
+    s = session(2)
+    s.run("from helpers_of_print import say, set_up\nset_up(worker_id == 0)")
+    by_name = print
+    said = []
+
+    def noted(*values, **options):
+        said.append(values)
+        by_name("noted", *values, **options)
+
+    before = builtins.print
+    builtins.print = noted
+    print("x")
+    s.run("say('y')")
+    builtins.print = vars(builtins)["print"]
+    print("z")
+    assert builtins.print is before
+    assert said == [("x",)]
+    assert capsys.readouterr().out == "noted x\n[0] helped y\nz\n"
+
+
+def test_a_program_s_ends_with_the_program(session, capsys, helpers, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("builtins.print = first\nh.set_up(worker_id == 1)\nh.say('in it')\n")
+    s = session(2)
+    s.run("import builtins, helpers_of_print as h\nfirst = builtins.print\nh.set_up(worker_id == 0)")
+    s.run_file(program)
+    s.run("h.say('after')\nprint('after')")
+    assert lines(capsys) == ["[0] helped after", "[0] helped after", "[1] helped in it"]
+
+
+def test_mock_replaces_open_for_its_worker(session, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("real")
+    s = session(2)
+    s.run(f"def text():\n    with open({str(file)!r}) as read: return read.read()")
+    told = s.run(
+        "from contextlib import nullcontext\nfrom unittest import mock\n"
+        "made = mock.mock_open(read_data='mocked')\n"
+        "with mock.patch('builtins.open', made) if worker_id else nullcontext():\n"
+        "    barrier()\n    first = text()\n    barrier()\nfirst, text()"
+    ).values
+    assert told == [("real", "real"), ("mocked", "real")]
+
+
+def test_it_ends_with_the_worker(session, capsys):
+    s = session(2)
+    s.run("import builtins\nbuiltins.print = len")
+    s.restart()
+    s.run("print('heard')")
+    assert lines(capsys) == ["[0] heard", "[1] heard"]
+
+
+def test_classes_and_new_names_are_the_process_s(session):
+    s = session(1)
+    s.run("import builtins\nbuiltins.only_of_this_test = worker_id\nsquare = int\nbuiltins.int = int")
+    assert vars(builtins)["int"] is int
+    assert vars(builtins).pop("only_of_this_test") == 0
+
+
+def test_what_stands_in_its_place_is_pickled_and_looks_as_it(session):
+    s = session(1)
+    s.run("import builtins\nbuiltins.print = len")
+    assert print is not FIRST[0]
+    assert pickle.loads(pickle.dumps(print)) is print  # noqa: S301 - our own
+    assert (repr(print), print.__name__, print.__doc__) == (repr(FIRST[0]), "print", FIRST[0].__doc__)
+    with pytest.raises(CellError, match="TypeError"):
+        s.run("builtins.print(1, 2)")

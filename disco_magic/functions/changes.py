@@ -8,6 +8,7 @@ from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
 from disco_magic.functions.main_module import fit_doctest, fit_main
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
 from disco_magic.functions.torch_random import fit_graphs, fit_torch_random
@@ -20,6 +21,7 @@ CHANGES: Final = Libraries(
     {
         "__main__": fit_main,
         "doctest": fit_doctest,
+        "linecache": fit_linecache,
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
@@ -37,4 +39,4 @@ CHANGES: Final = Libraries(
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
     }
 )
-"""What tests look into, random states, loggers, and PyTorch."""
+"""What tests look into, lines of source, random states, loggers, and PyTorch."""

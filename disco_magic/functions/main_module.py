@@ -9,9 +9,7 @@ pickled a model.
 
 from __future__ import annotations
 
-import linecache
 import sys
-import threading
 import types
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
 _TESTERS: Final = "unittest"  # `mock` is part of it, and so are the modules' names `unittest.main`, ...
 _NOTHING: Final = object()
-_stale: Final = threading.Lock()  # lines of files that have changed are being dropped
 
 
 class MainModule(types.ModuleType, metaclass=OfModules):
@@ -77,13 +74,8 @@ def fit_doctest(module: types.ModuleType) -> Callable[[], None]:
     """Let a worker that names no module test its own functions; `module` is ``doctest``."""
 
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
-        if of_caller():
-            with (
-                _stale
-            ):  # it does the same, in all workers at once, where one misses what another has dropped
-                linecache.checkcache()
-            if m is None:
-                m = sys.modules[CELL_MODULE]  # it looks for functions that come from this very module
+        if m is None and of_caller():
+            m = sys.modules[CELL_MODULE]  # doctest looks for functions that come from this very module
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))

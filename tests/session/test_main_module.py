@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import io
-import linecache
 import pickle
 import sys
 import types
@@ -76,26 +75,6 @@ def test_doctest_tests_them_too_and_each_worker_has_its_own_result(session, caps
     assert told.count("Expected:") == told.count("    rank 0\n") == 2
     assert "[1]     rank 1" in told
     assert s.run("doctest.testmod(doctest.sys).attempted")[0] == 0
-
-
-def test_doctest_finds_no_lines_of_files_that_have_changed(session, tmp_path, monkeypatch):
-    """It would drop them, on all workers at once, and fails if another thread has done that meanwhile."""
-    s, check, left = session(4), linecache.checkcache, []
-    s.run(EXAMPLE)
-    file = tmp_path / "gone.py"
-    file.write_text("1\n")
-    linecache.getlines(str(file))
-    file.unlink()
-
-    def noted(*args):
-        if sys._getframe(1).f_globals["__name__"] == "bdb":  # which doctest is made of
-            left.append(str(file) in linecache.cache)
-        check(*args)
-
-    monkeypatch.setattr(linecache, "checkcache", noted)
-    s.run("barrier()\nresult = doctest.testmod()")
-    assert left
-    assert not any(left)
 
 
 def test_what_mock_puts_there_is_the_worker_s(session, main):

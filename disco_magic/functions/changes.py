@@ -7,6 +7,8 @@ from typing import Final
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
 from disco_magic.functions.main_module import fit_doctest, fit_main
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
+from disco_magic.functions.own_processes import fit_start_methods
+from disco_magic.functions.own_signals import fit_signal
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
@@ -22,6 +24,10 @@ CHANGES: Final = Libraries(
         "__main__": fit_main,
         "doctest": fit_doctest,
         "linecache": fit_linecache,
+        "multiprocessing.context": told_if_unknown(
+            fit_start_methods, "all workers start processes in the same way in this version of Python"
+        ),
+        "signal": fit_signal,
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
@@ -39,4 +45,4 @@ CHANGES: Final = Libraries(
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
     }
 )
-"""What tests look into, lines of source, random states, loggers, and PyTorch."""
+"""What tests look into, lines of source, processes, signals, random states, loggers, and PyTorch."""

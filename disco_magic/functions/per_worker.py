@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from disco_magic.functions.context import calling_worker
 
@@ -36,3 +36,24 @@ class PerWorker(Generic[_Thing]):
         """That of one worker."""
         thing: _Thing | None = worker.belongings.get(self)
         return worker.belongings.setdefault(self, self._make()) if thing is None else thing
+
+
+class PerProgram(PerWorker[dict[Any, Any]]):
+    """A worker's own settings, of which those that a program makes end with it."""
+
+    def __init__(self) -> None:
+        super().__init__(dict)
+        _of_programs.append(self)
+
+
+_of_programs: Final[list[PerProgram]] = []
+
+
+def settings_now(worker: WorkerContext) -> dict[PerProgram, dict[Any, Any]]:
+    """What a worker has of all `PerProgram` now."""
+    return {each: dict(worker.belongings.get(each, {})) for each in _of_programs}
+
+
+def restore_settings(worker: WorkerContext, then: dict[PerProgram, dict[Any, Any]]) -> None:
+    """Let them be what they were: `settings_now` of then."""
+    worker.belongings.update(then.items())

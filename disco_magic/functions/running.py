@@ -35,6 +35,7 @@ from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.own_streams import OwnStreams
+from disco_magic.functions.per_worker import restore_settings, settings_now
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.streams import own_streams
 
@@ -232,7 +233,7 @@ class CellRunner:
         ranks = programs.ranks_of(self.context)
         execution = programs.Execution(program.folder, list(program.argv), ranks)
         shield = Shield(self._holder)
-        functions = own_builtins.now(self.context)
+        functions, settings = own_builtins.now(self.context), settings_now(self.context)
 
         def execute() -> None:
             programs.begin(self.context, execution)
@@ -245,6 +246,7 @@ class CellRunner:
                 programs.end(self.context, execution)
                 self._streams.restore(self._streams_before)
                 own_builtins.restore(self.context, functions)
+                restore_settings(self.context, settings)
 
         shield.shut(execute)
 

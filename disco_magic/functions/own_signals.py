@@ -1,0 +1,86 @@
+"""Handlers of signals that a worker sets: kept for it, and called if it sends itself the signal.
+
+A process of a program sets some, for being preempted for one. Python takes them from its main thread only, in
+which no worker is: a program that sets one would end there. The process's signals go to the process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.functions.per_worker import PerProgram
+from disco_magic.functions.replaced import Replaced, replace_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_OWN: Final = PerProgram()
+# Who sets one of these goes on to have the process get it: by a timer, for a process that it starts.
+_OF_THE_PROCESS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF", "SIGCHLD"})
+
+
+def _mine() -> dict[Any, Any] | None:
+    """The caller's; None: it is no worker. In a process that one has forked Python takes handlers."""
+    return None if threading.current_thread() is threading.main_thread() else _OWN.mine()
+
+
+def _is_kept(number: Any) -> bool:
+    """Whether a worker's handler of that signal is; else Python says what it says in any other thread."""
+    try:
+        return signal.Signals(number).name not in _OF_THE_PROCESS
+    except ValueError:
+        return False
+
+
+def _call(number: int, depth: int) -> bool:
+    """Call the worker's own handler, if it has one; whether it has."""
+    handler = (_mine() or {}).get(number)
+    if not callable(handler):
+        return handler == signal.SIG_IGN
+    handler(number, sys._getframe(depth))  # noqa: SLF001 - a handler is given where the signal came
+    return True
+
+
+def fit_signal(module: ModuleType) -> Callable[[], None]:
+    """Let workers set handlers; `module` is ``signal``."""
+
+    def set_handler(signalnum: int, handler: Any, /) -> Any:
+        mine = _mine()
+        if mine is None or not _is_kept(signalnum):
+            return handlers.below(signalnum, handler)
+        if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):
+            raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
+        before = handler_of(signalnum)
+        mine[signalnum] = handler
+        if callable(handler):
+            name = signal.Signals(signalnum).name
+            warnings.warn(
+                f"{name} goes to the process in which all workers are: a worker's handler is called only if "
+                "that worker sends it",
+                stacklevel=2,
+            )
+        return before
+
+    def handler_of(signalnum: int, /) -> Any:
+        mine = _mine() or {}
+        return mine[signalnum] if signalnum in mine else asked.below(signalnum)
+
+    def raise_signal(signalnum: int, /) -> None:
+        if not _call(signalnum, 2):
+            raised.below(signalnum)
+
+    def kill(pid: int, signal: int, /) -> None:
+        if pid != os.getpid() or not _call(signal, 2):
+            killed.below(pid, signal)
+
+    handlers = Replaced(module, "signal", set_handler)
+    asked = Replaced(module, "getsignal", handler_of)
+    raised = Replaced(module, "raise_signal", raise_signal)
+    killed = Replaced(os, "kill", kill)
+    return replace_all([handlers, asked, raised, killed])

@@ -32,11 +32,11 @@ class Program(NamedTuple):
 
     Attributes:
         argv: its `sys.argv`.
-        folder: where it lies; the first one that is imported from.
+        path: where it lies, in the folder that is the first one to be imported from.
     """
 
     argv: tuple[str, ...]
-    folder: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)

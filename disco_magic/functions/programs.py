@@ -41,12 +41,12 @@ class Execution:
     """One worker's execution of a program.
 
     Attributes:
-        folder: where the program lies.
+        path: of the program.
         argv: its arguments, which it may change.
         ranks: see `ranks_of`; it may change them.
     """
 
-    folder: str
+    path: str
     argv: list[str]
     ranks: dict[str, str]
 
@@ -113,6 +113,11 @@ def _mine() -> Execution | None:
     return None if me is None else _executions.get(me)
 
 
+def execution_of(worker: WorkerContext) -> Execution | None:
+    """The program that a worker executes; None: none."""
+    return _executions.get(worker)
+
+
 def arguments() -> list[str]:
     """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
     mine = _mine()
@@ -148,7 +153,7 @@ def _fit() -> None:
     The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
     with _lock:
-        wanted = {execution.folder for execution in list(_executions.values())}
+        wanted = {os.path.dirname(execution.path) for execution in list(_executions.values())}
         for folder in wanted.difference(_added):
             _added.append(folder)
             sys.path = [folder, *sys.path]

@@ -231,7 +231,7 @@ class CellRunner:
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
         ranks = programs.ranks_of(self.context)
-        execution = programs.Execution(program.folder, list(program.argv), ranks)
+        execution = programs.Execution(program.path, list(program.argv), ranks)
         shield = Shield(self._holder)
         functions, settings = own_builtins.now(self.context), settings_now(self.context)
 

@@ -38,14 +38,14 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
     tree = parsed(source, filename)
     _tell_file(tree, filename)
     cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
-    return replace(cell, program=Program((name, *arguments), os.path.dirname(filename)))
+    return replace(cell, program=Program((name, *arguments), filename))
 
 
 def refresh(cell: Cell, *, reload: bool) -> str:
     """Before a program is executed: let modules beside it be imported anew, or say which have changed."""
     if cell.program is None:
         return ""
-    folder = cell.program.folder
+    folder = os.path.dirname(cell.program.path)
     if reload:
         sources.forget(folder)
     files = sources.changed(folder)

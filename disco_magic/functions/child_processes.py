@@ -1,0 +1,103 @@
+"""What processes find that a worker starts: its program, and its rank.
+
+One that is started anew (``spawn``, ``forkserver``) imports the main program under another name, and looks
+there for the functions that it is to call. A worker's come from ``__disco__``, which it does not have. So it
+is told, before anything else:
+
+* of a program's worker: that program is its main one, as under torchrun, and ``__disco__`` means that;
+* of cells: whoever calls what they have defined is told to put it into a module. Otherwise it would end as it
+  reads what it is to do, be started again, and end again, while everybody waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.functions import programs
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.main_module import fit_main
+from disco_magic.functions.replaced import Replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_BEFORE_ENV: Final = 10  # of `Popen`'s parameters
+_ALIAS: Final = "__mp_main__"  # the main program's, in such processes and in the one that starts them
+# Executed there, where nothing of ours is imported.
+_PROLOGUE: Final = '''
+import os, sys, types
+
+class Absent(type):
+    """The class of what only cells have defined: it can be read from a pickle, and no more."""
+
+    def __call__(cls, *args, **options):
+        raise RuntimeError(
+            f"{cls.__name__} is defined in a cell, which other processes do not have: put it into a module"
+        )
+
+class Cells(types.ModuleType):
+    def __getattr__(self, name):
+        if main and hasattr(sys.modules.get("__mp_main__"), name):
+            return getattr(sys.modules["__mp_main__"], name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, Absent(name, (), {"__module__": "__disco__"}))
+
+sys.modules["__disco__"] = Cells("__disco__")
+os.environ.update(ranks)
+'''
+
+
+class _Prologue:
+    """Pickled, it is executed where it is read, and nothing there."""
+
+    def __init__(self, main: str, ranks: dict[str, str]) -> None:
+        self._names = {"main": main, "ranks": ranks}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (_PROLOGUE, self._names)
+
+
+def fit_spawn(module: ModuleType) -> Callable[[], None]:
+    """Tell processes that workers start what they are; `module` is ``multiprocessing.spawn``."""
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = prepared.below(name)
+        me = calling_worker()
+        if me is None:
+            return data
+        execution = programs.execution_of(me)
+        main, ranks = ("", {}) if execution is None else (execution.path, execution.ranks)
+        if main:
+            data.pop("init_main_from_name", None)
+            data["init_main_from_path"] = main
+        # Read before all that needs it: the rest of what is read says what is to be called.
+        return {"disco_magic": _Prologue(main, dict(ranks)), **data}
+
+    prepared = Replaced(module, "get_preparation_data", get_preparation_data)
+    prepared.put()
+    return prepared.take
+
+
+def fit_subprocess(module: ModuleType) -> Callable[[], None]:
+    """Let what programs run beside them have their rank in its environment; `module` is ``subprocess``."""
+
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+        me = calling_worker()
+        is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
+        if me is not None and not is_given and programs.execution_of(me) is not None:
+            options["env"] = dict(os.environ)
+        begun.below(self, *args, **options)
+
+    begun = Replaced(vars(module)["Popen"], "__init__", __init__)
+    begun.put()
+    return begun.take
+
+
+def fit_alias(_: ModuleType) -> Callable[[], None] | None:
+    """Let the main program's alias, too, have what workers have; when ``multiprocessing`` is there."""
+    alias = sys.modules.get(_ALIAS)
+    return None if alias is None or alias is sys.modules.get("__main__") else fit_main(alias)

@@ -1,0 +1,94 @@
+"""Processes that workers start find the worker's program, and its rank; what cells define is not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from disco_magic.errors import CellError
+from tests.conftest import DEADLINE_S
+
+PROGRAM = """
+import multiprocessing as mp, os, sys
+
+class Sample:
+    def __init__(self, value): self.value = value
+    def __eq__(self, other): return type(self) is type(other) and self.value == other.value
+
+def work(sample):
+    return Sample(sample.value + 1), os.environ["RANK"], sys.argv[1:], __name__
+
+if __name__ == "__main__":
+    with mp.get_context(METHOD).Pool(1) as pool:
+        told = pool.map(work, [Sample(1)])[0]
+    told = told[0] == Sample(2), *told[1:]
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_program_s_processes_find_what_it_defines(session, tmp_path, method):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("METHOD", repr(method)))
+    s = session(2)
+    s.run_file(program, "--lr", timeout=DEADLINE_S)
+    assert s.run("told").values == [(True, str(rank), ["--lr"], "__mp_main__") for rank in range(2)]
+
+
+DEFINED = """
+import multiprocessing as mp
+from concurrent.futures import ProcessPoolExecutor
+spawn = mp.get_context("spawn")
+class Thing: pass
+def work(x): return x
+"""
+CALLS = {
+    "a pool": "with spawn.Pool(1) as pool: pool.map(work, [1])",
+    "an executor": "with ProcessPoolExecutor(1, mp_context=spawn) as pool: pool.submit(work, 1).result()",
+    "a class": "with spawn.Pool(1) as pool: pool.apply(Thing)",
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_of_what_cells_define_fail_there_and_say_why(session, call):
+    """They waited for ever: the process ended as it read what to call, and was started again."""
+    s = session(1)
+    s.run(DEFINED)
+    with pytest.raises(
+        CellError, match="is defined in a cell, which other processes do not have: put it into"
+    ):
+        s.run(CALLS[call], timeout=DEADLINE_S)
+
+
+def test_objects_of_cells_go_there_and_come_back(session):
+    s = session(1)
+    s.run(DEFINED)
+    s.run("with spawn.Pool(1) as pool: kind = pool.apply(type, (Thing(),))", timeout=DEADLINE_S)
+    assert s.run("kind is Thing")[0]
+
+
+ASK = "import os; print(os.environ.get('RANK'), os.environ.get('DISCO_TEST'))"
+COMMAND = f"[sys.executable, '-c', {ASK!r}]"
+RUNS = {
+    "run": f"subprocess.run({COMMAND}, capture_output=True, text=True).stdout",
+    "given": f"subprocess.run({COMMAND}, capture_output=True, text=True, env=given).stdout",
+    "by place": f"subprocess.Popen({COMMAND}, -1, None, None, -1, None, None, True, False, None, given)"
+    ".communicate()[0].decode()",
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("run", "{} x\n"), ("given", "None y\n"), ("by place", "None y\n")]
+)
+def test_what_a_program_runs_has_its_rank_in_the_environment(session, tmp_path, monkeypatch, how, told):
+    monkeypatch.setenv("DISCO_TEST", "x")
+    program = tmp_path / "program.py"
+    program.write_text(f"import subprocess, sys\ngiven = {{'DISCO_TEST': 'y'}}\ntold = {RUNS[how]}\n")
+    s = session(2)
+    s.run_file(program, timeout=DEADLINE_S)
+    assert s.run("told").values == [told.format(rank) for rank in range(2)]
+    assert s.run(f"import subprocess, sys\n{RUNS['run']}")[0] == "None x\n"
+    assert "RANK" not in os.environ
+    assert subprocess.check_output([sys.executable, "-c", ASK], text=True) == "None x\n"  # noqa: S603 - ours

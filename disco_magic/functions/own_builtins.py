@@ -18,6 +18,7 @@ there, classes and new names, is the process's.
 from __future__ import annotations
 
 import builtins
+import threading
 import types
 from contextvars import ContextVar
 from functools import update_wrapper
@@ -45,6 +46,7 @@ class _Own(NamedTuple):
 
 
 _OWN: Final[PerWorker[dict[str, _Own]]] = PerWorker(dict)
+_LOCK: Final = threading.Lock()  # of what is put there and taken away
 # Those that are being called: one may call what it found in the dictionary of `builtins`, an `_Asking`.
 _inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins", default=())
 
@@ -58,20 +60,27 @@ class _Asking:
 
     Attributes:
         process: the process's; another one if somebody who is no worker has assigned it.
+        owners: workers that have one of their own.
     """
 
     def __init__(self, name: str, first: Callable[..., Any]) -> None:
         self._name = name
         self.first = self.process = first
+        self.owners: set[WorkerContext] = set()
         update_wrapper(self, first)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        """What is asked for from inside of it is the one below."""
-        inside, mine = _inside.get(), _own_of(calling_worker(), self._name)
-        functions = [self.process, self.first] if mine is None else [mine.function, self.process, self.first]
+        """What is asked for from inside of it is the one below.
+
+        Nothing of `builtins` is called here but `isinstance`: it may be what this stands for.
+        """
+        mine = _own_of(calling_worker(), self._name)
+        functions = (self.process, self.first) if mine is None else (mine.function, self.process, self.first)
+        inside = _inside.get()
+        level = inside.count(self._name)
         token = _inside.set((*inside, self._name))
         try:
-            return functions[min(inside.count(self._name), len(functions) - 1)](*args, **options)
+            return functions[: level + 1][-1](*args, **options)
         finally:
             _inside.reset(token)
 
@@ -107,7 +116,7 @@ class BuiltinsOfWorkers(types.ModuleType, metaclass=OfModules):
 
 
 def _is_function(name: str) -> bool:
-    is_special = name.startswith("__")  # what statements call
+    is_special = name.startswith("__") or name == "isinstance"  # what statements call, and who asks, below
     return not is_special and isinstance(vars(builtins).get(name), _FUNCTIONS)
 
 
@@ -117,21 +126,32 @@ def _own_of(worker: WorkerContext | None, name: str) -> _Own | None:
 
 
 def _assign(worker: WorkerContext, name: str, value: Any) -> None:
-    made = _Asking(name, vars(builtins)[name])
-    asking = _asking.setdefault(name, made)  # another worker may come here, too
-    if asking is made:
-        vars(builtins)[name] = asking
-    imports = IMPORTS.get(worker)
-    if isinstance(imports, Importer):
-        imports.begin()  # its modules have builtins of their own
-    mine, behind = _OWN.of(worker), _behind(worker)
-    before = mine[name].before if name in mine else behind.get(name)
-    if value is asking or value is asking.process or value is before:
-        mine.pop(name, None)
-        behind[name] = before
-    else:
-        mine[name] = _Own(value, before)
-        behind[name] = value
+    with _LOCK:
+        asking = _asking.get(name)
+        if asking is None:
+            asking = _asking[name] = vars(builtins)[name] = _Asking(name, vars(builtins)[name])
+        imports = IMPORTS.get(worker)
+        if isinstance(imports, Importer):
+            imports.begin()  # its modules have builtins of their own
+        mine, behind = _OWN.of(worker), _behind(worker)
+        before = mine[name].before if name in mine else behind.get(name)
+        if value is asking or value is asking.process or value is before:
+            behind[name] = before
+            mine.pop(name, None)
+            asking.owners.discard(worker)
+            _take_away(name, asking)
+        else:
+            behind[name] = value
+            mine[name] = _Own(value, before)
+            asking.owners.add(worker)
+
+
+def _take_away(name: str, asking: _Asking) -> None:
+    """Put the process's function back, if nobody has another one any more: calls of it take longer."""
+    if not asking.owners:
+        if vars(builtins).get(name) is asking:
+            vars(builtins)[name] = asking.process
+        _asking.pop(name, None)
 
 
 def _behind(worker: WorkerContext) -> dict[str, Any]:
@@ -147,7 +167,15 @@ def now(worker: WorkerContext) -> dict[str, Any]:
 def restore(worker: WorkerContext, then: Mapping[str, Any]) -> None:
     """Let it be what it was at another time: `now` of then."""
     for name in {*now(worker), *then}:
-        _assign(worker, name, then[name] if name in then else _asking[name].process)
+        _assign(worker, name, then[name] if name in then else worker.belongings[_OWN][name].before)
+
+
+def leave(worker: WorkerContext) -> None:
+    """A worker has ended, and what it has of its own with it."""
+    with _LOCK:
+        for name, asking in list(_asking.items()):
+            asking.owners.discard(worker)
+            _take_away(name, asking)
 
 
 def begin() -> None:
@@ -157,8 +185,4 @@ def begin() -> None:
 
 def end() -> None:
     """No more. Idempotent."""
-    for name, asking in list(_asking.items()):
-        if vars(builtins).get(name) is asking:
-            vars(builtins)[name] = asking.process
-        del _asking[name]
     put_back(builtins, BuiltinsOfWorkers)

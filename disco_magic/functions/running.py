@@ -116,6 +116,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     namespaces.drop(context.session_id, context.id, namespace)
     own_imports.end(context)
     own_loggers.end(context)
+    own_builtins.leave(context)
     CHANGES.leave(context)
     if not namespaces.in_use():
         adopted.end()

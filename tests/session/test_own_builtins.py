@@ -29,6 +29,7 @@ def say(*values, **options):
     print(*values, **options)
 """
 FIRST = print, open, input
+FIRST_OCT = oct
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +147,39 @@ def test_it_ends_with_the_worker(session, capsys):
     s.restart()
     s.run("print('heard')")
     assert lines(capsys) == ["[0] heard", "[1] heard"]
+
+
+def test_nothing_stays_in_its_place_when_nobody_has_another_one(session):
+    """Calls of what asks who calls take longer, and PyTorch replaces `max` for a moment."""
+    s = session(2)
+    s.run(
+        "import builtins\nfirst = builtins.oct\nbuiltins.oct = lambda value: ('mine', first(value))\n"
+        "barrier()\nfound = oct(8), vars(builtins)['oct'](8)\nbarrier()\nif worker_id: builtins.oct = first"
+    )
+    assert s.run("found").values == [(("mine", "0o10"),) * 2] * 2
+    assert vars(builtins)["oct"](8) == "0o10"
+    assert vars(builtins)["oct"] is not FIRST_OCT
+    s.run("builtins.oct = first", workers=[0])
+    assert vars(builtins)["oct"] is FIRST_OCT
+
+
+@pytest.mark.parametrize("name", ["max", "min", "len", "sorted", "vars", "callable", "getattr", "repr"])
+def test_what_we_call_ourselves_may_be_replaced(session, name):
+    s = session(2)
+    code = (
+        f"import builtins\nfirst, builtins.{name} = builtins.{name}, lambda *args, **kw: first(*args, **kw)"
+    )
+    s.run(code)
+    s.run(f"found = {name} is first, vars(builtins)['{name}'] is first")
+    assert s.run("found").values == [(False, False)] * 2
+    s.run(f"builtins.{name} = first")
+    assert s.run(f"{name} is first, vars(builtins)['{name}'] is first").values == [(True, True)] * 2
+
+
+def test_isinstance_is_the_process_s(session):
+    s = session(1)
+    s.run("import builtins\nbuiltins.isinstance = isinstance")
+    assert vars(builtins)["isinstance"] is isinstance
 
 
 def test_classes_and_new_names_are_the_process_s(session):

@@ -14,6 +14,7 @@ from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.phrases import people, who_has
+from disco_magic.session.results import HasResult
 from disco_magic.summaries import grouped
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _handles: WeakSet[CellHandle] = WeakSet()
 _handles_lock = threading.RLock()
 
 
-class CellHandle:
+class CellHandle(HasResult):
     """A cell on its way. What it writes goes to the cell it was started in, also after that has ended.
 
     Nobody has to keep it: the cell runs all the same, and says in its own output if it has failed. Await it

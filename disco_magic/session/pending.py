@@ -15,7 +15,7 @@ from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, sigint_held_back, take
-from disco_magic.session.results import CellResult
+from disco_magic.session.results import CellResult, HasResult
 from disco_magic.session.sigint import interrupt, sigint_to
 from disco_magic.session.stopping import Stopping
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-class PendingCell(Stopping):
+class PendingCell(Stopping, HasResult):
     """Handle of a running cell: wait for it, await it, cancel it.
 
     Attributes:

@@ -23,6 +23,30 @@ _TEXT: Final = "text/plain"
 _TOLD: Final = 4
 
 
+# Of a result; and what other handles have in the place of `wait`.
+_LATER: Final = frozenset(
+    {"values", "shown", "stdout", "errors", "caught", "elapsed", "reference", "groups", "release"}
+)
+_OTHERS: Final = frozenset({"get", "join", "ready", "value"})
+
+
+class HasResult:
+    """Mixed into handles: who asks them for what the result has is told that it comes by `wait`."""
+
+    if not TYPE_CHECKING:  # to type checkers, all attributes would be there
+
+        def __getattr__(self, name: str) -> Any:
+            if name in _LATER:
+                why = f"{name!r} is known when the cell has ended: write .wait().{name}"
+            elif name in _OTHERS:
+                why = (
+                    f"a handle has no {name!r}: .wait() gives the result, .done() tells whether there is one"
+                )
+            else:
+                why = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(why, name=name, obj=self)
+
+
 class CellResult:
     """The result of a cell; what `Out[n]` holds.
 

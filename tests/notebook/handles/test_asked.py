@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 
 import pytest
@@ -18,6 +19,23 @@ def test_result_is_what_wait_gives(crew):
     handle = crew.run("%%disco --nowait\nworker_id")
     assert handle.result() is handle.wait()
     assert handle.result().values == list(range(crew.n))
+
+
+HINTS = {
+    "values": "'values' is known when the cell has ended: write .wait().values",
+    "get": "a handle has no 'get': .wait() gives the result, .done() tells whether there is one",
+    "nonsense": "object has no attribute 'nonsense'",
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+@pytest.mark.parametrize("which", ["the notebook's", "the session's"])
+def test_who_asks_a_handle_for_what_the_result_has_is_told_where_that_is(crew, name, which):
+    handle = crew.run("%%disco --nowait\n1 + 1")
+    asked = handle if which == "the notebook's" else handle.pending
+    with pytest.raises(AttributeError, match=re.escape(HINTS[name])):
+        getattr(asked, name)
+    assert handle.wait().values == [2] * crew.n
 
 
 def test_result_raises_what_the_cell_raised_as_often_as_it_is_asked(four):

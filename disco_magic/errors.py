@@ -113,7 +113,13 @@ class PlaneError(DiscoError):
 
 
 class PlaneMismatch(PlaneError):
-    """Workers called different collectives, or the same one with arguments that do not fit."""
+    """Workers called different collectives, or the same one with arguments that do not fit.
+
+    Attributes:
+        astray: the worker whose call is not that of most others; None if that cannot be said.
+    """
+
+    astray: int | None = None
 
 
 class PlaneAborted(PlaneError):

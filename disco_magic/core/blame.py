@@ -35,7 +35,7 @@ def most_telling(failures: Sequence[Failure]) -> Failure:
 
     Where all were interrupted, those in a collective have waited for who was not; so has one whose wait was
     over before it was interrupted itself. Where calls do not fit, those who made theirs at another line than
-    most have more likely gone astray. Else the first.
+    most have more likely gone astray; at one line, the one who made another call. Else the first.
     """
     first = failures[0]
     if is_consequence(first):
@@ -48,7 +48,10 @@ def most_telling(failures: Sequence[Failure]) -> Failure:
         lines = (line for line in each.traceback_text.splitlines() if line.startswith("  File "))
         places.setdefault("\n".join(lines), []).append(each)
     few, *others = sorted(places.values(), key=len)
-    return few[0] if others and len(few) < len(others[0]) else first
+    if others and len(few) < len(others[0]):
+        return few[0]
+    worker = first.exception.astray if isinstance(first.exception, PlaneMismatch) else None
+    return next((each for each in failures if each.worker == worker), first)
 
 
 def kind_of(failure: Failure) -> tuple[str, str]:

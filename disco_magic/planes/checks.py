@@ -43,6 +43,12 @@ def verdict(calls: Sequence[Call]) -> str | None:
     return None if sentence is None else f"{sentence}\n{table(calls)}"
 
 
+def astray(calls: Sequence[Call]) -> int | None:
+    """Whose call, of calls that do not fit, fewer have made than any other; the first of these workers."""
+    few, *others = sorted(_groups(calls, Call.describe).values(), key=len)
+    return few[0].worker if others and len(few) < len(others[0]) else None
+
+
 def _are_plain(calls: Sequence[Call]) -> bool:
     """Whether one look shows that nothing can be wrong: plain calls of one form, and outs that lie apart."""
     form = calls[0].form

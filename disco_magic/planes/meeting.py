@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from disco_magic.errors import PlaneAborted, PlaneError
+from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
 from disco_magic.phrases import people
 from disco_magic.planes.calls import Call, describe_array, grouped
 
@@ -28,12 +28,15 @@ class Verdict(NamedTuple):
     text: str
     failure: Failure | None = None
     cause: BaseException | None = None
+    astray: int | None = None
 
     def error(self) -> PlaneError:
         """A new exception."""
         error = self.kind(self.text)
         if isinstance(error, PlaneAborted):
             error.failure = self.failure
+        if isinstance(error, PlaneMismatch):
+            error.astray = self.astray
         if self.cause is not None:  # None, too, would hide what the caller was handling: `finally: barrier()`
             error.__cause__ = self.cause
         return error

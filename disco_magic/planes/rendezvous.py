@@ -18,7 +18,7 @@ from disco_magic.errors import PlaneError, PlaneMismatch
 from disco_magic.functions.affinity import cores
 from disco_magic.phrases import class_name, words
 from disco_magic.planes.blocks import Mover
-from disco_magic.planes.checks import verdict
+from disco_magic.planes.checks import astray, verdict
 from disco_magic.planes.meeting import Meeting, Verdict
 from disco_magic.planes.plans import FoldPlan
 
@@ -171,7 +171,7 @@ class Rendezvous:
             calls = meeting.in_rank_order()
             text = verdict(calls)
             if text is not None:
-                meeting.verdict = Verdict(PlaneMismatch, text)
+                meeting.verdict = Verdict(PlaneMismatch, text, astray=astray(calls))
             else:
                 plan = meeting.plan = self._plan(calls)
                 if (

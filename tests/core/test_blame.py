@@ -14,6 +14,12 @@ def failed(worker, error, *lines):
     return Failure(worker, 1, "Cell 1", error, f"Traceback (most recent call last):\n{text}{error}")
 
 
+def mismatch(astray):
+    error = PlaneMismatch("x")
+    error.astray = astray
+    return error
+
+
 @pytest.mark.parametrize(
     ("failures", "worker"),
     [
@@ -41,6 +47,9 @@ def failed(worker, error, *lines):
         ([failed(n, PlaneMismatch("x"), 9, 5 if n == 1 else 4) for n in range(3)], 1),
         ([failed(n, PlaneMismatch("x"), 4 + n % 2) for n in range(4)], 0),
         ([failed(n, PlaneMismatch("x"), 4) for n in range(4)], 0),
+        ([failed(n, mismatch(3), 4) for n in range(4)], 3),
+        ([failed(n, mismatch(7), 4) for n in range(4)], 0),
+        ([failed(n, mismatch(3), 5 if n == 2 else 4) for n in range(4)], 2),
     ],
     ids=[
         "an error",
@@ -53,6 +62,9 @@ def failed(worker, error, *lines):
         "a line above",
         "halves",
         "one line",
+        "one line and another call",
+        "one line and a call of who has not failed",
+        "a line and another call",
     ],
 )
 def test_the_one_to_look_at_is_who_went_astray(failures, worker):

@@ -6,7 +6,7 @@ import pytest
 from disco_magic.core.interfaces import Seat
 from disco_magic.functions import sites
 from disco_magic.planes.calls import Call
-from disco_magic.planes.checks import check_out_fits, verdict
+from disco_magic.planes.checks import astray, check_out_fits, verdict
 from disco_magic.planes.layout import Expected
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import reduction
@@ -304,3 +304,18 @@ def test_calls_of_one_form_into_one_array_do_not_fit():
     out = np.empty((4, 6), "f4")
     assert form(array=X, op="sum", out=out) is not None
     assert "out of workers 0 and 1 share memory" in with_outs(out, out)
+
+
+@pytest.mark.parametrize(
+    ("ops", "worker"),
+    [
+        (["sum", "sum", "max"], 2),
+        (["max", "sum", "sum"], 0),
+        (["sum", "max"], None),
+        (["sum", "sum", "max", "max"], None),
+        (["sum", "max", "max", "min"], None),
+        (["sum", "sum", "sum"], None),
+    ],
+)
+def test_the_worker_that_calls_what_no_other_does_has_gone_astray(ops, worker):
+    assert astray(calls(*(("allreduce", {"array": X, "op": op}) for op in ops))) == worker

@@ -78,7 +78,8 @@ def _parser() -> OptionParser:
         "--worker",
         metavar="WORKER",
         help="the worker; without it the one where the failure began, from which others' may follow; of "
-        "calls that do not fit one at another line than most, of an interrupt one for which others waited",
+        "calls that do not fit one at another line than most, or with another call, of an interrupt one for "
+        "which others waited",
     )
     parser.add_argument(
         "-c",

@@ -51,6 +51,12 @@ def test_up_and_down_move_within_the_user_s_frames(fresh):
     assert "a = array([1., 1., 1.])" in text
 
 
+def test_of_calls_that_do_not_fit_it_lands_at_the_one_that_is_another_than_most(fresh):
+    assert fresh.run("%%disco\ny = allreduce(np.ones(3 + (worker_id == 2)))").status == "error"
+    text = look(fresh, "%disco debug", ["p worker_id", "q"], "[2] ipdb> ")
+    assert text.rstrip().endswith("2")
+
+
 @pytest.mark.parametrize(("option", "worker", "line"), [("-w 3", 3, 6), ("-w -1", 3, 6), ("-w 0", 0, 9)])
 def test_another_worker_can_be_looked_at_also_one_that_only_waited(fresh, option, worker, line):
     fresh.run(FAILING)

@@ -11,6 +11,7 @@ from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.functions.shared_states import fit_accelerate, fit_megatron
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
@@ -39,6 +40,8 @@ CHANGES: Final = Libraries(
             fit_loggers, "all workers set up the same loggers in this version of Python"
         ),
         "logging.config": fit_configuring,
+        "accelerate.state": fit_accelerate,
+        "megatron.core.parallel_state": fit_megatron,
         "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"

@@ -1,0 +1,50 @@
+"""Libraries that keep a rank in global variables: who uses one of them that all workers share is told.
+
+They were made for processes. Whichever worker comes last has its rank there, or the first one for all, and
+what fails then says nothing of it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.standing_modules import imports_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+def fit_accelerate(module: ModuleType) -> Callable[[], None]:
+    """Tell who makes an ``Accelerator``; `module` is ``accelerate.state``."""
+    return _telling(module, module.PartialState, "__init__")
+
+
+def fit_megatron(module: ModuleType) -> Callable[[], None]:
+    """Tell who sets up Megatron's groups; `module` is ``megatron.core.parallel_state``."""
+    return _telling(module, module, "initialize_model_parallel")
+
+
+def _telling(module: ModuleType, owner: Any, function: str) -> Callable[[], None]:
+    package = module.__name__.partition(".")[0]
+    told: set[tuple[int, int]] = set()
+
+    def instead(*args: Any, **options: Any) -> Any:
+        me = calling_worker()
+        if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
+            key = me.session_id, me.id
+            if key not in told:  # an object of these is made again and again
+                told.add(key)
+                warnings.warn(
+                    f"{package} keeps the rank in global variables, which workers share: start the session "
+                    f"with --own-modules {package}, or own_modules=[{package!r}], and each has its own",
+                    stacklevel=2,
+                )
+        return first.below(*args, **options)
+
+    first = Replaced(owner, function, instead)
+    first.put()
+    return first.take

@@ -1,0 +1,62 @@
+"""Libraries that keep a rank in global variables: who uses them as all workers share them is told."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+# As far as we know them: what is asked for first, under its name.
+SOURCES = {
+    "accelerate": {
+        "accelerate/__init__.py": "from accelerate.state import PartialState as Accelerator\n",
+        "accelerate/state.py": "class PartialState:\n    state = {}\n    def __init__(self, rank):\n"
+        "        self.__dict__ = self.state\n        self.__dict__.setdefault('rank', rank)\n",
+    },
+    "megatron": {
+        "megatron/core/__init__.py": "",
+        "megatron/core/parallel_state.py": "def initialize_model_parallel(size):\n"
+        "    global rank\n    rank = size\n",
+    },
+}
+USES = {
+    "accelerate": "from accelerate import Accelerator\n"
+    "rank = [Accelerator(worker_id) for _ in range(2)][0].rank",
+    "megatron": "from megatron.core import parallel_state as p\nbarrier()\n"
+    "p.initialize_model_parallel(worker_id)\nbarrier()\nrank = p.rank",
+}
+
+
+@pytest.fixture(params=SOURCES)
+def package(request, tmp_path, monkeypatch):
+    for name, source in SOURCES[request.param].items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    present = {name: each for name, each in sys.modules.items() if name.partition(".")[0] == request.param}
+    for name in present:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield request.param
+    for name in [each for each in sys.modules if each.partition(".")[0] == request.param]:
+        del sys.modules[name]
+
+
+def test_who_shares_it_is_told_once_how_to_have_it_alone(session, package):
+    s = session(2)
+    with pytest.warns(UserWarning, match=f"with --own-modules {package}") as told:
+        s.run(USES[package])
+    assert len(told) == 2
+    assert len(set(s.run("rank").values)) == 1
+
+
+def test_who_has_it_alone_is_told_nothing(session, package):
+    s = session(2, own_modules=[package])
+    s.run(USES[package])
+    assert s.run("rank").values == [0, 1]
+
+
+def test_neither_is_a_session_of_one_worker_nor_the_program(session, package):
+    s = session(1)
+    s.run(USES[package])
+    exec(USES[package], {"worker_id": 0, "barrier": int})

@@ -11,6 +11,7 @@ from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.functions.replacing_modules import fit_imports
 from disco_magic.functions.shared_states import fit_accelerate, fit_megatron
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
@@ -24,6 +25,7 @@ _SHARED: Final = "all workers have one random state in common in this version of
 CHANGES: Final = Libraries(
     {
         "__main__": fit_main,
+        "importlib._bootstrap": fit_imports,
         "doctest": fit_doctest,
         "linecache": fit_linecache,
         "multiprocessing": fit_alias,

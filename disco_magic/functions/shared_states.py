@@ -6,6 +6,7 @@ what fails then says nothing of it.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def fit_accelerate(module: ModuleType) -> Callable[[], None]:
     """Tell who makes an ``Accelerator``; `module` is ``accelerate.state``."""
-    return _telling(module, module.PartialState, "__init__")
+    return _telling(module, module.PartialState, "__init__", "transformers")
 
 
 def fit_megatron(module: ModuleType) -> Callable[[], None]:
@@ -28,7 +29,7 @@ def fit_megatron(module: ModuleType) -> Callable[[], None]:
     return _telling(module, module, "initialize_model_parallel")
 
 
-def _telling(module: ModuleType, owner: Any, function: str) -> Callable[[], None]:
+def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:
     package = module.__name__.partition(".")[0]
     told: set[tuple[int, int]] = set()
 
@@ -38,9 +39,10 @@ def _telling(module: ModuleType, owner: Any, function: str) -> Callable[[], None
             key = me.session_id, me.id
             if key not in told:  # an object of these is made again and again
                 told.add(key)
+                names = [package, *(each for each in users if each in sys.modules)]
                 warnings.warn(
                     f"{package} keeps the rank in global variables, which workers share: start the session "
-                    f"with --own-modules {package}, or own_modules=[{package!r}], and each has its own",
+                    f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
                     stacklevel=2,
                 )
         return first.below(*args, **options)

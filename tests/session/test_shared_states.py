@@ -50,6 +50,13 @@ def test_who_shares_it_is_told_once_how_to_have_it_alone(session, package):
     assert len(set(s.run("rank").values)) == 1
 
 
+def test_what_has_asked_it_is_named_too(session, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", sys)
+    names = "accelerate,transformers, or" if package == "accelerate" else "megatron, or"
+    with pytest.warns(UserWarning, match=f"--own-modules {names}"):
+        session(2).run(USES[package])
+
+
 def test_who_has_it_alone_is_told_nothing(session, package):
     s = session(2, own_modules=[package])
     s.run(USES[package])

@@ -12,7 +12,7 @@ from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.replacing_modules import fit_imports
-from disco_magic.functions.shared_states import fit_accelerate, fit_megatron
+from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, fit_megatron
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
@@ -43,6 +43,8 @@ CHANGES: Final = Libraries(
         ),
         "logging.config": fit_configuring,
         "accelerate.state": fit_accelerate,
+        "lightning.pytorch.trainer.trainer": fit_lightning,
+        "pytorch_lightning.trainer.trainer": fit_lightning,
         "megatron.core.parallel_state": fit_megatron,
         "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
         HOME: told_if_unknown(

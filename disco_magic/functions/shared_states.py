@@ -29,6 +29,11 @@ def fit_megatron(module: ModuleType) -> Callable[[], None]:
     return _telling(module, module, "initialize_model_parallel")
 
 
+def fit_lightning(module: ModuleType) -> Callable[[], None]:
+    """Tell who makes a ``Trainer`` of Lightning's; `module` is its own."""
+    return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
+
+
 def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:
     package = module.__name__.partition(".")[0]
     told: set[tuple[int, int]] = set()

@@ -13,6 +13,11 @@ SOURCES = {
         "accelerate/state.py": "class PartialState:\n    state = {}\n    def __init__(self, rank):\n"
         "        self.__dict__ = self.state\n        self.__dict__.setdefault('rank', rank)\n",
     },
+    "lightning": {
+        "lightning/pytorch/trainer/__init__.py": "",
+        "lightning/pytorch/trainer/trainer.py": "class Trainer:\n    def __init__(self, rank):\n"
+        "        global current\n        self.rank = current = globals().get('current', rank)\n",
+    },
     "megatron": {
         "megatron/core/__init__.py": "",
         "megatron/core/parallel_state.py": "def initialize_model_parallel(size):\n"
@@ -22,6 +27,7 @@ SOURCES = {
 USES = {
     "accelerate": "from accelerate import Accelerator\n"
     "rank = [Accelerator(worker_id) for _ in range(2)][0].rank",
+    "lightning": "from lightning.pytorch.trainer.trainer import Trainer\nrank = Trainer(worker_id).rank",
     "megatron": "from megatron.core import parallel_state as p\nbarrier()\n"
     "p.initialize_model_parallel(worker_id)\nbarrier()\nrank = p.rank",
 }
@@ -52,7 +58,7 @@ def test_who_shares_it_is_told_once_how_to_have_it_alone(session, package):
 
 def test_what_has_asked_it_is_named_too(session, package, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", sys)
-    names = "accelerate,transformers, or" if package == "accelerate" else "megatron, or"
+    names = "accelerate,transformers, or" if package == "accelerate" else f"{package}, or"
     with pytest.warns(UserWarning, match=f"--own-modules {names}"):
         session(2).run(USES[package])
 

@@ -1,4 +1,4 @@
-"""Scripts of `accelerate` and `transformers`, where these are installed, on workers on the CPU."""
+"""Scripts of `accelerate`, `transformers` and Lightning, where these are installed, on workers on the CPU."""
 
 from __future__ import annotations
 
@@ -43,6 +43,27 @@ for batch in loader:
 told = accelerator.process_index, accelerator.num_processes, batches
 weights = [p.detach() for p in model.parameters()]
 """
+LIGHTNING = """
+import lightning
+from lightning.pytorch.utilities import rank_zero_only
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 1)
+    def training_step(self, batch, index):
+        loss = self.layer(batch["input_ids"].float()).square().mean()
+        self.log("loss", loss, sync_dist=True)
+        return loss
+    def configure_optimizers(self): return torch.optim.SGD(self.parameters(), 1e-3)
+model = Model()
+trainer = lightning.Trainer(
+    accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, logger=False, enable_progress_bar=False,
+    enable_checkpointing=False, enable_model_summary=False,
+)
+trainer.fit(model, torch.utils.data.DataLoader(Numbers(), batch_size=4))
+told = trainer.global_rank, trainer.world_size, trainer.global_step, rank_zero_only(lambda: "first")()
+weights = [p.detach() for p in model.parameters()]
+"""
 
 
 @pytest.fixture
@@ -75,3 +96,9 @@ def test_the_trainer_of_transformers_trains_replicas(train):
 @pytest.mark.filterwarnings("ignore")
 def test_accelerate_trains_replicas_and_gives_each_its_part_of_the_data(train):
     assert train(ACCELERATE, "accelerate").run("told").values == [(0, 2, 4), (1, 2, 4)]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_trainer_of_lightning_trains_replicas_and_knows_who_is_the_first(train):
+    told = train(LIGHTNING, "lightning", "lightning_utilities").run("told").values
+    assert told == [(0, 2, 4, "first"), (1, 2, 4, None)]

@@ -31,6 +31,11 @@ USES = {
     "megatron": "from megatron.core import parallel_state as p\nbarrier()\n"
     "p.initialize_model_parallel(worker_id)\nbarrier()\nrank = p.rank",
 }
+MODULES = {
+    "accelerate": "accelerate.state",
+    "lightning": "lightning.pytorch.trainer.trainer",
+    "megatron": "megatron.core.parallel_state",
+}
 
 
 @pytest.fixture(params=SOURCES)
@@ -67,6 +72,14 @@ def test_who_has_it_alone_is_told_nothing(session, package):
     s = session(2, own_modules=[package])
     s.run(USES[package])
     assert s.run("rank").values == [0, 1]
+
+
+def test_what_each_has_alone_finds_itself_in_the_import_system(session, package, tmp_path):
+    name = MODULES[package]
+    with tmp_path.joinpath(*name.split(".")).with_suffix(".py").open("a") as file:
+        file.write("import sys\nfound = vars(sys.modules[__name__]) is globals()\n")
+    s = session(2, own_modules=[package])
+    assert s.run(f"import {name}\n{name}.found").values == [True, True]
 
 
 def test_neither_is_a_session_of_one_worker_nor_the_program(session, package):

@@ -13,6 +13,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerProgram
 from disco_magic.functions.replaced import Replaced, replace_all
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _OWN: Final = PerProgram()
+_LOCK: Final = threading.Lock()
 # Who sets one of these goes on to have the process get it: by a timer, for a process that it starts.
 _OF_THE_PROCESS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF", "SIGCHLD"})
 
@@ -48,16 +50,25 @@ def _call(number: int, depth: int) -> bool:
 
 
 def fit_signal(module: ModuleType) -> Callable[[], None]:
-    """Let workers set handlers; `module` is ``signal``."""
+    """Let workers set handlers; `module` is ``signal``.
+
+    What else knows of handlers does so from when a worker has set one: whoever waits for workers asks and
+    sets some, again and again.
+    """
+    process = module.signal
+    undoing: list[Callable[[], None]] = []
 
     def set_handler(signalnum: int, handler: Any, /) -> Any:
-        mine = _mine()
+        mine = None if calling_worker() is None else _mine()
         if mine is None or not _is_kept(signalnum):
-            return handlers.below(signalnum, handler)
+            return process(signalnum, handler)
         if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):
             raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")
-        before = handler_of(signalnum)
+        before = mine.get(signalnum, signal.getsignal(signalnum))
         mine[signalnum] = handler
+        with _LOCK:
+            if not undoing:
+                undoing.append(_fit_the_rest(module))
         if callable(handler):
             name = signal.Signals(signalnum).name
             warnings.warn(
@@ -66,6 +77,19 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
                 stacklevel=2,
             )
         return before
+
+    def take() -> None:
+        handlers.take()
+        while undoing:
+            undoing.pop()()
+
+    handlers = Replaced(module, "signal", set_handler)
+    handlers.put()
+    return take
+
+
+def _fit_the_rest(module: ModuleType) -> Callable[[], None]:
+    """Let what asks for handlers, and what sends signals, know of those of workers."""
 
     def handler_of(signalnum: int, /) -> Any:
         mine = _mine() or {}
@@ -79,8 +103,7 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
         if pid != os.getpid() or not _call(signal, 2):
             killed.below(pid, signal)
 
-    handlers = Replaced(module, "signal", set_handler)
     asked = Replaced(module, "getsignal", handler_of)
     raised = Replaced(module, "raise_signal", raise_signal)
     killed = Replaced(os, "kill", kill)
-    return replace_all([handlers, asked, raised, killed])
+    return replace_all([asked, raised, killed])

@@ -77,35 +77,35 @@ class _Instead:
 
 
 class OwnStreams:
-    """Those of one worker."""
+    """Those of one worker.
+
+    Attributes:
+        instead: channel -> what it has put there, for who writes to it.
+    """
 
     def __init__(self) -> None:
-        self._instead: dict[str, _Instead] = {}
+        self.instead: dict[str, _Instead] = {}
         self._plain: dict[str, WorkerStream] = {}
 
     @property
     def now(self) -> dict[str, Any]:
         """Channel -> what it has put there."""
-        return {channel: each.stream for channel, each in list(self._instead.items())}
+        return {channel: each.stream for channel, each in list(self.instead.items())}
 
     def restore(self, instead: Mapping[str, Any]) -> None:
         """Let it be what it was at another time, `now` of then; what was put there since has ended."""
-        for channel, ended in list(self._instead.items()):
+        for channel, ended in list(self.instead.items()):
             if channel not in instead or instead[channel] is not ended.stream:
                 self.put(channel, instead.get(channel, _NOTHING))
                 ended.end()
-        for channel in instead.keys() - self._instead.keys():
+        for channel in instead.keys() - self.instead.keys():
             self.put(channel, instead[channel])
 
     def inherit(self, instead: Mapping[str, Any]) -> None:
         """Begin with what was there, `now` of then, on a thread that was given up."""
         self.restore(instead)
-        for each in self._instead.values():
+        for each in self.instead.values():
             each.is_inherited = True
-
-    def instead_of(self, channel: str) -> _Instead | None:
-        """What it has put there, for who writes to it; None: nothing."""
-        return self._instead.get(channel)
 
     def get(self, channel: str, process: Any) -> Any:
         """The stream as the worker reads it.
@@ -114,7 +114,7 @@ class OwnStreams:
             channel: which.
             process: that of the process. One that lies over our stand-in, or none at all, is not hidden.
         """
-        own = self._instead.get(channel)
+        own = self.instead.get(channel)
         if own is not None:
             return own.stream
         if not isinstance(process, WorkerStream):
@@ -126,9 +126,9 @@ class OwnStreams:
         """The worker puts a stream there; one of ours of this channel, or Python's first: it has none."""
         is_ours = isinstance(stream, WorkerStream) and stream.is_of(channel)
         if stream is _NOTHING or is_ours or stream is vars(sys).get(f"__{channel}__", _NOTHING):
-            self._instead.pop(channel, None)
+            self.instead.pop(channel, None)
         else:
-            self._instead[channel] = _Instead(stream)
+            self.instead[channel] = _Instead(stream)
 
 
 def _mine() -> OwnStreams | None:

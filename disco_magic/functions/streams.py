@@ -79,7 +79,7 @@ class WorkerStream:
     def _own(self) -> Any:
         """What takes it on a worker that has put another stream in the place of this one; else None."""
         streams = own_streams.get()
-        return None if streams is None else streams.instead_of(self._channel)
+        return None if streams is None or not streams.instead else streams.instead.get(self._channel)
 
     @property
     def names_worker(self) -> bool:

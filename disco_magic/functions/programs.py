@@ -140,11 +140,16 @@ def begin(worker: WorkerContext, execution: Execution) -> None:
     _fit()
 
 
-def end(worker: WorkerContext, execution: Execution | None = None) -> None:
-    """It has ended `execution`; None: whatever it executes, the thread or the worker has ended."""
-    if execution is None or _executions.get(worker) is execution:  # else its successor's
+def end(worker: WorkerContext, execution: Execution | None = None) -> bool:
+    """It has ended `execution`; None: whatever it executes, the thread or the worker has ended.
+
+    Returns whether it was executing that: not if its thread was given up.
+    """
+    was = execution is None or _executions.get(worker) is execution  # else its successor's
+    if was:
         _executions.pop(worker, None)
     _fit()
+    return was
 
 
 def _fit() -> None:

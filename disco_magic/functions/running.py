@@ -156,6 +156,7 @@ class CellRunner:
         self._variables = LastingVariables()
         self._streams = OwnStreams()
         self._streams_before: Mapping[str, Any] = {}
+        self._end_program: Callable[[], None] | None = None  # of the last one
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
@@ -163,7 +164,8 @@ class CellRunner:
 
     def succeed(self) -> CellRunner:
         """For a thread that takes the place of the one whose runner this is."""
-        programs.end(self.context)
+        if self._end_program is not None:
+            self._end_program()  # of which the thread will find that it is over
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
@@ -236,19 +238,23 @@ class CellRunner:
         shield = Shield(self._holder)
         functions, settings = own_builtins.now(self.context), settings_now(self.context)
 
-        def execute() -> None:
-            programs.begin(self.context, execution)
-            try:
-                shield.opened(self._evaluate, codes)
-            except SystemExit as end:
-                if end.code not in (None, 0):
-                    raise
-            finally:
-                programs.end(self.context, execution)
+        def end() -> None:
+            if programs.end(self.context, execution):
                 self._streams.restore(self._streams_before)
                 own_builtins.restore(self.context, functions)
                 restore_settings(self.context, settings)
 
+        def execute() -> None:
+            programs.begin(self.context, execution)
+            try:
+                shield.opened(self._evaluate, codes)
+            except SystemExit as ended:
+                if ended.code not in (None, 0):
+                    raise
+            finally:
+                end()
+
+        self._end_program = end
         shield.shut(execute)
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:

@@ -10,6 +10,8 @@ import types
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions.scripts import compile_file
+from tests.conftest import DEADLINE_S
 
 # As many programs have it in a module of helpers.
 HELPERS = """
@@ -125,6 +127,27 @@ def test_a_program_s_ends_with_the_program(session, capsys, helpers, tmp_path):
     s.run_file(program)
     s.run("h.say('after')\nprint('after')")
     assert lines(capsys) == ["[0] helped after", "[0] helped after", "[1] helped in it"]
+
+
+def test_a_program_s_ends_with_a_thread_that_is_given_up_and_stays_so(session, gate, capsys, tmp_path):
+    s = session(1, extras=lambda _: {"gate": gate})
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import builtins, signal, sys\nfirst = builtins.print\nbuiltins.print = len\nsys.stdout = None\n"
+        "try: gate()\nfinally: left = True\n"
+    )
+    pending = s.run_nowait(compile_file(program))
+    gate.arrived(1)
+    stuck = s._launcher.workers[0].lane.thread_id
+    pending.cancel()
+    with pytest.raises(CellError, match="given up"):
+        pending.wait()
+    s.run("print('heard')\nbuiltins.print = lambda *values: first('mine', *values)")
+    thread = next(each for each in s._launcher.stuck if each.ident == stuck)
+    gate.open()
+    thread.join(DEADLINE_S)
+    s.run("print('heard')")
+    assert capsys.readouterr().out == "[0] heard\n[0] mine heard\n"
 
 
 def test_mock_replaces_open_for_its_worker(session, tmp_path):

@@ -202,8 +202,11 @@ class CellRunner:
                 shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
             digest = digest_of_result(value, shown)
             return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
-        except BaseException:
+        except BaseException as error:
             self.failed_after_s = time.perf_counter() - start
+            if issubclass(type(error), WorkerInterrupt):
+                # Libraries put a stream there and begin only then the `try` that puts the former one back.
+                self._streams.restore(self._streams_before)
             raise
         finally:
             try:

@@ -170,6 +170,21 @@ def test_what_a_stuck_cell_has_put_there_goes_with_its_thread(session, gate, cap
     assert s.run("print('x')\nfirst.getvalue()")[0] == "x\n"
 
 
+def test_a_cell_that_is_interrupted_leaves_it_as_it_was_before(session, gate, capsys):
+    """`doctest` for one puts its own there well before the `try` that puts the former one back."""
+    s = session(1, extras=lambda _: {"gate": gate})
+    gate.open()
+    pending = s.run_nowait("import io, sys\nsys.stdout = io.StringIO()\ngate()\nwhile True: pass")
+    gate.arrived(1)
+    pending.cancel()
+    with pytest.raises(CellError, match="cancelled"):
+        pending.wait()
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        s.run("print('heard')\nsys.stdout = kept = io.StringIO()\n1 / 0")
+    s.run("print('not heard')")
+    assert capsys.readouterr().out == "[0] heard\n"
+
+
 def test_a_block_that_is_left_elsewhere_leaves_the_program_its_stream(session, capsys):
     """A generator in a block is closed by whoever drops it."""
     s, kept, stdout = session(1), [], sys.stdout

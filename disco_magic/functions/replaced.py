@@ -40,7 +40,10 @@ class Replaced:
         """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
         if not self._below or vars(self._owner).get(self._name) is not self._ours:
             return
-        below = self._below.pop()
+        try:
+            below = self._below.pop()
+        except IndexError:  # another thread does it at this moment: the last two workers end at once
+            return
         if self._has_own or below is not self._first:
             setattr(self._owner, self._name, below)
         else:

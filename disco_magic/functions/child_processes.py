@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.functions import programs
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.main_module import fit_main
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,8 +78,7 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
         return {"disco_magic": _Prologue(main, dict(ranks)), **data}
 
     prepared = Replaced(module, "get_preparation_data", get_preparation_data)
-    prepared.put()
-    return prepared.take
+    return replace_all([prepared])
 
 
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:
@@ -93,8 +92,7 @@ def fit_subprocess(module: ModuleType) -> Callable[[], None]:
         begun.below(self, *args, **options)
 
     begun = Replaced(vars(module)["Popen"], "__init__", __init__)
-    begun.put()
-    return begun.take
+    return replace_all([begun])
 
 
 def fit_alias(_: ModuleType) -> Callable[[], None] | None:

@@ -94,9 +94,8 @@ class _Loader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        if "__builtins__" in vars(
-            module
-        ):  # a worker's own, see `own_modules`: what is changed is everybody's
+        # One of a worker's own, see `own_modules`: what is changed is everybody's.
+        if "__builtins__" in vars(module):
             self._loader.exec_module(module)
             return
         # A module is the process's, not the worker's that happens to import it first; so is what it sets up.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.module_classes import OfModules, exchange, put_back
 from disco_magic.functions.namespaces import CELL_MODULE, of_caller
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,5 +79,4 @@ def fit_doctest(module: types.ModuleType) -> Callable[[], None]:
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
-    tested.put()
-    return tested.take
+    return replace_all([tested])

@@ -20,7 +20,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.per_worker import PerWorker
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,8 +162,7 @@ def fit_configuring(module: ModuleType) -> Callable[[], None]:
             _close(mine)
 
     cleared = Replaced(module, "_clearExistingHandlers", clear)
-    cleared.put()
-    return cleared.take
+    return replace_all([cleared])
 
 
 def end(worker: WorkerContext) -> None:

@@ -13,6 +13,21 @@ from disco_magic.functions import own_streams, programs
 from disco_magic.functions.module_classes import OfModules, exchange, put_back
 
 
+def _own_stream(channel: str) -> property:
+    """What a worker has put in the place of its stream, see `own_streams`."""
+
+    def read(_: object) -> Any:
+        return own_streams.read(channel)
+
+    def assign(_: object, stream: Any) -> None:
+        own_streams.assign(channel, stream)
+
+    def delete(_: object) -> None:
+        own_streams.delete(channel)
+
+    return property(read, assign, delete)
+
+
 class SysOfWorkers(types.ModuleType, metaclass=OfModules):
     """The class of `sys` meanwhile."""
 
@@ -25,31 +40,8 @@ class SysOfWorkers(types.ModuleType, metaclass=OfModules):
     def argv(self, argv: list[str]) -> None:
         programs.assign_arguments(argv)
 
-    @property
-    def stdout(self) -> Any:
-        """What a worker has put there, see `own_streams`."""
-        return own_streams.read("stdout")
-
-    @stdout.setter
-    def stdout(self, stream: Any) -> None:
-        own_streams.assign("stdout", stream)
-
-    @stdout.deleter
-    def stdout(self) -> None:
-        own_streams.delete("stdout")
-
-    @property
-    def stderr(self) -> Any:
-        """As `stdout`."""
-        return own_streams.read("stderr")
-
-    @stderr.setter
-    def stderr(self, stream: Any) -> None:
-        own_streams.assign("stderr", stream)
-
-    @stderr.deleter
-    def stderr(self) -> None:
-        own_streams.delete("stderr")
+    stdout = _own_stream("stdout")
+    stderr = _own_stream("stderr")
 
 
 def begin() -> None:

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.context import calling_worker
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.functions.standing_modules import imports_of
 
 if TYPE_CHECKING:
@@ -53,5 +53,4 @@ def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Call
         return first.below(*args, **options)
 
     first = Replaced(owner, function, instead)
-    first.put()
-    return first.take
+    return replace_all([first])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,5 +30,4 @@ def fit_linecache(module: ModuleType) -> Callable[[], None]:
             return
 
     checked = Replaced(module, "checkcache", checkcache)
-    checked.put()
-    return checked.take
+    return replace_all([checked])

@@ -12,7 +12,7 @@ import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.replaced import Replaced
+from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +59,7 @@ def fit_flat_parameters(module: Any) -> Callable[[], None]:
         former.below(tensor)
 
     former = Replaced(module, "_free_storage", free)
-    former.put()
-    return former.take
+    return replace_all([former])
 
 
 def fit_profiler(module: Any) -> Callable[[], None]:
@@ -70,5 +69,4 @@ def fit_profiler(module: Any) -> Callable[[], None]:
         return nullcontext()
 
     former = Replaced(module.SimpleProfiler, "profile", classmethod(profile))  # type: ignore[arg-type]
-    former.put()
-    return former.take
+    return replace_all([former])

@@ -15,6 +15,8 @@ class Replaced:
     Args:
         owner, name: which; a class may inherit it, and a module have it by its `__getattr__`.
         ours: the other one.
+
+    To be put and taken by one thread at a time.
     """
 
     def __init__(self, owner: type | ModuleType, name: str, ours: Callable[..., Any]) -> None:
@@ -40,10 +42,7 @@ class Replaced:
         """Put the former one back, unless somebody else has put another one over ours. Idempotent."""
         if not self._below or vars(self._owner).get(self._name) is not self._ours:
             return
-        try:
-            below = self._below.pop()
-        except IndexError:  # another thread does it at this moment: the last two workers end at once
-            return
+        below = self._below.pop()
         if self._has_own or below is not self._first:
             setattr(self._owner, self._name, below)
         else:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import threading
 import time
 import types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.awaits import Holder
     from disco_magic.functions.cells import Cell, Program
+
+# 1. The last worker of the process sees that no other has a namespace. 2. Another one begins, and finds what
+# it needs in its place. 3. The last one takes it away. Reentrant: a finalizer may end a session meanwhile.
+_FIRST_OR_LAST: Final = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +105,10 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     try:
         namespace["__builtins__"] = behind
         context.marks.namespace = namespace
-        adopted.begin()
-        own_sys.begin()
-        own_builtins.begin()
+        with _FIRST_OR_LAST:
+            adopted.begin()
+            own_sys.begin()
+            own_builtins.begin()
         CHANGES.enter(context)
     except BaseException:  # Ctrl-C
         drop_namespace(context, namespace)
@@ -118,10 +124,11 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     own_loggers.end(context)
     own_builtins.leave(context)
     CHANGES.leave(context)
-    if not namespaces.in_use():
-        adopted.end()
-        own_sys.end()
-        own_builtins.end()
+    with _FIRST_OR_LAST:
+        if not namespaces.in_use():
+            adopted.end()
+            own_sys.end()
+            own_builtins.end()
 
 
 def text_of(value: Any) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.gpus.crew import Crew
     from benchmarks.gpus.stand import Stand
 
-VERBS = ("allreduce", "broadcast", "allgather", "reduce_scatter")
+VERBS = ("allreduce", "broadcast", "allgather", "reduce_scatter", "alltoall")
 TARGET, TARGET_NBYTES = 0.7, 256 * MIB
 LOOKED_AT = 256  # elements at both ends of a result
 # Of float32, and of 16 bits with a sum of eight.
@@ -144,7 +144,7 @@ class _Yard:
             me.place.finish()
 
         self.crew.all(once)
-        length = min(LOOKED_AT * dtype.itemsize, given, gotten)
+        length = min(LOOKED_AT * dtype.itemsize, given // self.crew.workers, gotten)
         for worker in range(1 if verb == "broadcast" else 0, self.crew.workers):
             parts = _parts(verb, self.crew.workers, worker, (given, gotten), length)
             for (ranks, start), end in zip(parts, (0, gotten - length), strict=True):
@@ -166,6 +166,9 @@ def _parts(
     """Whose arrays, from which byte on, make the first and the last `length` bytes of a result."""
     given, gotten = sizes
     everybody = tuple(range(workers))
+    if verb == "alltoall":
+        part = given // workers
+        return [((0,), worker * part), ((workers - 1,), (worker + 1) * part - length)]
     if verb == "allgather":
         return [((0,), 0), ((workers - 1,), given - length)]
     if verb == "reduce_scatter":
@@ -191,4 +194,5 @@ def _amounts(verb: str, nbytes: int, workers: int) -> tuple[int, int, int]:
         "broadcast": (nbytes, nbytes, workers * nbytes),
         "allgather": (nbytes // workers, nbytes, (workers + 1) * nbytes),
         "reduce_scatter": (nbytes, nbytes // workers, (workers + 1) * nbytes),
+        "alltoall": (nbytes, nbytes, 2 * workers * nbytes),
     }[verb]

@@ -14,6 +14,7 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.spans import span_of
+from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.rendezvous import Broken
@@ -53,6 +54,7 @@ class DeviceMemory:
         self.name = str(places[0].device)
         self.cupy = places[0].xp
         self.folder = Folder(self.cupy)
+        self.copier = Copier(self.cupy)
         self._can_capture = places[0].device.kind == "cuda"  # cupy raises where it is asked that on AMD's
         # worker -> its current stream at its last call; written before it meets the others.
         self.streams: list[Any] = [place.stream for place in places]
@@ -155,8 +157,11 @@ class DeviceMemory:
         others = [call for call in calls if self.streams[call.worker].ptr != mine.ptr]
         self._after(others, mine)
         try:
-            for whole in folds:
-                self.folder.launch(whole.sources, whole.targets, reduction)
+            if len(folds) > 1 and all(_is_copy(whole) for whole in folds) and reduction is None:
+                self.copier.launch([(whole.sources[0], whole.targets[0]) for whole in folds])
+            else:
+                for whole in folds:
+                    self.folder.launch(whole.sources, whole.targets, reduction)
         finally:  # also after an error: what was queued until then uses the members' arrays
             self._before(others, mine)
 
@@ -230,6 +235,11 @@ class DeviceMemory:
         with self.cupy.cuda.Device(source.device.id):  # a null stream has no number but 0, on every GPU
             sent.stream.wait_event(copied)  # before that memory is anybody else's
         return array
+
+
+def _is_copy(whole: Fold) -> bool:
+    """Whether it has one source and one target."""
+    return len(whole.sources) == len(whole.targets) == 1
 
 
 def _lies_oddly(array: Any) -> bool:

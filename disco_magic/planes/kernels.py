@@ -1,8 +1,5 @@
 """One fold over arrays on one GPU: what `Reduction.fold` does with NumPy, by the kernel in ``fold.cu``.
 
-NVRTC compiles the kernel for each `Variant` that is met, in a few tenths of a second; cupy keeps the result
-on disk, so that it is done once per machine.
-
 Results have the bits that NumPy's have on x86 processors with FMA. Elsewhere NumPy itself differs in whether
 a product of complex numbers is fused, and in which of 0.0 and -0.0 is the minimum (here the later rank's).
 The bits of a NaN are not the same anywhere.
@@ -12,13 +9,12 @@ from __future__ import annotations
 
 import struct
 import threading
-from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
+from disco_magic.planes.kernel_source import BLOCK, KernelSource
 from disco_magic.planes.rows import rows_of
 from disco_magic.planes.variants import refusal, supported, work
 
@@ -26,11 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.planes.reductions import Reduction
-    from disco_magic.planes.variants import Variant, Work
+    from disco_magic.planes.variants import Work
 
-# As in fold.cu: threads per block; sources and targets together, which take 2 KiB of the 4 KiB that the
-# parameters of a kernel may have; those parameters.
-BLOCK = 256
+# As in fold.cu: sources and targets together, which take 2 KiB of the 4 KiB that the parameters of a kernel
+# may have; those parameters.
 MOST = 128
 JOB = np.dtype(
     [
@@ -47,8 +42,6 @@ JOB = np.dtype(
 _HEADER = struct.Struct("=qqiii4x")
 _DATA = _HEADER.size
 _PITCH = _DATA + 8 * MOST
-# More blocks than a multiprocessor holds at a time: one that is done early finds another.
-_BLOCKS_PER_MULTIPROCESSOR = 32
 
 
 class Folder:
@@ -60,9 +53,7 @@ class Folder:
     """
 
     def __init__(self, cupy: Any) -> None:
-        self._cupy = cupy
-        self._functions: dict[Variant, Any] = {}
-        self._compiling = threading.Lock()
+        self._source = KernelSource(cupy, "fold")
         self._job = _Job()
 
     @staticmethod
@@ -70,11 +61,6 @@ class Folder:
         """UsageMistake, which begins with `verb`, if arrays of `dtype` cannot be reduced on a GPU."""
         if not supported(dtype, op):
             raise UsageMistake(f"{verb}: {refusal(dtype)}")
-
-    @cached_property
-    def _most_blocks(self) -> int:
-        device = self._cupy.cuda.Device()
-        return _BLOCKS_PER_MULTIPROCESSOR * int(device.attributes["MultiProcessorCount"])
 
     def launch(self, sources: Sequence[Any], targets: Sequence[Any], reduction: Reduction | None) -> None:
         """Queue one fold on the calling thread's current stream; it is not waited for.
@@ -102,18 +88,10 @@ class Folder:
             )
         pointers = [array.data.ptr for array in arrays]
         todo = work(pointers, rows, itemsizes, len(sources), reduction)
-        function = self._functions.get(todo.variant) or self._compiled(todo.variant)
-        blocks = -(-todo.accesses // (BLOCK * todo.variant.unroll))
+        function = self._source.function(todo.variant)
         # The parameters are copied before the call returns: the thread's next launch may overwrite them.
         job = self._job.filled(todo, pointers, rows.pitches, len(sources))
-        function((max(1, min(blocks, self._most_blocks)),), (BLOCK,), (job,))
-
-    def _compiled(self, variant: Variant) -> Any:
-        with self._compiling:
-            if variant not in self._functions:
-                module = self._cupy.RawModule(code=_source(), options=variant.options(), backend="nvrtc")
-                self._functions[variant] = module.get_function("fold")
-            return self._functions[variant]
+        function((self._source.blocks(todo),), (BLOCK,), (job,))
 
 
 class _Job(threading.local):
@@ -153,8 +131,3 @@ def _checked(arrays: Sequence[Any], sources: int, reduction: Reduction | None) -
                 f" {shape} and {expected}, as the others have"
             )
     return source.itemsize, result.itemsize
-
-
-@lru_cache(maxsize=1)
-def _source() -> str:
-    return Path(__file__).with_name("fold.cu").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import MOST, Folder
 from disco_magic.planes.reductions import OPS, reduction
 from tests.gpu.machine import QUICK
@@ -128,6 +129,28 @@ def test_copies_to_several(cupy, folder, nbytes):
     targets = [cupy.zeros(nbytes, "uint8") for _ in range(3)]
     folder.launch([cupy.asarray(source)], targets, None)
     assert all((target.get() == source).all() for target in targets)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 5])
+def test_many_copies_at_once(cupy, offset):
+    lengths = [1, 15, 16, 17, 4096, 0, 100_001] * 10
+    sources = [numbers(seed, np.dtype("B"), length) for seed, length in enumerate(lengths)]
+    targets = [there(cupy, np.zeros(length, "B"), offset) for length in lengths]
+    Copier(cupy).launch(
+        [(cupy.asarray(source), target) for source, target in zip(sources, targets, strict=True)]
+    )
+    assert all((target.get() == source).all() for source, target in zip(sources, targets, strict=True))
+
+
+def test_many_sections_of_wider_arrays_at_once(cupy):
+    wide = numbers(0, np.dtype("f4"), 64 * 128).reshape(64, 128)
+    source, target = cupy.asarray(wide), cupy.zeros((64, 128), "float32")
+    sections = [slice(start, start + 8) for start in range(0, 128, 8)]
+    Copier(cupy).launch(
+        [(source[:, s], target[:, t]) for s, t in zip(sections, reversed(sections), strict=True)]
+    )
+    expected = np.concatenate([wide[:, s] for s in reversed(sections)], axis=1)
+    assert (bits(target.get()) == bits(expected)).all()
 
 
 def test_in_place(cupy, folder):

@@ -1,7 +1,7 @@
-"""``fold.cu`` on this machine's processor: compiled by g++, its threads run one after the other.
+"""``fold.cu`` and ``copies.cu`` on this machine's processor: by g++, their threads run one after the other.
 
-`HostCupy` has the part of cupy that `Folder` uses. A kernel runs within the call that launches it, so that a
-test sees nothing but arithmetic and addresses.
+`HostCupy` has the part of cupy that `Folder` and `Copier` use. A kernel runs within the call that launches
+it, so that a test sees nothing but arithmetic and addresses.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from disco_magic.planes import copier
 from disco_magic.planes.kernels import JOB
 
 if TYPE_CHECKING:
@@ -30,22 +31,26 @@ _BEFORE = """
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(threads)
-static thread_local struct { unsigned x; } blockIdx, threadIdx, gridDim;
-#line 1 "fold.cu"
+static thread_local struct { unsigned x, y; } blockIdx, threadIdx, gridDim;
+#line 1 "kernel.cu"
 """
 # Backwards, too: the result must not depend on which thread comes first.
 _AFTER = """
-extern "C" void run(const Job *job, unsigned grid, unsigned block, int backwards) {
-    gridDim.x = grid;
-    for (unsigned b = 0; b < grid; ++b)
+extern "C" void run(const Job *job, unsigned columns, unsigned rows, unsigned block, int backwards) {
+    gridDim.x = columns;
+    gridDim.y = rows;
+    for (unsigned b = 0; b < columns * rows; ++b)
         for (unsigned t = 0; t < block; ++t) {
-            blockIdx.x = backwards ? grid - 1 - b : b;
+            const unsigned at = backwards ? columns * rows - 1 - b : b;
+            blockIdx.x = at % columns;
+            blockIdx.y = at / columns;
             threadIdx.x = backwards ? block - 1 - t : t;
-            fold(*job);
+            KERNEL(*job);
         }
 }
 extern "C" unsigned size() { return sizeof(Job); }
 """
+_NBYTES = {"fold": JOB.itemsize, "copies": copier.NBYTES}
 
 
 @cache
@@ -54,11 +59,11 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def compiled(code: str, options: tuple[str, ...]) -> ctypes.CDLL:
-    """The kernel as a library, with `run` and `size`."""
+def compiled(code: str, options: tuple[str, ...], name: str) -> ctypes.CDLL:
+    """The kernel of that name as a library, with `run` and `size`."""
     folder = Path(_folder().name)
     path = folder / f"{len(list(folder.iterdir()))}.so"
-    command = [GXX, *_FLAGS, *_WARNINGS, *options, "-o", str(path), "-"]
+    command = [GXX, *_FLAGS, *_WARNINGS, *options, f"-DKERNEL={name}", "-o", str(path), "-"]
     done = subprocess.run(  # noqa: S603 - our own command
         command, input=_BEFORE + code + _AFTER, capture_output=True, text=True, check=False
     )
@@ -87,16 +92,16 @@ class HostCupy:
         return SimpleNamespace(get_function=lambda name: self._function(code, options, name))
 
     def _function(self, code, options, name):
-        assert name == "fold"
-        library = compiled(code, options)
-        assert library.size() == JOB.itemsize
+        library = compiled(code, options, name)
+        assert library.size() == _NBYTES[name]
 
         def launch(grid, block, args):
             (job,) = args
-            assert job.dtype == f"V{JOB.itemsize}"
+            assert job.dtype == f"V{_NBYTES[name]}"
             assert job.size == 1  # cupy passes it by value
             self.launches.append((options, grid, job.tobytes(), threading.get_ident()))
-            library.run(ctypes.c_void_p(job.ctypes.data), *grid, *block, self.backwards)
+            dims = (*grid, 1)[:2]
+            library.run(ctypes.c_void_p(job.ctypes.data), *dims, *block, self.backwards)
 
         return launch
 

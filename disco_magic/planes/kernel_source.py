@@ -1,0 +1,59 @@
+"""Our sources for a GPU's compiler, and the kernels that they become.
+
+NVRTC compiles a kernel for each `Variant` that is met, in a few tenths of a second; cupy keeps the result on
+disk, so that it is done once per machine.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from disco_magic.planes.variants import Variant, Work
+
+BLOCK = 256  # threads per block, as in the sources
+# More blocks than a multiprocessor holds at a time: one that is done early finds another.
+_BLOCKS_PER_MULTIPROCESSOR = 32
+
+
+class KernelSource:
+    """A file ``NAME.cu`` beside this one, whose kernel has that name. Any thread may use it.
+
+    Args:
+        cupy: the module, or what has the same `RawModule` and `cuda.Device`.
+        name: of the file and of the kernel.
+    """
+
+    def __init__(self, cupy: Any, name: str) -> None:
+        self._cupy, self._name = cupy, name
+        self._functions: dict[Variant, Any] = {}
+        self._compiling = threading.Lock()
+
+    @cached_property
+    def code(self) -> str:
+        """The file's text."""
+        return Path(__file__).with_name(f"{self._name}.cu").read_text(encoding="utf-8")
+
+    def function(self, variant: Variant) -> Any:
+        """The kernel, compiled in this way; what it was compiled to before, if it was."""
+        return self._functions.get(variant) or self._compiled(variant)
+
+    def _compiled(self, variant: Variant) -> Any:
+        with self._compiling:
+            if variant not in self._functions:
+                module = self._cupy.RawModule(code=self.code, options=variant.options(), backend="nvrtc")
+                self._functions[variant] = module.get_function(self._name)
+            return self._functions[variant]
+
+    def blocks(self, todo: Work, beside: int = 1) -> int:
+        """How many blocks work on that, where `beside` such rows of blocks share the current GPU."""
+        wanted = -(-todo.accesses // (BLOCK * todo.variant.unroll))
+        return max(1, min(wanted, self._most_blocks // beside))
+
+    @cached_property
+    def _most_blocks(self) -> int:
+        device = self._cupy.cuda.Device()
+        return _BLOCKS_PER_MULTIPROCESSOR * int(device.attributes["MultiProcessorCount"])

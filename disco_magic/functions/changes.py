@@ -16,6 +16,7 @@ from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, f
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
+from disco_magic.functions.torch_operators import fit_operators
 from disco_magic.functions.torch_random import fit_graphs, fit_torch_random
 from disco_magic.functions.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 from disco_magic.functions.torch_worlds import fit_worlds
@@ -49,6 +50,10 @@ CHANGES: Final = Libraries(
         "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"
+        ),
+        "torch._library.custom_ops": told_if_unknown(
+            fit_operators,
+            "workers that define the same operator disturb each other in this version of PyTorch",
         ),
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,

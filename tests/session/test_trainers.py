@@ -70,7 +70,7 @@ weights = [p.detach() for p in model.parameters()]
 def train(session, tmp_path, monkeypatch):
     """Executes a program on two workers, each with its own of some packages; the session."""
 
-    def run(source, *packages, in_turn="pass"):
+    def run(source, *packages):
         for package in packages:
             pytest.importorskip(package)
         monkeypatch.setenv("OMP_NUM_THREADS", "1")  # else accelerate tells of it
@@ -78,8 +78,6 @@ def train(session, tmp_path, monkeypatch):
         program.write_text(DATA + source)
         s = session(2, own_modules=packages)
         s.run(f"folder = {str(tmp_path)!r}")
-        for each in range(2):
-            s.run(in_turn, workers=[each], timeout=DEADLINE_S)
         s.run_file(program, timeout=2 * DEADLINE_S)
         s.run("worker.check(weights)")
         return s
@@ -89,8 +87,8 @@ def train(session, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_trainer_of_transformers_trains_replicas(train):
-    # PyTorch fails now and then where two threads define one operator at once, as its modules do.
-    s = train(TRAINER, "accelerate", "transformers", in_turn="from transformers import Trainer")
+    # Both import it at once, and with it define operators: "Library object has been destroyed".
+    s = train(TRAINER, "accelerate", "transformers")
     (loss, *first), (same, *second) = s.run("told").values
     assert (first, second) == ([0, 2, 4], [1, 2, 4])
     assert loss == same > 0

@@ -83,6 +83,11 @@ _CODES: Final = frozenset(
         threading.Condition._acquire_restore,  # type: ignore[attr-defined]  # noqa: SLF001 - in the middle of `wait`
         threading.Condition._release_save,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
         threading.Semaphore.acquire,
+        # A module that is there, and of which its package has not been told yet, would be missing for good.
+        # What takes long is in the frames of what they call.
+        _bootstrap._load_unlocked,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+        _bootstrap._find_and_load_unlocked,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
+        _bootstrap._verbose_message,  # type: ignore[attr-defined]  # noqa: SLF001 - as above
     )
 ) | frozenset(_in_imports([*vars(_bootstrap).values(), *vars(_bootstrap_external).values()]))
 # They take locks and give them back, as those of `Condition` do, or what else a ``with`` is for; or nobody

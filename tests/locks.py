@@ -1,4 +1,4 @@
-"""Locks that somebody else has."""
+"""Locks that somebody else has, or waits for."""
 
 from __future__ import annotations
 
@@ -24,3 +24,35 @@ def taken_elsewhere(lock):
     finally:
         free.set()
         thread.join(20)
+
+
+class Told:
+    """A lock that says when somebody who has to wait asks for it."""
+
+    def __init__(self, lock):
+        self.lock, self.awaited = lock, threading.Event()
+
+    def __enter__(self):
+        if not self.lock.acquire(blocking=False):
+            self.awaited.set()
+            self.lock.acquire()
+
+    def __exit__(self, *exception):
+        self.lock.release()
+
+
+def beside(act, until):
+    """A thread that acts; returns it when it is done, or `until` is set: it waits for a lock."""
+    done = threading.Event()
+
+    def acting():
+        try:
+            act()
+        finally:
+            done.set()
+            until.set()
+
+    thread = threading.Thread(target=acting)
+    thread.start()
+    assert until.wait(20)
+    return thread

@@ -5,14 +5,16 @@ there for the functions that it is to call. A worker's come from ``__disco__``, 
 is told, before anything else:
 
 * of a program's worker: that program is its main one, as under torchrun, and ``__disco__`` means that;
-* of cells: whoever calls what they have defined is told to put it into a module. Otherwise it would end as it
-  reads what it is to do, be started again, and end again, while everybody waits.
+* of cells: whoever calls what they have defined is told to put it into a module, and so is of a program who
+  calls what it defines only where it is the main one. Otherwise the process would end as it reads what it is
+  to do, be started again, and end again, while everybody waits.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions import programs
@@ -30,13 +32,28 @@ _ALIAS: Final = "__mp_main__"  # the main program's, in such processes and in th
 _PROLOGUE: Final = '''
 import os, sys, types
 
+def absent(name):
+    def tell(*_):
+        raise RuntimeError(f"{name} {why}")
+    def further(_, attribute):
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return absent(f"{name}.{attribute}")
+    told = dict.fromkeys(("__call__", "__repr__", "__iter__", "__len__", "__bool__"), tell)
+    return Absent(name, (), {"__module__": "__disco__", "__getattr__": further, **told})
+
 class Absent(type):
-    """The class of what only cells have defined: it can be read from a pickle, and no more."""
+    """The class of what is not here: it can be read from a pickle, and no more."""
 
     def __call__(cls, *args, **options):
-        raise RuntimeError(
-            f"{cls.__name__} is defined in a cell, which other processes do not have: put it into a module"
-        )
+        if sys._getframe(1).f_globals.get("__name__") in readers:
+            return object.__new__(cls)
+        raise RuntimeError(f"{cls.__name__} {why}")
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{cls.__name__}.{name}")
 
 class Cells(types.ModuleType):
     def __getattr__(self, name):
@@ -44,18 +61,30 @@ class Cells(types.ModuleType):
             return getattr(sys.modules["__mp_main__"], name)
         if name.startswith("__"):
             raise AttributeError(name)
-        return self.__dict__.setdefault(name, Absent(name, (), {"__module__": "__disco__"}))
+        return self.__dict__.setdefault(name, absent(name))
 
 sys.modules["__disco__"] = Cells("__disco__")
 os.environ.update(ranks)
 '''
 
 
+_OF_CELL: Final = "is defined in a cell, which other processes do not have: put it into a module"
+_OF_PROGRAM: Final = (
+    "is not defined where the program is imported, as other processes do it: define it outside of"
+    " `if __name__ == '__main__'`, or in a module"
+)
+# What reads what such a process is to do.
+_READERS: Final = tuple(
+    f"multiprocessing.{name}" for name in ("connection", "forkserver", "queues", "reduction", "spawn")
+)
+
+
 class _Prologue:
     """Pickled, it is executed where it is read, and nothing there."""
 
     def __init__(self, main: str, ranks: dict[str, str]) -> None:
-        self._names = {"main": main, "ranks": ranks}
+        why = _OF_PROGRAM if main else _OF_CELL
+        self._names = {"main": main, "ranks": ranks, "why": why, "readers": _READERS}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return exec, (_PROLOGUE, self._names)
@@ -84,6 +113,7 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:
     """Let what programs run beside them have their rank in its environment; `module` is ``subprocess``."""
 
+    @wraps(vars(module)["Popen"].__init__)
     def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
         me = calling_worker()
         is_given = len(args) > _BEFORE_ENV or options.get("env") is not None

@@ -14,8 +14,10 @@ import types
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.module_classes import OfModules, exchange, put_back
+from disco_magic.functions import programs
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
 from disco_magic.functions.namespaces import CELL_MODULE, of_caller
+from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ _TESTERS: Final = "unittest"  # `mock` is part of it, and so are the modules' na
 _NOTHING: Final = object()
 
 
-class MainModule(types.ModuleType, metaclass=OfModules):
+class MainModule(ModuleOfWorkers):
     """The class of ``__main__`` as long as any session runs."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -34,10 +36,12 @@ class MainModule(types.ModuleType, metaclass=OfModules):
                 return namespace
             if name in namespace:
                 return namespace[name]
-        return super().__getattribute__(name)
+        return types.ModuleType.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        for namespace in of_caller():
+        # A program that has ended is no file of what the cells after it do: processes would execute it again.
+        is_over = name.startswith("__") and not programs.is_executed()
+        for namespace in [] if is_over else of_caller():
             value = namespace.get(name, _NOTHING)
             if value is not _NOTHING:
                 return value
@@ -47,14 +51,14 @@ class MainModule(types.ModuleType, metaclass=OfModules):
         for namespace in _tested(sys._getframe(1)):  # noqa: SLF001
             namespace[name] = value
             return
-        super().__setattr__(name, value)
+        types.ModuleType.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         for namespace in _tested(sys._getframe(1)):  # noqa: SLF001
             if name in namespace:
                 del namespace[name]
                 return
-        super().__delattr__(name)
+        types.ModuleType.__delattr__(self, name)
 
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
@@ -70,8 +74,26 @@ def fit_main(module: types.ModuleType) -> Callable[[], None]:
     return partial(put_back, module, MainModule)
 
 
-def fit_doctest(module: types.ModuleType) -> Callable[[], None]:
-    """Let a worker that names no module test its own functions; `module` is ``doctest``."""
+class _Seen:
+    """A module as another one sees it: what that puts there for a while, on a worker, nobody else finds."""
+
+    def __init__(self, module: types.ModuleType) -> None:
+        vars(self).update(_module=module, _own=PerWorker(dict))
+
+    def __getattr__(self, name: str) -> Any:
+        mine = self._own.mine()
+        return mine[name] if mine and name in mine else getattr(self._module, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        mine = self._own.mine()
+        if mine is None:
+            setattr(self._module, name, value)
+        else:
+            mine[name] = value
+
+
+def fit_doctest(module: Any) -> Callable[[], None]:
+    """Let a worker that names no module test its own functions, beside others; `module` is ``doctest``."""
 
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
         if m is None and of_caller():
@@ -79,4 +101,5 @@ def fit_doctest(module: types.ModuleType) -> Callable[[], None]:
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
-    return replace_all([tested])
+    seen = [Replaced(module, name, _Seen(vars(module)[name])) for name in ("linecache", "pdb")]
+    return replace_all([tested, *seen])

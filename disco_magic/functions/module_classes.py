@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import types
 from typing import Any
 
@@ -18,6 +19,14 @@ class OfModules(type):
 
     def __instancecheck__(cls, thing: object) -> bool:
         return isinstance(thing, types.ModuleType)
+
+
+class ModuleOfWorkers(types.ModuleType, metaclass=OfModules):
+    """Such a class. Methods do not say ``super()``: a thread may be in one when the class is put back."""
+
+    def __reduce_ex__(self, _: object) -> tuple[Any, ...]:
+        """Pickled by its name: cloudpickle does so for objects of the very class of modules."""
+        return importlib.import_module, (self.__name__,)
 
 
 def exchange(module: types.ModuleType, kind: OfModules) -> None:

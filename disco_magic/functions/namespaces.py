@@ -58,6 +58,8 @@ class CellModule(types.ModuleType):
             value = namespace.get(name, _NOTHING)
             if value is not _NOTHING:
                 return value
+        if _GIVEN is not None:
+            return getattr(_GIVEN, name)
         raise AttributeError(f"{name!r} is not among {reach.words}", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -189,4 +191,6 @@ def _words(session: int, workers: list[int]) -> str:
     return f"what cells have defined on {people(workers)} of session {session}"
 
 
+# In a process that a worker has started it is there already, see `child_processes`.
+_GIVEN: Final = sys.modules.get(CELL_MODULE)
 sys.modules[CELL_MODULE] = CellModule(CELL_MODULE, "What cells have defined on the worker that asks.")

@@ -11,13 +11,15 @@
 In one process, the function of the worker that came last would be everybody's, the notebook's too. So what a
 worker assigns to the name of a function of `builtins` is its own, until it puts the first one back or ends; a
 program's ends with the program. Its cells find it behind their namespace. Modules that all have in common
-look into the dictionary of `builtins`, where from then on is what asks who calls. All else that is assigned
-there, classes and new names, is the process's.
+look into the dictionary of `builtins`, where from then on is what asks who calls; but not for functions that
+look at the frame that calls them, as `eval` does: such modules have the process's. All else that
+is assigned there, classes and new names, is the process's.
 """
 
 from __future__ import annotations
 
 import builtins
+import sys
 import threading
 import types
 from contextvars import ContextVar
@@ -25,7 +27,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions.context import calling_worker
-from disco_magic.functions.module_classes import OfModules, exchange, put_back
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
 from disco_magic.functions.own_modules import Importer
 from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.standing_modules import IMPORTS
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.context import WorkerContext
 
+# They look at the frame that calls them, which must not be ours: modules that all share have the process's.
+_OF_FRAMES: Final = frozenset({"breakpoint", "dir", "eval", "exec", "globals", "locals", "vars"})
+_TESTERS: Final = "unittest"  # `mock` is part of it
 _FUNCTIONS: Final = (types.BuiltinFunctionType, types.FunctionType, types.MethodType)
 
 
@@ -94,13 +99,14 @@ class _Asking:
 _asking: Final[dict[str, _Asking]] = {}  # by name
 
 
-class BuiltinsOfWorkers(types.ModuleType, metaclass=OfModules):
+class BuiltinsOfWorkers(ModuleOfWorkers):
     """The class of `builtins` as long as any session runs."""
 
     def __getattribute__(self, name: str) -> Any:
         asking = _asking.get(name)
         if asking is None:
-            return super().__getattribute__(name)
+            found = types.ModuleType.__getattribute__(self, name)
+            return found if name != "__dict__" else _dictionary(found, sys._getframe(1))  # noqa: SLF001 - who asks
         mine = _own_of(calling_worker(), name)
         return asking.process if mine is None else mine.function
 
@@ -111,8 +117,30 @@ class BuiltinsOfWorkers(types.ModuleType, metaclass=OfModules):
             _assign(me, name, value)
         elif asking is not None:
             asking.process = asking.first if value is asking else value
+            if name in _OF_FRAMES:
+                vars(builtins)[name] = asking.process
         else:
-            super().__setattr__(name, value)
+            types.ModuleType.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        me = calling_worker()
+        if me is not None and _own_of(me, name) is not None:
+            _assign(me, name, _asking[name].process)
+        else:
+            types.ModuleType.__delattr__(self, name)
+
+
+def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:
+    """What ``mock.patch`` takes to be what it is to put back: on a worker, that worker's own functions."""
+    me, home = calling_worker(), frame.f_globals.get("__name__")
+    if me is None or not isinstance(home, str) or home.partition(".")[0] != _TESTERS:
+        return found
+    return found | now(me)
+
+
+def of_process() -> dict[str, Any]:
+    """The process's functions, by name, of those in whose place something else asks who calls."""
+    return {name: asking.process for name, asking in list(_asking.items())}
 
 
 def _is_function(name: str) -> bool:
@@ -129,7 +157,9 @@ def _assign(worker: WorkerContext, name: str, value: Any) -> None:
     with _LOCK:
         asking = _asking.get(name)
         if asking is None:
-            asking = _asking[name] = vars(builtins)[name] = _Asking(name, vars(builtins)[name])
+            asking = _asking[name] = _Asking(name, vars(builtins)[name])
+            if name not in _OF_FRAMES:
+                vars(builtins)[name] = asking
         imports = IMPORTS.get(worker)
         if isinstance(imports, Importer):
             imports.begin()  # its modules have builtins of their own
@@ -141,8 +171,8 @@ def _assign(worker: WorkerContext, name: str, value: Any) -> None:
             asking.owners.discard(worker)
             _take_away(name, asking)
         else:
+            mine[name] = _Own(value, before)  # first: what strikes here leaves nothing that nobody knows of
             behind[name] = value
-            mine[name] = _Own(value, before)
             asking.owners.add(worker)
 
 

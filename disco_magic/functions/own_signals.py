@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import calling_worker
@@ -19,7 +20,7 @@ from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
 _OWN: Final = PerProgram()
 _LOCK: Final = threading.Lock()
@@ -40,6 +41,11 @@ def _is_kept(number: Any) -> bool:
         return False
 
 
+def _is_debugger(frame: FrameType) -> bool:
+    """Whether that is pdb's: it goes without where it is refused, and puts back elsewhere what it has got."""
+    return frame.f_globals.get("__name__") == "pdb"
+
+
 def _call(number: int, depth: int) -> bool:
     """Call the worker's own handler, if it has one; whether it has."""
     handler = (_mine() or {}).get(number)
@@ -58,9 +64,10 @@ def fit_signal(module: ModuleType) -> Callable[[], None]:
     process = module.signal
     undoing: list[Callable[[], None]] = []
 
+    @wraps(process)
     def set_handler(signalnum: int, handler: Any, /) -> Any:
         mine = None if calling_worker() is None else _mine()
-        if mine is None or not _is_kept(signalnum):
+        if mine is None or not _is_kept(signalnum) or _is_debugger(sys._getframe(1)):  # noqa: SLF001 - who sets it
             return process(signalnum, handler)
         if not (callable(handler) or handler in (signal.SIG_IGN, signal.SIG_DFL)):
             raise TypeError("signal handler must be signal.SIG_IGN, signal.SIG_DFL, or a callable object")

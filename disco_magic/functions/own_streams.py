@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.functions.streams import WorkerStream, current_writer, own_streams, put_below
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _NOTHING: Final = object()
 
@@ -55,7 +55,7 @@ class _Instead:
             self._call("flush")
 
     def end(self) -> None:
-        """Nobody will write to it any more: flush it, as a process that ends does.
+        """Nobody will write to it any more: flush it, as the end of a process does; in its worker's thread.
 
         Not one that a thread which was given up may be writing to: that would wait for it.
         """
@@ -92,14 +92,20 @@ class OwnStreams:
         """Channel -> what it has put there."""
         return {channel: each.stream for channel, each in list(self.instead.items())}
 
-    def restore(self, instead: Mapping[str, Any]) -> None:
-        """Let it be what it was at another time, `now` of then; what was put there since has ended."""
-        for channel, ended in list(self.instead.items()):
-            if channel not in instead or instead[channel] is not ended.stream:
+    def restore(self, instead: Mapping[str, Any]) -> list[_Instead]:
+        """Let it be what it was at another time, `now` of then.
+
+        Returns what was put there since, and has ended: to be flushed when nothing else is to be put back, as
+        a write that waits keeps what else it would be waited for with.
+        """
+        ended = []
+        for channel, each in list(self.instead.items()):
+            if channel not in instead or instead[channel] is not each.stream:
                 self.put(channel, instead.get(channel, _NOTHING))
-                ended.end()
+                ended.append(each)
         for channel in instead.keys() - self.instead.keys():
             self.put(channel, instead[channel])
+        return ended
 
     def inherit(self, instead: Mapping[str, Any]) -> None:
         """Begin with what was there, `now` of then, on a thread that was given up."""
@@ -129,6 +135,12 @@ class OwnStreams:
             self.instead.pop(channel, None)
         else:
             self.instead[channel] = _Instead(stream)
+
+
+def end_all(ended: Iterable[_Instead]) -> None:
+    """End what `OwnStreams.restore` has found to have ended."""
+    for each in ended:
+        each.end()
 
 
 def _mine() -> OwnStreams | None:

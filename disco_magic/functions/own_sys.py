@@ -6,11 +6,10 @@ C code that asks for it gets the process's. Whatever else is asked for takes 20 
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any
 
-from disco_magic.functions import own_streams, programs
-from disco_magic.functions.module_classes import OfModules, exchange, put_back
+from disco_magic.functions import own_displayhook, own_streams, programs
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
 
 
 def _own_stream(channel: str) -> property:
@@ -28,7 +27,7 @@ def _own_stream(channel: str) -> property:
     return property(read, assign, delete)
 
 
-class SysOfWorkers(types.ModuleType, metaclass=OfModules):
+class SysOfWorkers(ModuleOfWorkers):
     """The class of `sys` meanwhile."""
 
     @property
@@ -40,6 +39,19 @@ class SysOfWorkers(types.ModuleType, metaclass=OfModules):
     def argv(self, argv: list[str]) -> None:
         programs.assign_arguments(argv)
 
+    @property
+    def displayhook(self) -> Any:
+        """See `own_displayhook`."""
+        return own_displayhook.read()
+
+    @displayhook.setter
+    def displayhook(self, hook: Any) -> None:
+        own_displayhook.assign(hook)
+
+    @displayhook.deleter
+    def displayhook(self) -> None:
+        own_displayhook.delete()
+
     stdout = _own_stream("stdout")
     stderr = _own_stream("stderr")
 
@@ -47,8 +59,10 @@ class SysOfWorkers(types.ModuleType, metaclass=OfModules):
 def begin() -> None:
     """From now on it is so. Idempotent."""
     exchange(sys, SysOfWorkers)
+    own_displayhook.begin()
 
 
 def end() -> None:
     """No more. Idempotent."""
+    own_displayhook.end()
     put_back(sys, SysOfWorkers)

@@ -118,6 +118,11 @@ def execution_of(worker: WorkerContext) -> Execution | None:
     return _executions.get(worker)
 
 
+def is_executed() -> bool:
+    """Whether the calling worker executes a program."""
+    return _mine() is not None
+
+
 def arguments() -> list[str]:
     """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
     mine = _mine()
@@ -136,7 +141,8 @@ def assign_arguments(argv: list[str]) -> None:
 
 def begin(worker: WorkerContext, execution: Execution) -> None:
     """`worker` begins a program; `end` has to follow. Neither must be interrupted."""
-    _executions[worker] = execution
+    with _lock:
+        _executions[worker] = execution
     _fit()
 
 
@@ -145,9 +151,10 @@ def end(worker: WorkerContext, execution: Execution | None = None) -> bool:
 
     Returns whether it was executing that: not if its thread was given up.
     """
-    was = execution is None or _executions.get(worker) is execution  # else its successor's
-    if was:
-        _executions.pop(worker, None)
+    with _lock:  # its successor may begin another one meanwhile
+        was = execution is None or _executions.get(worker) is execution
+        if was:
+            _executions.pop(worker, None)
     _fit()
     return was
 

@@ -1,4 +1,4 @@
-"""Methods of other people's classes, and functions of their modules, that are ours for a while."""
+"""Methods of other people's classes, and functions and names of their modules, that are ours for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Replaced:
-    """A method of a class or a function of a module, in whose place we put another one for a while.
+    """A method of a class, or whatever has a name in a module, in whose place we put another for a while.
 
     Args:
         owner, name: which; a class may inherit it, and a module have it by its `__getattr__`.
@@ -19,14 +19,14 @@ class Replaced:
     To be put and taken by one thread at a time.
     """
 
-    def __init__(self, owner: type | ModuleType, name: str, ours: Callable[..., Any]) -> None:
+    def __init__(self, owner: type | ModuleType, name: str, ours: Any) -> None:
         self._owner, self._name, self._ours = owner, name, ours
         self._has_own = name in vars(owner)
         self._first = vars(owner)[name] if self._has_own else getattr(owner, name)
-        self._below: list[Callable[..., Any]] = []
+        self._below: list[Any] = []
 
     @property
-    def below(self) -> Callable[..., Any]:
+    def below(self) -> Any:
         """What was there before: what ours calls."""
         return (self._below[:1] or [self._first])[0]
 

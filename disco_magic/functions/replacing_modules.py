@@ -10,6 +10,7 @@ place. Where the import has failed, who has waited imports it again, and fails a
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,8 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
 
     def module_from_spec(spec: ModuleSpec) -> types.ModuleType:
         made: types.ModuleType = making.below(spec)
-        begun[spec.name] = made
+        with suppress(TypeError):  # what its loader makes need not be one, nor allow weak references
+            begun[spec.name] = made
         return made
 
     def wait(name: str) -> None:

@@ -35,7 +35,7 @@ from disco_magic.functions.changes import CHANGES
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
-from disco_magic.functions.own_streams import OwnStreams
+from disco_magic.functions.own_streams import OwnStreams, end_all
 from disco_magic.functions.per_worker import restore_settings, settings_now
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.streams import own_streams
@@ -94,7 +94,7 @@ class CellScope(Protocol):
 
 def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
     """The namespace of a worker's cells, with everything that lives behind it."""
-    behind = dict(vars(builtins))
+    behind = dict(vars(builtins)) | own_builtins.of_process()
     behind.update({verb: getattr(context, verb) for verb in VERBS})
     behind.update(np=np, xp=context.xp, worker=context)
     if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
@@ -163,7 +163,7 @@ class CellRunner:
         self._variables = LastingVariables()
         self._streams = OwnStreams()
         self._streams_before: Mapping[str, Any] = {}
-        self._end_program: Callable[[], None] | None = None  # of the last one
+        self._end_program: Callable[[], object] | None = None  # of the last one
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
@@ -172,7 +172,7 @@ class CellRunner:
     def succeed(self) -> CellRunner:
         """For a thread that takes the place of the one whose runner this is."""
         if self._end_program is not None:
-            self._end_program()  # of which the thread will find that it is over
+            self._end_program()  # of which the thread, that may be writing to its streams, will find it over
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
@@ -182,8 +182,9 @@ class CellRunner:
 
     def end(self) -> None:
         """The worker has ended, and with it what it has of its own."""
-        self._streams.restore({})
+        ended = self._streams.restore({})
         drop_namespace(self.context, self.namespace)
+        end_all(ended)
 
     def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
         """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
@@ -213,7 +214,7 @@ class CellRunner:
             self.failed_after_s = time.perf_counter() - start
             if issubclass(type(error), WorkerInterrupt):
                 # Libraries put a stream there and begin only then the `try` that puts the former one back.
-                self._streams.restore(self._streams_before)
+                end_all(self._streams.restore(self._streams_before))
             raise
         finally:
             try:
@@ -248,24 +249,30 @@ class CellRunner:
         shield = Shield(self._holder)
         functions, settings = own_builtins.now(self.context), settings_now(self.context)
 
-        def end() -> None:
-            if programs.end(self.context, execution):
-                self._streams.restore(self._streams_before)
-                own_builtins.restore(self.context, functions)
-                restore_settings(self.context, settings)
+        ended: list[Any] = []
+
+        def end() -> list[Any]:
+            if not programs.end(self.context, execution):
+                return []
+            own_builtins.restore(self.context, functions)
+            restore_settings(self.context, settings)
+            return self._streams.restore(self._streams_before)
 
         def execute() -> None:
             programs.begin(self.context, execution)
             try:
                 shield.opened(self._evaluate, codes)
-            except SystemExit as ended:
-                if ended.code not in (None, 0):
+            except SystemExit as done:
+                if done.code not in (None, 0):
                     raise
             finally:
-                end()
+                ended.extend(end())
 
         self._end_program = end
-        shield.shut(execute)
+        try:
+            shield.shut(execute)
+        finally:
+            end_all(ended)
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

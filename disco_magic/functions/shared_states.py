@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.context import calling_worker
@@ -38,6 +39,7 @@ def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Call
     package = module.__name__.partition(".")[0]
     told: set[tuple[int, int]] = set()
 
+    @wraps(getattr(owner, function))
     def instead(*args: Any, **options: Any) -> Any:
         me = calling_worker()
         if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:

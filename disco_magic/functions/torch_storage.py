@@ -68,5 +68,5 @@ def fit_profiler(module: Any) -> Callable[[], None]:
     def profile(_profiler: Any, _what: str) -> AbstractContextManager[None]:
         return nullcontext()
 
-    former = Replaced(module.SimpleProfiler, "profile", classmethod(profile))  # type: ignore[arg-type]
+    former = Replaced(module.SimpleProfiler, "profile", classmethod(profile))
     return replace_all([former])

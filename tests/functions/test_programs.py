@@ -11,8 +11,11 @@ import threading
 
 import pytest
 
+from disco_magic.core.topology import Topology
 from disco_magic.errors import CellError
 from disco_magic.functions import programs
+from disco_magic.functions.context import WorkerContext
+from tests.locks import Told, beside
 
 PROGRAM = ("program.py", "--rate", "1")
 
@@ -165,3 +168,25 @@ def test_the_list_of_folders_is_never_changed_under_who_goes_through_it(told, tm
     assert told("told = sys.path[0]") == [str(tmp_path)] * 2
     assert kept == before
     assert sys.path == before
+
+
+def test_a_thread_that_was_given_up_leaves_the_program_of_its_successor(monkeypatch):
+    # It had seen that its own was there, and took away what was there a moment later.
+    worker = WorkerContext(0, Topology(1), None, None, session_id=9999)
+    former, later = (programs.Execution(name, [name], {}) for name in ("former.py", "later.py"))
+    threads, told = [], Told(programs._lock)
+    monkeypatch.setattr(programs, "_lock", told)
+
+    class Looked(dict):
+        def get(self, key, default=None):
+            found = super().get(key, default)
+            if not threads:
+                threads.append(beside(lambda: programs.begin(worker, later), told.awaited))
+            return found
+
+    monkeypatch.setattr(programs, "_executions", Looked())
+    programs.begin(worker, former)
+    programs.end(worker, former)
+    threads[0].join()
+    assert programs.execution_of(worker) is later
+    programs.end(worker)

@@ -10,21 +10,7 @@ from disco_magic.core.topology import Topology
 from disco_magic.functions import adopted, namespaces, running
 from disco_magic.functions.context import WorkerContext
 from disco_magic.functions.running import drop_namespace, new_namespace
-
-
-class Told:
-    """A lock that says when somebody who has to wait asks for it."""
-
-    def __init__(self, lock):
-        self.lock, self.awaited = lock, threading.Event()
-
-    def __enter__(self):
-        if not self.lock.acquire(blocking=False):
-            self.awaited.set()
-            self.lock.acquire()
-
-    def __exit__(self, *exception):
-        self.lock.release()
+from tests.locks import Told, beside
 
 
 @pytest.fixture
@@ -36,23 +22,6 @@ def told(monkeypatch):
 
 def worker(session):
     return WorkerContext(0, Topology(1), None, None, session_id=session)
-
-
-def beside(act, until):
-    """A thread that acts, once it is done or `until` is set."""
-    done = threading.Event()
-
-    def acting():
-        try:
-            act()
-        finally:
-            done.set()
-            until.set()
-
-    thread = threading.Thread(target=acting)
-    thread.start()
-    assert until.wait(20)
-    return thread
 
 
 def test_a_worker_that_begins_as_the_last_one_ends_keeps_what_it_needs(monkeypatch, told):

@@ -38,16 +38,24 @@ def test_a_program_s_processes_find_what_it_defines(session, tmp_path, method):
 
 
 DEFINED = """
+import enum
 import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 spawn = mp.get_context("spawn")
-class Thing: pass
+class Thing:
+    def step(self, x): return x
+    @staticmethod
+    def make(x): return x
+class Kind(enum.Enum): FIRST = 1
 def work(x): return x
 """
 CALLS = {
     "a pool": "with spawn.Pool(1) as pool: pool.map(work, [1])",
     "an executor": "with ProcessPoolExecutor(1, mp_context=spawn) as pool: pool.submit(work, 1).result()",
     "a class": "with spawn.Pool(1) as pool: pool.apply(Thing)",
+    "a method": "with spawn.Pool(1) as pool: pool.apply(Thing().step, (1,))",
+    "a static method": "with spawn.Pool(1) as pool: pool.apply(Thing.make, (1,))",
+    "a member": "with spawn.Pool(1) as pool: pool.apply(repr, (Kind.FIRST,))",
 }
 
 
@@ -60,6 +68,33 @@ def test_calls_of_what_cells_define_fail_there_and_say_why(session, call):
         CellError, match="is defined in a cell, which other processes do not have: put it into"
     ):
         s.run(CALLS[call], timeout=DEADLINE_S)
+
+
+MAIN_ONLY = """
+import multiprocessing as mp
+if __name__ == "__main__":
+    def work(x): return x
+    with mp.get_context("spawn").Pool(1) as pool: pool.apply(work, (1,))
+"""
+
+
+def test_calls_of_what_only_the_main_program_defines_fail_and_say_why(session, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(MAIN_ONLY)
+    with pytest.raises(
+        CellError, match="work is not defined where the program is imported, as other processes"
+    ):
+        session(1).run_file(program, timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize("line", ["import disco_magic as disco", "from disco_magic import worker"])
+def test_a_program_s_processes_may_import_disco_magic(session, tmp_path, line):
+    # What stands there for cells was replaced as it was imported: the process ended, and was started again.
+    program = tmp_path / "program.py"
+    program.write_text(f"{line}\n{PROGRAM.replace('METHOD', repr('spawn'))}")
+    s = session(1)
+    s.run_file(program, timeout=DEADLINE_S)
+    assert s.run("told[0]")[0]
 
 
 def test_objects_of_cells_go_there_and_come_back(session):

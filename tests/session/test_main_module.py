@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import io
+import linecache
+import pdb  # noqa: T100 - what is changed in it is looked at
 import pickle
 import sys
 import types
@@ -12,6 +14,8 @@ import unittest
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions.main_module import MainModule
+from disco_magic.functions.own_builtins import BuiltinsOfWorkers
 
 TESTS = """
 import unittest
@@ -135,3 +139,98 @@ def test_its_class_is_what_it_was_when_no_session_runs(session, monkeypatch, kin
     s.shutdown()
     assert type(made) is kind
     assert doctest.testmod.__module__ == "doctest"
+
+
+BESIDE = '''
+import doctest
+def double(x):
+    """
+    >>> barrier()
+    >>> double(2)
+    4
+    >>> barrier()
+    """
+    return 2 * x
+def half(x):
+    """
+    >>> half(2), barrier()
+    (1.0, None)
+    >>> half(4)
+    2.0
+    """
+    return x / 2
+'''
+
+
+def test_doctests_of_several_workers_at_once_do_not_disturb_each_other(session, monkeypatch):
+    # Each put back what it had found: another one's, or the notebook's display of values amid its own.
+    shown = []
+    monkeypatch.setattr(sys, "displayhook", shown.append)
+    before = linecache.getlines, pdb.set_trace, sys.displayhook
+    s = session(3)
+    s.run(BESIDE)
+    assert s.run("tuple(doctest.testmod())").values == [(0, 5)] * 3
+    assert (linecache.getlines, pdb.set_trace, sys.displayhook) == before
+    assert not shown
+    s.shutdown()
+    assert vars(sys)["displayhook"] is before[2]
+    assert doctest.pdb is pdb
+    assert doctest.linecache is linecache
+
+
+def test_doctests_of_the_program_s_own_thread_are_as_ever(session):
+    s = session(1)
+    s.run("import doctest")
+    test = doctest.DocTestParser().get_doctest(">>> 2 + 2\n4\n", {}, "sum", None, None)
+    assert tuple(doctest.DocTestRunner().run(test)) == (0, 1)
+
+
+def test_a_worker_s_display_of_values_is_its_own(session, capsys, tmp_path):
+    # Python calls it for what is compiled as in an interactive session.
+    s, shown = session(2), []
+    show = "exec(compile('worker_id + 10', 'x', 'single'))"
+    s.run(f"import sys\nseen = []\nif worker_id: sys.displayhook = seen.append\n{show}")
+    assert s.run("seen, sys.displayhook == seen.append").values == [([], False), ([11], True)]
+    assert capsys.readouterr().out == "[0] 10\n"
+    s.run(f"del sys.displayhook\n{show}", workers=[1])
+    assert capsys.readouterr().out == "[1] 11\n"
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nsys.displayhook = None\n")
+    s.run_file(program)
+    s.run(show)
+    assert sorted(capsys.readouterr().out.split()) == ["10", "11", "[0]", "[1]"]
+    first, sys.displayhook = sys.displayhook, shown.append
+    exec(compile("12", "x", "single"))
+    sys.displayhook = first
+    assert shown == [12]
+
+
+@pytest.mark.parametrize("kind", [MainModule, BuiltinsOfWorkers])
+def test_who_asks_a_module_as_its_class_is_put_back_gets_an_answer(kind):
+    # "super(type, obj): obj must be an instance or subtype of type", of a thread that was inside by then.
+    module = types.ModuleType("of_this_test")
+    kind.__setattr__(module, "given", 1)
+    assert kind.__getattribute__(module, "given") == 1
+    kind.__delattr__(module, "given")
+    assert not hasattr(module, "given")
+
+
+@pytest.mark.parametrize("name", ["sys", "builtins", "__main__"])
+def test_functions_that_mention_such_a_module_are_pickled(session, main, name):
+    # cloudpickle knows modules by their very class, and said "cannot pickle 'SysOfWorkers' object".
+    s = session(1)
+    assert type(sys.modules[name]) is not types.ModuleType
+    assert pickle.loads(pickle.dumps(sys.modules[name])) is sys.modules[name]  # noqa: S301 - our own
+    assert s.run(
+        f"import pickle, sys\npickle.loads(pickle.dumps(sys.modules[{name!r}])) is sys.modules[{name!r}]"
+    )[0]
+
+
+def test_a_program_that_has_ended_is_no_file_of_the_cells_after_it(session, tmp_path):
+    # Processes that a cell started by spawn executed it again.
+    program = tmp_path / "program.py"
+    program.write_text("import __main__\nwhile_it_runs = __main__.__file__\n")
+    s = session(1)
+    s.run_file(program)
+    s.run("import __main__")
+    assert s.run("while_it_runs, hasattr(__main__, '__file__')").values == [(str(program), False)]

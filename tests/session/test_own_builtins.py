@@ -32,6 +32,7 @@ def say(*values, **options):
 """
 FIRST = print, open, input
 FIRST_OCT = oct
+FIRST_INT = int
 
 
 @pytest.fixture(autouse=True)
@@ -186,7 +187,7 @@ def test_nothing_stays_in_its_place_when_nobody_has_another_one(session):
     assert vars(builtins)["oct"] is FIRST_OCT
 
 
-@pytest.mark.parametrize("name", ["max", "min", "len", "sorted", "vars", "callable", "getattr", "repr"])
+@pytest.mark.parametrize("name", ["max", "min", "len", "sorted", "hasattr", "callable", "getattr", "repr"])
 def test_what_we_call_ourselves_may_be_replaced(session, name):
     s = session(2)
     code = (
@@ -208,7 +209,7 @@ def test_isinstance_is_the_process_s(session):
 def test_classes_and_new_names_are_the_process_s(session):
     s = session(1)
     s.run("import builtins\nbuiltins.only_of_this_test = worker_id\nsquare = int\nbuiltins.int = int")
-    assert vars(builtins)["int"] is int
+    assert vars(builtins)["int"] is FIRST_INT
     assert vars(builtins).pop("only_of_this_test") == 0
 
 
@@ -220,3 +221,47 @@ def test_what_stands_in_its_place_is_pickled_and_looks_as_it(session):
     assert (repr(print), print.__name__, print.__doc__) == (repr(FIRST[0]), "print", FIRST[0].__doc__)
     with pytest.raises(CellError, match="TypeError"):
         s.run("builtins.print(1, 2)")
+
+
+@pytest.mark.parametrize("name", ["eval", "exec", "locals", "globals", "vars", "dir", "breakpoint"])
+def test_what_looks_at_the_frame_that_calls_it_is_replaced_in_cells(session, name):
+    # In its place stood what asks who calls, for everybody, and they looked at its frame.
+    s, first = session(2), vars(builtins)[name]
+    s.run(f"import builtins\nbuiltins.{name} = lambda *_: 'mine'", workers=[1])
+    assert s.run(f"import builtins\n{name}({{}}) == builtins.{name}({{}}) == 'mine'", workers=[1])[1]
+    assert vars(builtins)[name] is first
+
+
+def test_the_notebook_s_own_is_the_process_s_beside_a_worker_s(session, monkeypatch):
+    s = session(1)
+    s.run("import builtins\nbuiltins.breakpoint = lambda: 'mine'")
+    monkeypatch.setattr(builtins, "breakpoint", abs)
+    assert breakpoint is builtins.breakpoint is abs
+    assert s.run("breakpoint(), builtins.breakpoint()")[0] == ("mine", "mine")
+
+
+@pytest.mark.parametrize("own", ["pass", "builtins.print = len"])
+def test_mock_puts_back_what_the_worker_had(session, own):
+    s = session(2)
+    s.run(f"import builtins\nfrom unittest import mock\n{own}\nbefore = builtins.print")
+    s.run("with mock.patch('builtins.print') as heard: builtins.print(worker_id)")
+    found = s.run("builtins.print is before, print is before, heard.call_args.args").values
+    assert found == [(True, own != "pass", (rank,)) for rank in range(2)]
+
+
+def test_who_deletes_its_own_has_what_was_there_at_first(session):
+    # It was taken from everybody: NameError in the notebook.
+    s = session(2)
+    s.run("import builtins\nbuiltins.oct = lambda number: 'mine'", workers=[1])
+    s.run("del builtins.oct", workers=[1])
+    assert s.run("import builtins\noct(8), builtins.oct(8)").values == [("0o10", "0o10")] * 2
+    assert oct is FIRST_OCT
+
+
+def test_a_session_that_begins_meanwhile_has_the_process_s(session):
+    first, later = session(1), None
+    first.run("import builtins\nbuiltins.print = builtins.oct = len")
+    later = session(1)
+    assert later.run("type(print).__name__, oct(8)")[0] == ("function", "0o10")
+    first.run("builtins.oct = lambda number: 'the first session'")
+    assert later.run("oct(8)")[0] == "0o10"

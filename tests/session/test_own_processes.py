@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing as mp
 import os
 import signal
+import subprocess
+import warnings
 
 import pytest
 
@@ -121,3 +124,21 @@ def test_those_of_a_program_end_with_it(session, tmp_path):
         assert s.run("told[0], told[1] is handle").values == [("spawn", True)] * 2
         assert s.run("mp.get_start_method(allow_none=True)").values == [None] * 2
         assert s.run("signal.getsignal(signal.SIGTERM)")[0] == signal.getsignal(signal.SIGTERM)
+
+
+def test_a_debugger_goes_without_what_it_cannot_have(session):
+    # It was given the handler of whoever waited just then, and put it back in the notebook, later.
+    s = session(1)
+    s.run("import io, pdb")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        s.run("pdb.Pdb(stdin=io.StringIO('c\\n'), stdout=io.StringIO()).set_trace()\nafter = 1")
+    assert s.run("pdb.Pdb._previous_sigint_handler")[0] is None
+
+
+def test_what_is_in_the_place_of_functions_looks_like_them(session):
+    before = [str(inspect.signature(each)) for each in (subprocess.Popen, signal.signal)]
+    s = session(1)
+    s.run("import signal, subprocess")
+    assert signal.signal is not signal.signal.__wrapped__
+    assert [str(inspect.signature(each)) for each in (subprocess.Popen, signal.signal)] == before

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import threading
 import types
 
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions.scripts import compile_file
+from tests.conftest import DEADLINE_S
 
 SILENCE = "import io, os, sys\nif worker_id: sys.stdout = silent = open(os.devnull, 'w')\n"
 # Python's own, as functions of libraries call it.
@@ -228,3 +231,68 @@ def test_the_process_may_have_none(session, monkeypatch):
         with pytest.raises(AttributeError, match="stdout"):
             del sys.stdout
         assert s.run("import sys\nhasattr(sys, 'stdout')")[0] is False
+
+
+class Slow:
+    """A stream whose flush waits for a gate."""
+
+    def __init__(self, gate):
+        self.gate = gate
+
+    def write(self, text):
+        return len(text)
+
+    def flush(self):
+        self.gate()
+
+
+ENDING = """
+import builtins, signal, sys, warnings
+warnings.simplefilter("ignore")
+builtins.oct = len
+signal.signal(signal.SIGTERM, print)
+sys.stdout = slow
+"""
+
+
+def test_a_program_whose_stream_is_long_flushed_has_taken_all_else_along(session, gate, tmp_path):
+    # It was flushed before the rest was put back: the thread that was given up undid what the next cells set.
+    program = tmp_path / "program.py"
+    program.write_text(ENDING)
+    s = session(1, extras=lambda _: {"slow": Slow(gate)})
+    s.run("import builtins, signal, sys\nfirst = builtins.oct, signal.getsignal(signal.SIGTERM)")
+    pending = s.run_nowait(compile_file(program))
+    gate.arrived(1)
+    pending.cancel()
+    with pytest.raises(CellError):
+        pending.wait()
+    assert s.run("(builtins.oct, signal.getsignal(signal.SIGTERM)) == first")[0]
+    s.run("builtins.oct = abs")
+    gate.open()
+    for thread in s._launcher.stuck:
+        thread.join(DEADLINE_S)
+    assert s.run("builtins.oct is abs")[0]
+
+
+def test_who_gives_a_thread_up_does_not_wait_for_the_stream_it_writes_to(session, gate, tmp_path):
+    # It was flushed by who gave the thread up, and waited as long as the thread did.
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nsys.stdout = slow\nslow.gate()\n")
+    s = session(1, extras=lambda _: {"slow": Slow(gate)})
+    pending = s.run_nowait(compile_file(program))
+    gate.arrived(1)
+    pending.cancel()
+    with pytest.raises(CellError, match="given up"):
+        pending.wait()
+    gate.open()
+
+
+def test_a_session_whose_worker_s_stream_is_never_flushed_leaves_python_as_it_was(session, gate):
+    s = session(1, extras=lambda _: {"slow": Slow(gate)})
+    s.run("import sys\nsys.stdout = slow")
+    ended = threading.Thread(target=s.shutdown)
+    ended.start()
+    gate.arrived(1)
+    assert type(sys) is types.ModuleType
+    gate.open()
+    ended.join(DEADLINE_S)

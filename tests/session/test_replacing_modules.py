@@ -6,6 +6,7 @@ import builtins
 import sys
 import types
 from importlib import _bootstrap
+from importlib.machinery import ModuleSpec
 
 import pytest
 
@@ -89,3 +90,31 @@ def test_the_import_system_is_what_it_was_when_no_session_runs(session):
     s.shutdown()
     assert vars(_bootstrap) == before
     assert isinstance(before["module_from_spec"], types.FunctionType)
+
+
+class Maker:
+    """A loader whose modules are of a class that allows no weak references."""
+
+    class Odd:
+        __slots__ = ("__dict__",)
+
+    def create_module(self, _spec):
+        return self.Odd()
+
+    def exec_module(self, module):
+        module.found = True
+
+
+def test_what_a_loader_makes_need_not_be_a_module(session):
+    # "cannot create weak reference to 'Odd' object"; without a session it was imported.
+    class Finder:
+        def find_spec(self, name, _path, _target=None):
+            return ModuleSpec(name, Maker()) if name == "oddly" else None
+
+    s = session(1)
+    sys.meta_path.append(finder := Finder())
+    try:
+        assert s.run("import oddly\noddly.found")[0]
+    finally:
+        sys.meta_path.remove(finder)
+        sys.modules.pop("oddly", None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import multiprocessing
 import sys
 import threading
 import weakref
+from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 
 import pytest
@@ -282,3 +284,33 @@ def test_each_thread_that_strikes_takes_turns_of_its_own(turns, monkeypatch):
     other.start()
     other.join()
     assert turns.taken == [0, 0]
+
+
+class Between:
+    """A package that stops an import where the module is there and the package does not know of it yet."""
+
+    def __init__(self, path):
+        self.__path__, self.__spec__ = [path], ModuleSpec("halfway", None, is_package=True)
+        self.seen = []
+
+    def __setattr__(self, name, value):
+        if name == "there":
+            self.seen += [each for each in frames() if "_find_and_load" in each.f_code.co_name][:1]
+        super().__setattr__(name, value)
+
+
+def frames():
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def test_an_import_is_not_struck_between_a_module_and_its_package(tmp_path, monkeypatch):
+    # The module stayed in `sys.modules`, and was no attribute of its package, for everybody and for good.
+    (tmp_path / "there.py").write_text("")
+    package = Between(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "halfway", package)
+    importlib.import_module("halfway.there")
+    del sys.modules["halfway.there"]
+    assert is_fragile(package.seen[0])

@@ -9,7 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, UsageMistake
-from disco_magic.planes.kernels import Folder
+from disco_magic.planes.kernel_source import KernelSource
 from disco_magic.testing.gpu import SimulatedGpus
 from tests.conftest import DEADLINE_S, until
 from tests.doubles import nccl as doubles
@@ -173,7 +173,7 @@ def test_a_collective_that_runs_out_of_memory_keeps_none(machine, session):
 @pytest.mark.leaves_threads("they sit in a compiler")
 def test_threads_that_wait_for_a_stuck_one_end_with_it(machine, session, gate, monkeypatch):
     gpus = machine(1)
-    compiled, stuck = Folder._compiled, [True]
+    compiled, stuck = KernelSource._compiled, [True]
 
     def slowly(self, variant):
         if stuck:
@@ -181,7 +181,7 @@ def test_threads_that_wait_for_a_stuck_one_end_with_it(machine, session, gate, m
             gate(0)
         return compiled(self, variant)
 
-    monkeypatch.setattr(Folder, "_compiled", slowly)
+    monkeypatch.setattr(KernelSource, "_compiled", slowly)
     s = session(4, devices=[0] * 4)
     pending = s.run_nowait("allreduce(xp.ones(1000))")
     gate.arrived(1)

@@ -1,0 +1,81 @@
+"""``sys.displayhook``, which shows the value of an interactive statement: each worker's own.
+
+Python calls what is in the dictionary of `sys`, in `doctest` for one, and in a debugger; a notebook has its
+own there while it executes a cell. So while sessions run there is what asks who calls. A worker's is Python's
+first, which writes the value to ``sys.stdout``, until it assigns another one; a program's goes with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.functions.per_worker import PerProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAME: Final = "displayhook"
+_OWN: Final = PerProgram()
+
+
+class _Asking:
+    """Calls that of who calls; `process` is the process's."""
+
+    def __init__(self) -> None:
+        self.process: Callable[[Any], object] = sys.__displayhook__
+
+    def __call__(self, value: Any, /) -> None:
+        read()(value)
+
+
+_asking: Final = _Asking()
+
+
+def read() -> Callable[[Any], object]:
+    """That of who asks.
+
+    Raises:
+        AttributeError: the process has none.
+    """
+    mine = _OWN.mine()
+    if mine is not None:
+        return mine.get(_NAME, sys.__displayhook__)  # type: ignore[no-any-return]
+    try:
+        present = vars(sys)[_NAME]
+    except KeyError:
+        raise AttributeError(f"module 'sys' has no attribute {_NAME!r}", name=_NAME, obj=sys) from None
+    return _asking.process if present is _asking else present  # type: ignore[no-any-return]
+
+
+def assign(hook: Callable[[Any], object]) -> None:
+    """Let this be that of who calls."""
+    mine = _OWN.mine()
+    if mine is not None:
+        mine[_NAME] = hook
+    elif vars(sys).get(_NAME) is _asking:
+        _asking.process = hook
+    else:
+        vars(sys)[_NAME] = hook
+
+
+def delete() -> None:
+    """A worker has again what it had at first."""
+    mine = _OWN.mine()
+    if mine is not None:
+        mine.pop(_NAME, None)
+    elif vars(sys).pop(_NAME, None) is None:
+        raise AttributeError(_NAME, name=_NAME, obj=sys)
+
+
+def begin() -> None:
+    """From now on it is so. Idempotent."""
+    present = vars(sys).get(_NAME)
+    if present is not None and present is not _asking:
+        _asking.process, vars(sys)[_NAME] = present, _asking
+
+
+def end() -> None:
+    """No more. Idempotent."""
+    if vars(sys).get(_NAME) is _asking:
+        vars(sys)[_NAME] = _asking.process

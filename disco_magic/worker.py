@@ -180,7 +180,7 @@ class Worker(Serving):
     def missing_because(self) -> str:
         """Where the worker is while others wait for it, in words; runs no user code."""
         place = self.position()
-        return "has not begun this command" if place.state == "idle" else str(place)
+        return "not yet at this command" if place.state == "idle" else str(place)
 
     @property
     def is_executing(self) -> bool:

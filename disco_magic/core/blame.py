@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from disco_magic.errors import Failure
 
 
-def rank(origin: Failure, failure: Failure) -> tuple[int, bool, int]:
+def rank(origin: Failure, failure: Failure) -> tuple[int, bool, bool, int]:
     """Failures of the origin's kind and command first, by worker: which came first among them is chance.
 
-    Of those a call to which an error of the user's has led comes before the others: ``finally: barrier()``.
+    Of those a call to which an error of the user's has led comes before the others, ``finally: barrier()``;
+    and then who has waited for somebody that is not there, before who has waited for that one.
     """
     alike = failure.seq == origin.seq and type(failure.exception) is type(origin.exception)
-    return (0, not _was_led_to(failure.exception), failure.worker) if alike else (1, False, 0)
+    if not alike:
+        return 1, False, False, 0
+    return 0, not _was_led_to(failure.exception), failure.first is not failure, failure.worker
 
 
 def _was_led_to(error: BaseException) -> bool:

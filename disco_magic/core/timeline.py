@@ -194,7 +194,10 @@ class Timeline:
             raise UsageMistake("timeline: no cell has been executed, or what was kept of it was dropped")
         numbers = [span.seq for span in cells if span.seq is not None]
         last = [span for span in cells if span.seq == max(numbers)] if numbers else cells
-        start, end = min(span.start_s for span in last), max(span.end_s for span in last)
+        seqs = {span.seq for span in last if span.seq is not None}
+        errors = [span for span in self.spans if span.kind == "error" and span.seq in seqs]
+        start = min(span.start_s for span in last)
+        end = max(span.end_s for span in [*last, *errors])  # how it failed is noted when it has ended
         return replace(self, start_s=start, end_s=max(end, start + 1e-6))
 
     def of(self, workers: Iterable[int]) -> Timeline:

@@ -181,6 +181,11 @@ def host_array(verb: str, host: Any) -> NDArray[Any]:
     """
     if isinstance(host, np.ma.MaskedArray):
         raise UsageMistake(f"{verb}: a masked array would lose its mask; pass .filled(value) of it")
+    if is_frame(type(host)):
+        raise UsageMistake(
+            f"{verb}: a DataFrame would lose its columns' names and its index; pass .to_numpy() of it, or use"
+            " session.put(name, value), and in a notebook %disco scatter"
+        )
     try:
         array = copy_of(host).get() if is_gpu_array(type(host)) else _as_array(host)
     except Exception as reason:  # noqa: BLE001 - nested lists of different lengths, or as `lent` has it

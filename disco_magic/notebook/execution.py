@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.display import display
 
-from disco_magic.errors import DiscoError, UsageMistake
+from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake
 from disco_magic.functions.scripts import compile_file, refresh
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
@@ -25,6 +25,7 @@ from disco_magic.notebook.tables.times import times_of
 from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.notebook.tracebacks import syntax_error
 from disco_magic.notebook.variables import fetched, stored
+from disco_magic.phrases import people
 from disco_magic.session.checking import check_cell
 from disco_magic.session.pump import attentive, take_sigint
 
@@ -74,7 +75,7 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
-        with _binding_what_failed(sending):
+        with _binding_what_failed(sending, handle):
             result = handle.wait(sending.limit, on_look=sending.look, stop=True)
         _bind_result(sending, result)
     return _finished(handle, result, sending)
@@ -100,7 +101,7 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
     with sending.cell() as handle:
         if sending.options.nowait:
             return _handed_over(handle, sending)
-        with _binding_what_failed(sending), ticking():
+        with _binding_what_failed(sending, handle), ticking():
             try:
                 result = await in_thread(partial(handle.wait, sending.limit, on_look=sending.look, stop=True))
             except asyncio.CancelledError:
@@ -171,6 +172,10 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
         front.others.add(session)
     workers = _chosen(options, session)
     show = parse_workers(options.show, session.num_workers, session.mesh)
+    if show is not None and workers is not None and not set(show) & set(workers):
+        raise UsageMistake(
+            f"--show {options.show}: the cell runs on {people(workers)} only; nothing was sent"
+        )
     if options.local:
         run_locally(front.shell, cell)
     for name, register in stored(session, front.variables(options.push), workers).items():
@@ -233,12 +238,15 @@ def _handed_over(handle: CellHandle, sending: _Sending) -> CellHandle:
 
 
 @contextmanager
-def _binding_what_failed(sending: _Sending) -> Iterator[None]:
+def _binding_what_failed(sending: _Sending, handle: CellHandle) -> Iterator[None]:
     """Within this a cell is waited for; what there is of one that fails is bound, too."""
     try:
         yield
     except BaseException as error:
         _bind_result(sending, getattr(error, "result", None))
+        if isinstance(error, SyncTimeout) and sending.options.push and handle.pending.was_withdrawn:
+            names = ", ".join(sending.options.push)
+            error.args = (f"{error}\nWhat --push has sent is on its way all the same: {names}",)
         raise
 
 

@@ -190,7 +190,7 @@ class CellHandle(HasResult):
 
     def _told_apart(self, error: BaseException) -> BaseException:
         """`error`; where nothing failed but the session ended, that news in its place."""
-        if not isinstance(error, WorkerError) or not self.pending.is_outlived:
+        if not isinstance(error, WorkerError) or not self.pending.is_ended_by_session:
             return error
         if not all(is_by(failure, WorkerInterrupt) for failure in error.failures.values()):
             return error

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+_GIVEN: Final = "_given"
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
@@ -59,6 +60,23 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
     )
 
 
+class _Once(argparse.Action):
+    """Stores a value, of an option that is given once: of two, one would go without a word."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        given: set[str] = vars(namespace).setdefault(_GIVEN, set())
+        if option_string is not None and self.dest in given:
+            parser.error(f"{option_string} was given before; give it once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class OptionParser(MagicArgumentParser):
     """argparse that raises IPython's UsageError, one line, instead of leaving the process."""
 
@@ -66,6 +84,8 @@ class OptionParser(MagicArgumentParser):
         form = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, formatter_class=form, **kwargs)  # type: ignore[no-untyped-call]  # IPython's
         self.allow_abbrev = False
+        for action in (None, "store"):
+            self.register("action", action, _Once)
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this text")
 
     def read(self, line: str) -> argparse.Namespace:
@@ -79,6 +99,7 @@ class OptionParser(MagicArgumentParser):
             options: argparse.Namespace = self.parse_argstring(line)  # type: ignore[no-untyped-call]  # IPython's
         except ValueError as reason:  # a quote that is not closed
             self.error(str(reason)[:1].lower() + str(reason)[1:])
+        vars(options).pop(_GIVEN, None)
         return options
 
     def error(self, message: str) -> NoReturn:

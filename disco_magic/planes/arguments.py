@@ -136,7 +136,8 @@ def check_counts(
     """Refuse `counts` that do not say, for each of `size` members, how much of `array` it gets."""
     length = 0 if array is None else array.shape[axis or 0]
     if len(counts) != size or min(counts) < 0:
-        wrong = f"expected {size} of them, none below 0: how much along the axis goes to each rank"
+        given = "" if len(counts) == size else f"these are {len(counts)}, "
+        wrong = f"{given}expected {size} of them, none below 0: how much along the axis goes to each rank"
     elif sum(counts) != length:
         wrong = f"they are {sum(counts)} in all, axis {axis} has length {length}"
     else:

@@ -57,12 +57,18 @@ class Judging:
         self._outcome: CellResult | BaseException | None = None
         self._is_of_stop = False  # the outcome
         self._is_handed = False
+        self._is_before_end = False  # it had ended when its session did
         self._cancelled = False
         # Of a wait that stops it, or will. Not bound to this: a cycle would keep it.
         self._why: Callable[[Any], BaseException] | None = None
         # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
         self._settling = threading.RLock()
         self._is_settling = False
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its session was shut down or restarted since the cell was sent."""
+        return self.session.closed or self.session.life is not self._life
 
     @property
     def _is_over(self) -> bool:
@@ -119,6 +125,7 @@ class Judging:
 
     def _end(self, outcome: CellResult | BaseException) -> None:
         self._outcome = outcome
+        self._is_before_end |= not self.is_outlived
         self._values = self._why = None
         self._unheard.pop(self.seq, None)
         if self._ended is None:

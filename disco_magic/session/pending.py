@@ -104,9 +104,13 @@ class PendingCell(Stopping, HasResult):
         return None
 
     @property
-    def is_outlived(self) -> bool:
-        """Whether its session was shut down or restarted since the cell was sent."""
-        return self.session.closed or self.session.life is not self._life
+    def is_ended_by_session(self) -> bool:
+        """Whether it had not ended when its session was shut down or restarted."""
+        return self.is_outlived and not self._is_before_end
+
+    def session_ends(self) -> None:
+        """Note whether it has ended by itself: from now on it is not seen."""
+        self._is_before_end |= self.failures() is not None
 
     def stop_soon(self) -> None:
         """Tell whoever waits for the cell to stop it, as Ctrl-C does; from any thread, returns at once."""

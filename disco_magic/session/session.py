@@ -101,10 +101,23 @@ class Session(
             self.shutdown(timeout=0.0)
             raise KeyboardInterrupt("interrupted while the workers were started")
 
-    def await_all(self, on_look: Callable[[], None] | None) -> None:
-        """As `sync_all`; `on_look` is called by the thread that waits, ten times a second."""
-        everybody = self._everybody
-        self.ask(lambda seq, kills: Sync(seq, kills, everybody), everybody, None, "sync", on_look=on_look)
+    def await_all(
+        self,
+        on_look: Callable[[], None] | None,
+        workers: Sequence[int] | None = None,
+        timeout: float | None = None,
+        verb: str = "sync",
+    ) -> None:
+        """As `sync_all`, or for some workers; the thread that waits calls `on_look` ten times a second.
+
+        Args:
+            on_look: see above; None: nothing is called.
+            workers: for which; None: for all.
+            timeout: as there.
+            verb: what is waiting, for who ends the wait.
+        """
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)
         self.raise_failures()
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
@@ -170,6 +183,9 @@ class Session(
         """End all workers; what they were doing when the time was over."""
         refuse_in_worker(self.id, "shutdown")
         patience = seconds(timeout)
+        for handle in list(self.unraised.values()) if not self.closed else ():
+            if (cell := handle()) is not None:
+                cell.session_ends()
         with attentive() as inbox:  # a SIGINT between closing and telling the workers would leave them behind
             launcher, through = self._turn(self._close)
         if launcher is None:

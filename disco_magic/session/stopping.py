@@ -132,12 +132,17 @@ class Stopping(Judging):
         if not self._ended:
             late = f"{self.label} took longer than {limit} and does not end"
             return tell(self.session.too_late(late, further=meanwhile), failed)
-        if self._unbegun.issuperset(self.workers):
+        if self.was_withdrawn:
             late = f"{self.label} did not begin within {limit} and was withdrawn"
         else:
             late = f"{self.label} took longer than {limit} and was stopped"
         further = "\n".join(filter(None, (meanwhile, self._given_up())))
         return tell(self.session.too_late(late, then, further), failed)
+
+    @property
+    def was_withdrawn(self) -> bool:
+        """Whether it was stopped before any worker had begun it."""
+        return self._unbegun.issuperset(self.workers)
 
     def _stopped_sentence(self) -> str:
         if not self._ended:

@@ -76,3 +76,12 @@ def test_to_whose_call_an_error_of_the_user_s_has_led_comes_first():
     led.__context__ = ValueError("boom")
     first, second = failed(0, PlaneMismatch("x"), 4), failed(1, led, 4)
     assert sorted([first, second], key=lambda each: rank(first, each)) == [second, first]
+
+
+def test_of_a_chain_of_waits_the_one_comes_first_that_waited_for_nobody_who_waits():
+    # The third-hand error was the headline, and the origin stood last, behind workers of smaller numbers.
+    origin = failed(3, PlaneAborted("worker 0 finished without a send"))
+    further = PlaneAborted("worker 3 failed: ...")
+    further.failure = origin
+    behind = failed(1, further)
+    assert sorted([behind, origin], key=lambda each: rank(behind, each)) == [origin, behind]

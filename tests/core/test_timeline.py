@@ -428,6 +428,16 @@ def test_the_last_cell_is_that_of_the_last_command_on_all_who_executed_it():
     assert moment.end_s > moment.start_s
 
 
+def test_how_a_cell_failed_is_part_of_it_although_it_is_noted_later():
+    # The worker that ended last had no error: what it failed with came a moment after its end.
+    spans = [cell(0, 0.0, 1.0), Span(1, "cell", "Cell 2", 0.0, 2.0, seq=3)]
+    failed = Span(1, "error", "ValueError: x", 2.1, 2.1, seq=3)
+    before = Span(1, "error", "ValueError: y", 5.0, 5.0, seq=2)
+    made = timeline(*spans, failed, before).of_cell()
+    assert made.end_s == 2.1
+    assert failed in made.lane(1)
+
+
 def test_without_a_cell_there_is_no_time_of_one():
     with pytest.raises(UsageMistake, match="no cell has been executed"):
         timeline().of_cell()

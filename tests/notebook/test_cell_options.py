@@ -36,6 +36,8 @@ def names(shell):
         "extra",
         '"not closed',
         "--session 1",
+        "-w 0 -w 1",
+        "--workers 0 -t 1",
     ],
 )
 def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
@@ -59,6 +61,7 @@ def test_wrong_options_of_a_cell_are_one_line_and_nothing_is_sent(four, line):
         ("-g 9", "there is no group 9"),
         ("--show 9", "there is no worker 9"),
         ("--show 0 --output worker0", "both say whose output is shown"),
+        ("-w 0,1 --show 2:", "--show 2:: the cell runs on workers [0-1] only; nothing was sent"),
         ("--push nowhere", "has no variable 'nowhere'"),
         ("--push nope", "has no variable 'nope'; define it first"),  # not: did you mean 'open'?
         ("--session nowhere", "has no variable 'nowhere'"),

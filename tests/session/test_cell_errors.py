@@ -334,3 +334,11 @@ def test_waiting_again_does_not_repeat_the_note(session):
         with pytest.raises(CellError) as caught:
             pending.wait()
     assert len(caught.value.__notes__) == 1
+
+
+def test_of_a_chain_of_receivers_the_one_is_told_first_to_whom_nobody_sends(session):
+    s = session(4)
+    with pytest.raises(CellError) as caught:
+        s.run("recv((worker_id + 1) % 4) if worker_id else None")
+    assert list(caught.value.failures) == [3, 1, 2]
+    assert str(caught.value.failures[3].exception).startswith("worker 0 finished without a send")

@@ -70,11 +70,11 @@ def test_counts_that_are_no_whole_numbers_are_refused_before_anybody_is_waited_f
 @pytest.mark.parametrize(
     ("counts", "told"),
     [
-        ("[2]", r"counts=\[2\] - expected 2 of them, none below 0"),
+        ("[2]", r"counts=\[2\] - these are 1, expected 2 of them, none below 0"),
         ("[3, -1]", r"counts=\[3, -1\] - expected 2 of them, none below 0"),
-        ("[]", r"counts=\[\] - expected 2 of them, none below 0"),
+        ("[]", r"counts=\[\] - these are 0, expected 2 of them, none below 0"),
         ("[1, 2]", r"counts=\[1, 2\] - they are 3 in all, axis 0 has length 2"),
-        ("[1] * 1000", r"counts=\[1, 1, 1, 1, 1, 1, \.\.\.\] - expected 2 of them"),
+        ("[1] * 1000", r"counts=\[1, 1, 1, 1, 1, 1, \.\.\.\] - these are 1000, expected 2 of them"),
     ],
 )
 def test_counts_that_do_not_fit_the_array_are_refused(session, counts, told):

@@ -125,6 +125,7 @@ REFUSALS = {
     "copy of objects": lambda s, ref: s.copy_to_worker_0({"a": 1}),
     "broadcast of objects": lambda s, ref: s.broadcast([object()]),
     "broadcast of a masked array": lambda s, ref: s.broadcast(np.ma.array([1, 2], mask=[1, 0])),
+    "scatter of a table": lambda s, ref: s.scatter(pytest.importorskip("pandas").DataFrame({"a": [1, 2]})),
     "scatter of objects": lambda s, ref: s.scatter([None, None]),
     "scatter in another number of parts": lambda s, ref: s.scatter(np.zeros((3, 2))),
     "scatter of a number": lambda s, ref: s.scatter(1.0),

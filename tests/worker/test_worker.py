@@ -184,7 +184,7 @@ def test_a_worker_that_is_being_stopped_says_so(bench):
     position, because = bench.call(look)
     assert (position.state, position.seq) == ("stopping", 1)
     assert because.startswith("being stopped in call ")
-    assert bench.worker.missing_because() == "has not begun this command"
+    assert bench.worker.missing_because() == "not yet at this command"
 
 
 # --- tracebacks ------------------------------------------------------------------------------------

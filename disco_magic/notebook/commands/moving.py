@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from disco_magic.errors import UnknownName, UsageMistake, about
+from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, parser_of
 from disco_magic.notebook.commands.looking import unknown
@@ -12,7 +12,7 @@ from disco_magic.notebook.targets import list_workers, parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -21,20 +21,57 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 
+class _Wait(NamedTuple):
+    """A command that waits for workers to come to it.
+
+    Attributes:
+        front: the notebook's side.
+        name: of the command.
+        timeout: seconds it may take; None: as long as the session waits for anything.
+    """
+
+    front: Front
+    name: str
+    timeout: float | None
+
+    def __call__(
+        self, session: Session, workers: Sequence[int] | None = None, lost: Sequence[str] = ()
+    ) -> None:
+        """Wait for all, or some, of the workers; without a word for a second, then it is shown who is where.
+
+        Args:
+            session: whose.
+            workers: None: all.
+            lost: names of what is not sent if the wait ends before.
+        """
+        from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
+
+        def wait(look: Callable[[], None] | None) -> None:
+            session.await_all(look, workers, self.timeout, f"%disco {self.name}")
+
+        try:
+            await_workers(session, self.front.shell.display_pub, self.front.settings.output, wait, workers)
+        except (KeyboardInterrupt, SyncTimeout) as error:
+            if lost:
+                were = "was" if len(lost) == 1 else "were"
+                error.args = (f"{', '.join(lost)} {were} not sent: {error}",)
+            raise
+
+
 def _put(front: Front, options: Namespace) -> None:
     values = front.variables(options.names)
-    _send(front.sessions.ensure(front.settings), values, (0,))
+    _send(_Wait(front, "put", options.timeout), values, (0,))
 
 
 def _broadcast(front: Front, options: Namespace) -> None:
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
     chosen = parse_workers(options.workers, session.num_workers, session.mesh)
-    _send(session, values, chosen, chosen)
+    _send(_Wait(front, "broadcast", options.timeout), values, chosen, chosen)
 
 
 def _send(
-    session: Session,
+    wait: _Wait,
     values: Mapping[str, Any],
     receivers: tuple[int, ...] | None,
     holders: tuple[int, ...] | None = None,
@@ -42,7 +79,8 @@ def _send(
     """Send values to `receivers`; registers of these names, which `holders` have, are None on all others."""
     from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
 
-    _bind(session, stored(session, values, receivers), holders)
+    session = wait.front.sessions.ensure(wait.front.settings)
+    _bind(wait, session, stored(session, values, receivers), holders)
 
 
 def _scatter(front: Front, options: Namespace) -> None:
@@ -59,12 +97,14 @@ def _scatter(front: Front, options: Namespace) -> None:
             for group in groups:
                 for worker, piece in zip(group, pieces, strict=True):
                     register.set(worker, piece)
-    _bind(session, registers)
+    _bind(_Wait(front, "scatter", options.timeout), session, registers)
 
 
-def _bind(session: Session, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
+def _bind(
+    wait: _Wait, session: Session, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None
+) -> None:
     """Give registers their names once every worker has its copies: if one fails, no name is bound."""
-    session.sync_all()
+    wait(session, lost=[repr(name) for name in registers])
     for name, register in registers.items():
         session.bind(name, register, workers)
     session.sync_all()  # what the next line looks at is there
@@ -77,6 +117,7 @@ def _get(front: Front, options: Namespace) -> None:
     chosen = list_workers(options.workers, session.num_workers, session.mesh)
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
+    _Wait(front, "get", options.timeout)(session, workers)
     values = fetched(session, options.names, workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
@@ -87,6 +128,7 @@ def _gather(front: Front, options: Namespace) -> None:
 
     session = front.sessions.require()
     workers = session.topology.parts(in_group=False, over=options.over)[0]
+    _Wait(front, "gather", options.timeout)(session, workers)
     values = fetched(session, options.names, workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
     front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})
@@ -133,6 +175,12 @@ def _moving_parser(
     parser.epilog = rule
     of_both = "names; variable and register have the same"
     parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
+    parser.add_argument(
+        "--timeout",
+        type=of.limit,
+        metavar="SECONDS",
+        help="say then who is where, and copy nothing: it comes after what the workers execute",
+    )
     if rule:
         parser.add_argument(
             "--axis", type=int, default=0, metavar="AXIS", help="of arrays: along which axis (0)"

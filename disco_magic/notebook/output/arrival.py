@@ -1,4 +1,7 @@
-"""What a start or a restart shows of its workers if they take long to be there: NCCL connects in seconds."""
+"""What is shown while one waits for workers without a cell: for a start or a restart, and for copies.
+
+NCCL connects in seconds; copies come after what the workers execute.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,44 @@ from disco_magic.notebook.output.page import Page
 from disco_magic.notebook.output.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
 """Seconds without a word."""
 
 
-def await_workers(session: Session, publisher: Any, output: str) -> None:
-    """Wait until all workers have executed what the start has sent them; show meanwhile who is where.
+def await_workers(
+    session: Session,
+    publisher: Any,
+    output: str,
+    wait: Callable[[Callable[[], None] | None], None] | None = None,
+    workers: Sequence[int] | None = None,
+) -> None:
+    """Wait until workers have executed what was sent to them; show meanwhile who is where.
 
     Args:
         session: whose.
         publisher: the shell's display publisher.
         output: as configured; nothing but ``live`` shows what is over when one looks at it.
+        wait: waits, and calls what it is given now and then; None: `Session.await_all`.
+        workers: who is waited for; None: all.
 
     Raises:
-        WorkerError, KeyboardInterrupt: as `Session.sync_all`.
+        WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
     """
+    wait = session.await_all if wait is None else wait
     if output != "live":
-        session.sync_all()
+        wait(None)
         return
-    everybody = range(session.num_workers)
-    page = Page(everybody, everybody, publisher)
+    shown = range(session.num_workers) if workers is None else workers
+    page = Page(shown, shown, publisher)
     try:
         look = None
         if page.area is not None:
-            look = Progress(page, page.area, everybody, session.doctor, after_s=AFTER_S).look
+            look = Progress(page, page.area, shown, session.doctor, after_s=AFTER_S).look
         with page.waited_for():
-            session.await_all(look)
+            wait(look)
     finally:
         page.close()

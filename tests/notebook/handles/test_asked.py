@@ -162,6 +162,19 @@ def test_a_handle_says_that_its_session_has_ended(four, command, word):
         assert "SessionClosed" in repr(Standings("", (standing_of(handle),)))
 
 
+@pytest.mark.parametrize("command", ["%disco stop", "%disco restart"])
+@pytest.mark.parametrize("look", ["", "%disco status"])
+def test_a_cell_that_was_interrupted_before_was_not_stopped_with_its_session(four, command, look):
+    # Its handle said of it that the session's end had stopped it, and no more where it was.
+    handle = four.run(f"%%disco --nowait\n{SPIN}")
+    four.run("%disco interrupt")
+    until(lambda: not handle.pending._inbox.empty())
+    four.run(look)
+    four.run(command)
+    with pytest.raises(CellError, match="WorkerInterrupt: the command was interrupted"):
+        handle.wait()
+
+
 def test_an_unasked_handle_says_so_in_its_own_output(four):
     four.run(f"%%disco --nowait\n{SPIN}")
     four.run("%disco restart")

@@ -1,0 +1,105 @@
+"""Copies behind cells that are on their way: who waits sees for whom, and knows what was not sent."""
+
+from __future__ import annotations
+
+import _thread
+
+import pytest
+
+from disco_magic.errors import SyncTimeout
+from disco_magic.notebook.output import arrival, page
+from disco_magic.session.current import session
+from tests.notebook.handles.cells import begun
+
+COMMANDS = ["put x", "broadcast x", "scatter x", "get x", "gather x"]
+SENDING = COMMANDS[:3]
+
+
+@pytest.fixture
+def busy(gated, gate):
+    """A shell whose workers are at the gate in a cell, and have ``x``; so has the notebook."""
+    gated.run("%%disco\nx = [0]")
+    gated.ip.user_ns["x"] = [1, 2, 3, 4]
+    begun(gated, "gate()")
+    yield gated
+    gate.open()
+    gated.run("h.wait()")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_timeout_says_who_is_where_and_that_nothing_was_sent(busy, gate, command):
+    error = busy.fail(f"%disco {command} --timeout 0.05", SyncTimeout)
+    assert ("'x' was not sent: %disco" in str(error)) == (command in SENDING)
+    assert f"%disco {command.split()[0]}: " in str(error)
+    assert "executing Cell In[" in str(error)
+    gate.open()
+    busy.run("h.wait()")
+    assert session()["x"].get_all() == [[0]] * 4
+    assert busy.ip.user_ns["x"] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_stop_button_ends_the_wait_and_says_that_nothing_was_sent(busy, gate, command, monkeypatch):
+    # It said that a sync was interrupted, as if the copy were on its way; the next steps had the old value.
+    wait = arrival.await_workers
+
+    def interrupted(given, workers):
+        wait(session(), None, "none", lambda _: given(_thread.interrupt_main), workers)
+
+    monkeypatch.setattr(arrival, "await_workers", lambda *args: interrupted(*args[3:]))
+    error = busy.fail(f"%disco {command}", KeyboardInterrupt)
+    assert str(error).startswith("'x' was not sent: " if command in SENDING else "%disco")
+    assert f"%disco {command.split()[0]} was interrupted, and worker" in str(error)
+    gate.open()
+    busy.run("h.wait()")
+    assert session()["x"].get_all() == [[0]] * 4
+
+
+class Screen:
+    """A screen that opens the gate when it is shown rows; keeps them."""
+
+    waited = False
+
+    def __init__(self, gate):
+        self.rows, self._gate = [], gate
+
+    def show(self, rows):
+        self.rows += [row.text for row in rows]
+        if rows:
+            self._gate.open()
+
+    def covered(self):
+        return False
+
+
+def test_it_is_shown_who_keeps_a_copy_waiting(busy, gate, monkeypatch):
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    busy.run("%disco broadcast x")
+    assert "Cell In[" in screen.rows[0]
+    assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4
+
+
+def test_who_fetches_of_one_worker_waits_for_no_other(gated, gate):
+    gated.run("%%disco\nx = worker_id")
+    gated.run("%%disco --nowait -w 1\ngate()")
+    gate.arrived(1)
+    gated.run("%disco get x")
+    assert gated.ip.user_ns["x"] == 0
+    gate.open()
+
+
+def test_several_names_are_told(busy):
+    busy.ip.user_ns["y"] = 1
+    error = busy.fail("%disco broadcast x y --timeout 0.05", SyncTimeout)
+    assert "'x', 'y' were not sent: " in str(error)
+
+
+def test_a_cell_that_did_not_begin_in_time_says_what_it_had_pushed(busy, gate):
+    error = busy.fail("%%disco --push x --timeout 0.05\ny = 1", SyncTimeout)
+    assert "did not begin within" in str(error)
+    assert str(error).endswith("What --push has sent is on its way all the same: x")
+    gate.open()
+    busy.run("h.wait()")
+    assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4

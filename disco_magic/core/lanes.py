@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.named import more_names, named_rows
 from disco_magic.core.spending import HEADER, stretches
 from disco_magic.core.words import aligned, human_seconds
 
@@ -20,7 +21,7 @@ _LEGEND: Final = f"{RUNNING} running  {WAITING} waiting for others  {IDLE} idle 
 
 def picture(timeline: Timeline) -> str:
     """Lanes with an axis, then the numbers."""
-    summary = timeline.summary()
+    summary, blocks = timeline.summary(), timeline.named()
     heads = [f"worker {worker} " for worker in timeline.workers]
     indent = max(map(len, heads))
     took = human_seconds(timeline.end_s - timeline.start_s)
@@ -33,8 +34,9 @@ def picture(timeline: Timeline) -> str:
         ),
         f"{'':{indent}}{_LEGEND}",
         *aligned([HEADER, *summary.rows()]),
+        *aligned(named_rows(blocks, timeline)),
     ]
-    return "\n".join(filter(None, [*lines, summary.sentence, timeline.remark]))
+    return "\n".join(filter(None, [*lines, more_names(blocks), summary.sentence, timeline.remark]))
 
 
 def lane(timeline: Timeline, worker: int, width: int = WIDTH) -> str:

@@ -3,6 +3,7 @@
 ::
 
     Recorder, one per worker --> Record --> Timeline --> summary()    seconds per worker, who came last
+                                                     --> named()      seconds per name of `worker.span`
                                                      --> to_chrome()  trace events, for Perfetto
                                                      --> str()        a picture for terminals
 """
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.lanes import picture
+from disco_magic.core.named import Named, named
 from disco_magic.core.spending import Summary, summarize
 from disco_magic.core.trace import trace_of, write_trace
 from disco_magic.errors import UsageMistake
@@ -242,6 +244,10 @@ class Timeline:
     def summary(self) -> Summary:
         """Seconds running, waiting and idle per worker, and who keeps the others waiting, in the window."""
         return summarize(self)
+
+    def named(self) -> tuple[Named, ...]:
+        """What `worker.span` has named, how often and how long, in the window; first what took longest."""
+        return named(self)
 
     def to_chrome(self) -> dict[str, Any]:
         """The window as trace events: what chrome://tracing and https://ui.perfetto.dev open."""

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.lanes import ticks
 from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.named import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
 from disco_magic.core.words import human_seconds
 from disco_magic.notebook.timeline.bars import LOOKS, TIMES, lane_bars
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.core.named import Named
     from disco_magic.core.timeline import Timeline
     from disco_magic.notebook.timeline.bars import Bar, Look
 
@@ -70,12 +74,9 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
     picture, name = _svg(timeline, width, summary.sentence, place)
     kinds = [*_LEGEND, *(["span"] if has_names(timeline) else [])]
     legend = " &#160; ".join(f"{_swatch(kind, name)} {escape(LOOKS[kind].said)}" for kind in kinds)
-    heads = head_cells(HEADER)
-    rows = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
-        for row in summary.rows()
-    )
-    said = "<br/>".join(escape(text) for text in (summary.sentence, timeline.remark) if text)
+    blocks = timeline.named()
+    words = (more_names(blocks), summary.sentence, timeline.remark)
+    said = "<br/>".join(escape(text) for text in words if text)
     took = human_seconds(timeline.end_s - timeline.start_s)
     return (
         f'{_STYLE}<div style="font-size:12px;color:var(--jp-ui-font-color1,inherit)">'
@@ -83,8 +84,28 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
         f'<div style="overflow-x:auto">{picture}</div>'
         f'<div style="padding:2px 0 4px {_LEFT}px">{legend}</div>'
         f"{said and f'<div><b>{said}</b></div>'}"
-        f'<table class="disco-timeline"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"{_table(HEADER, summary.rows())}{_blocks_table(blocks, timeline)}</div>"
     )
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A row per worker; `heads` are HTML."""
+    body = "".join(
+        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in rows
+    )
+    head = f"<thead><tr>{head_cells(heads)}</tr></thead>"
+    return f'<table class="disco-timeline">{head}<tbody>{body}</tbody></table>'
+
+
+def _blocks_table(blocks: Sequence[Named], timeline: Timeline) -> str:
+    """How often and how long, each name in the colour of its bars; nothing without such blocks."""
+    head, *rows = named_rows(blocks, timeline) or [()]
+    coloured = [
+        f'<span style="border-bottom:3px solid {colour_of(block.label)}">{escape(text)}</span>'
+        for block, text in zip(blocks, head[1:], strict=False)
+    ]
+    return _table([*head[:1], *coloured], rows) if rows else ""
 
 
 def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, str]:

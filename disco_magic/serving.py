@@ -25,6 +25,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.places import HOST
 from disco_magic.functions.running import CellRunner, new_namespace
+from disco_magic.functions.torch_compiler import clear_names
 from disco_magic.lane import Lane, PlaneGuard, Withdrawals
 from disco_magic.recorder import SHORT_S
 from disco_magic.stopwatch import Stopwatch
@@ -295,6 +296,5 @@ class Serving(Ending):
     def dispose(self) -> None:
         """Let go of all registers and of the namespace's module."""
         self.cells.end()
-        self.registers.names.clear()
-        self.registers.values.clear()
-        self.registers.poisons.clear()
+        clear_names(self.registers.names)
+        self.registers.clear()

@@ -68,6 +68,11 @@ class RegisterFile:
         self.values.pop(register, None)
         self.poisons.setdefault(register, poison)
 
+    def clear(self) -> None:
+        """Let go of all numbered registers."""
+        self.values.clear()
+        self.poisons.clear()
+
     def kill(self, registers: Iterable[int]) -> None:
         """Make registers absent; those that are absent already are skipped."""
         for register in registers:

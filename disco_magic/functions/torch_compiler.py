@@ -8,16 +8,30 @@ those of cells have ``worker_id`` and ``np``, too.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
 _PACKAGE: Final = "disco_magic"
 # Python has one object for each of these: numbers of workers are told by what they are.
 _SMALL: Final = range(257)
+
+
+def clear_names(namespace: MutableMapping[str, Any]) -> None:
+    """Empty a namespace, but for what the compiler has put there: it takes that out itself.
+
+    When it forgets a function; what it does not find then is an error, which Python writes to stderr.
+    """
+    utils = sys.modules.get("torch._dynamo.utils")
+    manager = getattr(getattr(utils, "CleanupManager", None), "instance", None)
+    hooks = [hook for each in list(getattr(manager, "values", {}).values()) for hook in each]
+    kept = {hook.name for hook in hooks if hook.scope is namespace}
+    for name in namespace.keys() - kept:
+        namespace.pop(name, None)
 
 
 def fit_compiler(rules: Any) -> Callable[[], None]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from disco_magic.functions.torch_compiler import fit_compiler
+from disco_magic.functions.torch_compiler import clear_names, fit_compiler
 
 
 class Constants:
@@ -52,3 +54,18 @@ def test_it_leaves_the_package_out_and_takes_what_cells_are_given_for_constants(
 def test_what_is_not_there_is_left_alone():
     with pytest.raises(AttributeError):  # which whoever changes libraries expects
         fit_compiler(object())
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_namespace_is_emptied_but_for_what_the_compiler_takes_out_itself(monkeypatch, is_there):
+    # "Exception ignored in ...: KeyError: '__builtins_dict___0'", at the end of a session.
+    names, other = {"x": 1, "__compiled": 2}, {"__compiled": 3}
+    hooks = [SimpleNamespace(scope=names, name="__compiled"), SimpleNamespace(scope=other, name="x")]
+    if is_there:
+        manager = SimpleNamespace(instance=SimpleNamespace(values={1: hooks}))
+        utils = SimpleNamespace(CleanupManager=manager)
+        monkeypatch.setitem(sys.modules, "torch._dynamo.utils", utils)
+    else:
+        monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    clear_names(names)
+    assert names == ({"__compiled": 2} if is_there else {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -77,3 +79,13 @@ def test_the_notebook_s_stays_its_own(session):
     s.run(DEFINED.replace("ns::f", "ns::mine"))
     assert s.run("f(torch.ones(1)).item()").values == [1, 2]
     assert mine(torch.ones(1)).item() == torch.ops.ns.mine(torch.ones(1)).item() == 0
+
+
+def test_what_was_compiled_ends_with_its_session_without_a_word(session, capfd):
+    s = session(2)
+    s.run(DEFINED)
+    s.run("torch.compile(lambda x: f(x) + 1, backend='eager', fullgraph=True)(torch.zeros(1))")
+    s.shutdown()
+    del s
+    gc.collect()
+    assert "KeyError" not in capfd.readouterr().err

@@ -40,7 +40,11 @@ class Still:
     def bundles(self, bundle: Mapping[str, Any], widget: Any | None) -> list[dict[str, Any]]:
         """The outputs: the still, made of a MIME bundle, and the widget unless that is closed."""
         still = {**bundle, "text/html": self.html(bundle["text/html"])}
-        return [still] if widget is None else [still, dict(widget._repr_mimebundle_())]
+        if widget is None:
+            return [still]
+        # Its text names classes of widgets; a front end that shows text has the still's.
+        live = {kind: data for kind, data in widget._repr_mimebundle_().items() if kind != "text/plain"}
+        return [still, live]
 
 
 def publish(bundles: Iterable[Mapping[str, Any]]) -> None:

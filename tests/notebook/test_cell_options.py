@@ -11,6 +11,7 @@ from IPython.core.error import UsageError
 from disco_magic.errors import CellError, Divergence, SessionClosed, SyncTimeout, UsageMistake
 from disco_magic.functions.streams import WorkerStream
 from disco_magic.notebook.output.console import Console
+from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.session.current import session
 
 
@@ -321,3 +322,22 @@ def test_a_cell_that_is_stopped_where_its_code_has_no_line_is_shown_at_the_line_
 def test_the_times_of_a_cell_are_shown_also_if_its_check_fails(four):
     four.fail("%%disco --time --check\nx = worker_id if worker_id else 'text'", Divergence)
     assert any(line.startswith(("time ", "load imbalance")) for line in four.lines)
+
+
+def test_an_extension_that_can_tell_nobody_how_a_cell_ended_leaves_no_stand_ins(four, monkeypatch):
+    before = sys.stdout
+    four.run("import builtins, threading\nbuiltins.gate = threading.Event()")
+    four.run("%%disco --nowait\nimport builtins\nbuiltins.gate.wait(20)")
+    assert sys.stdout is not before
+    close = NotebookScope.close
+
+    def closed(scope):
+        close(scope)
+        raise ValueError("I/O operation on closed file")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NotebookScope, "close", closed)
+        four.run("builtins.gate.set()")
+        with pytest.raises(ValueError, match="closed file"):
+            four.ip.extension_manager.unload_extension("disco_magic")
+    assert not isinstance(sys.stdout, WorkerStream)

@@ -92,16 +92,18 @@ class Console:
             self._remove()
 
     def close(self) -> None:
-        """Put everything back now."""
-        for scope in self._open:
-            scope.close()
-        self._open.clear()
-        self._remove()
-        if self._filters is not None:
-            self._filters.restore()
-            self._filters.remove()
-        if self._libraries is not None:
-            self._libraries.leave(self)
+        """Put everything back now, also if nobody can be told any more how a cell has ended."""
+        try:
+            for scope in self._open:
+                scope.close()
+        finally:
+            self._open.clear()
+            self._remove()
+            if self._filters is not None:
+                self._filters.restore()
+                self._filters.remove()
+            if self._libraries is not None:
+                self._libraries.leave(self)
 
     def _save(self) -> tuple[Any, ...]:
         shell = self._shell

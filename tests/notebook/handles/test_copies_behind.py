@@ -83,11 +83,12 @@ def test_it_is_shown_who_keeps_a_copy_waiting(busy, gate, monkeypatch):
 
 def test_who_fetches_of_one_worker_waits_for_no_other(gated, gate):
     gated.run("%%disco\nx = worker_id")
-    gated.run("%%disco --nowait -w 1\ngate()")
+    gated.run("%%disco --nowait -w 1 -o h\ngate()")
     gate.arrived(1)
     gated.run("%disco get x")
     assert gated.ip.user_ns["x"] == 0
     gate.open()
+    gated.run("h.wait()")
 
 
 def test_several_names_are_told(busy):

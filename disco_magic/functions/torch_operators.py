@@ -87,8 +87,8 @@ def _owner(frame: FrameType | None) -> WorkerContext | None:
 
 def _is_same(known: Any, schema: str, tags: Sequence[Any]) -> bool:
     """Whether it was defined in these words; of PyTorch's versions some have tags."""
-    present = getattr(known, "_tags", None)
-    return bool(known._schema == schema and _as_set(present) == _as_set(*tags or [None]))  # noqa: SLF001
+    present = vars(known)
+    return bool(present["_schema"] == schema and _as_set(present.get("_tags")) == _as_set(*tags or [None]))
 
 
 def _as_set(tags: Any) -> set[Any]:
@@ -117,6 +117,10 @@ class _Owners:
         value = _Kernels(value) if name == _KERNELS else value
         self._empty[name] = _none if name.endswith(_FUNCTION) else type(value)
         self.of_caller()[name] = value
+
+    def knows(self, name: str) -> bool:
+        """Whether somebody has, or had, such an attribute."""
+        return name in self._empty
 
     def of_caller(self) -> dict[str, Any]:
         """Those of the calling worker, else the process's, else those of a worker that has not ended.
@@ -165,7 +169,8 @@ class _Entry:
     """
 
     def __getattr__(self, name: str) -> Any:
-        own = {} if name.startswith("__") else vars(self)["_owners"].of_caller()
+        owners = vars(self)["_owners"]
+        own = owners.of_caller() if owners.knows(name) else {}
         if name not in own:
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=self)

@@ -118,6 +118,7 @@ def test_it_ends_with_its_workers(ops, session):
     s.shutdown()
     with pytest.raises(RuntimeError, match="have ended, and it with them; define it again"):
         called(ops, "ns::f", 1)
+    assert not hasattr(ops.OPDEFS["ns::f"], "of_no_version")
     ops.custom_op("ns::f")(lambda x: "again")
     assert called(ops, "ns::f", 1) == "again"
 

@@ -171,7 +171,7 @@ def test_a_cell_that_was_interrupted_before_was_not_stopped_with_its_session(fou
     until(lambda: not handle.pending._inbox.empty())
     four.run(look)
     four.run(command)
-    with pytest.raises(CellError, match="WorkerInterrupt: the command was interrupted"):
+    with pytest.raises(CellError, match="WorkerInterrupt: "):
         handle.wait()
 
 

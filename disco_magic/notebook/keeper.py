@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
@@ -14,6 +16,8 @@ from disco_magic.notebook.facade import cell_extras
 from disco_magic.notebook.option_types import mesh_named, modules_named
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from disco_magic.core.mesh import Mesh
     from disco_magic.notebook.magics import DiscoMagics
     from disco_magic.notebook.shell import Shell
@@ -74,9 +78,23 @@ class SessionKeeper:
         self._shell = shell
         self._own: Session | None = None
         self._used: ref[Session] | None = None  # by the last cell
+        # Not for live views, which look in threads of their own meanwhile.
+        self._aimed: ContextVar[Session | None] = ContextVar("disco_magic_aimed_at", default=None)
+
+    @contextmanager
+    def aimed_at(self, session: Session) -> Iterator[None]:
+        """Within this, that is the current session for the calling code."""
+        token = self._aimed.set(session)
+        try:
+            yield
+        finally:
+            self._aimed.reset(token)
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
+        aimed = self._aimed.get()
+        if aimed is not None:
+            return aimed
         if "disco_magic.session.current" not in sys.modules:  # nobody has made one; it would bring NumPy
             return None
         from disco_magic.session.current import session
@@ -107,6 +125,8 @@ class SessionKeeper:
         session = self.find()
         if session is None:  # one without registers is falsy
             return self.start(settings)
+        if self._aimed.get() is not None:
+            return session
         former = None if self._used is None else self._used()
         self._used = ref(session)
         if former is not None and former is not session and not former.closed:

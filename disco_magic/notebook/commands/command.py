@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from disco_magic.notebook import option_types as of
 from disco_magic.notebook.options import OptionParser
 
 if TYPE_CHECKING:
@@ -30,3 +31,15 @@ class Command(NamedTuple):
 def parser_of(name: str, description: str) -> OptionParser:
     """A parser for ``%disco name``, which has no options yet."""
     return OptionParser(f"%disco {name}", description=description)
+
+
+def session_parser(name: str, description: str) -> OptionParser:
+    """The same for a command that is about one session: ``--session`` says which, see `table.perform`."""
+    parser = parser_of(name, description)
+    parser.add_argument(
+        "--session",
+        type=of.name,
+        metavar="VARIABLE",
+        help="the session that this variable holds, instead of the current one",
+    )
+    return parser

@@ -10,7 +10,7 @@ from IPython.display import display
 from disco_magic.core.register_text import totals
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake, is_of_interrupt
-from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.commands.command import Command, parser_of, session_parser
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.option_types import limit, mesh_named, modules_named
 from disco_magic.notebook.options import add_session_options
@@ -148,13 +148,13 @@ def _start_parser() -> OptionParser:
 
 
 def _interrupt_parser() -> OptionParser:
-    parser = parser_of("interrupt", "Stop what the workers are executing.")
+    parser = session_parser("interrupt", "Stop what the workers are executing.")
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="stop these only; as for cells")
     return parser
 
 
 def _sync_parser() -> OptionParser:
-    parser = parser_of(
+    parser = session_parser(
         "sync",
         "Wait until the workers have executed everything sent so far; raise what failed, also in --nowait "
         "cells whose handles nobody has asked.",
@@ -166,10 +166,12 @@ def _sync_parser() -> OptionParser:
 
 
 START: Final = Command(_start_parser(), _start)
-STOP: Final = Command(parser_of("stop", "End the workers. Registers are gone."), _stop)
+STOP: Final = Command(session_parser("stop", "End the workers. Registers are gone."), _stop)
 RESTART: Final = Command(
-    parser_of("restart", "New workers with the same numbers. Registers are gone."), _restart
+    session_parser("restart", "New workers with the same numbers. Registers are gone."), _restart
 )
-STATUS: Final = Command(parser_of("status", "Say what there is and what every worker is doing."), _status)
+STATUS: Final = Command(
+    session_parser("status", "Say what there is and what every worker is doing."), _status
+)
 SYNC: Final = Command(_sync_parser(), _sync)
 INTERRUPT: Final = Command(_interrupt_parser(), _interrupt)

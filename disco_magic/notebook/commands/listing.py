@@ -13,7 +13,7 @@ from disco_magic.core.markup import MARK
 from disco_magic.core.words import plural
 from disco_magic.errors import UsageMistake
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.targets import parse_workers
 from disco_magic.phrases import ranges
 
@@ -106,7 +106,7 @@ def _queued(front: Front, session: Session, workers: Sequence[int]) -> list[Entr
 
 
 def _listing_parser(name: str, description: str) -> OptionParser:
-    parser = parser_of(name, description)
+    parser = session_parser(name, description)
     parser.add_argument(
         "types",
         nargs="*",
@@ -120,7 +120,7 @@ def _listing_parser(name: str, description: str) -> OptionParser:
 
 
 def _log_parser() -> OptionParser:
-    parser = parser_of("log", "Say what the workers did last: what, how long, when, and how it ended.")
+    parser = session_parser("log", "Say what the workers did last: what, how long, when, and how it ended.")
     parser.add_argument(
         "-n", dest="last", type=of.count, metavar="N", help=f"the last N commands of each worker ({_LAST})"
     )

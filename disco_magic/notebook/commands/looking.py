@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.live.views import can_show
 from disco_magic.notebook.targets import list_workers
 from disco_magic.phrases import nearest
@@ -32,7 +32,8 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     from disco_magic.functions.parts import split
 
     session = front.sessions.require()
-    widget = not options.table and can_show(front.shell)
+    # The live one is of the current session.
+    widget = not options.table and options.session is None and can_show(front.shell)
     workers = _drawn(options, session)
     numbered = options.numbered or (options.name or "").startswith("#")
     looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
@@ -94,9 +95,8 @@ def _timeline(front: Front, options: Namespace) -> TimelineView | Timeline | Non
     from disco_magic.notebook.timeline.view import TimelineView
 
     chosen = choose if options.cell or options.last is not None else None
-    return front.views.open(
-        front.shell, lambda: TimelineView(lambda: front.sessions.require().timeline(), chosen)
-    )
+    take = session.timeline if options.session else lambda: front.sessions.require().timeline()
+    return front.views.open(front.shell, lambda: TimelineView(take, chosen))
 
 
 def _part_of_timeline(options: Namespace) -> Callable[[Timeline], Timeline]:
@@ -108,7 +108,9 @@ def _part_of_timeline(options: Namespace) -> Callable[[Timeline], Timeline]:
 
 
 def _registers_parser() -> OptionParser:
-    parser = parser_of("registers", "Show what every register holds on every worker, live in a notebook.")
+    parser = session_parser(
+        "registers", "Show what every register holds on every worker, live in a notebook."
+    )
     parser.add_argument(
         "name", nargs="?", metavar="NAME", help="look closely at this one, or a part of it: model.0.weight"
     )
@@ -130,7 +132,9 @@ def _registers_parser() -> OptionParser:
 
 
 def _timeline_parser() -> OptionParser:
-    parser = parser_of("timeline", "Show who did what when, who kept others waiting, and what that cost.")
+    parser = session_parser(
+        "timeline", "Show who did what when, who kept others waiting, and what that cost."
+    )
     parser.add_argument("--cell", action="store_true", help="show only the last cell")
     parser.add_argument("--last", type=of.seconds, metavar="SECONDS", help="show only the last seconds")
     parser.add_argument(

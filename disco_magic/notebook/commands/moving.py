@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
-from disco_magic.notebook.commands.command import Command, parser_of
+from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.commands.looking import unknown
 from disco_magic.notebook.targets import list_workers, parse_workers
 
@@ -171,7 +171,7 @@ def _no_register(front: Front, name: str, known: tuple[str, ...]) -> UsageMistak
 def _moving_parser(
     name: str, description: str, rule: str = "", over: str = "", workers: str = ""
 ) -> OptionParser:
-    parser = parser_of(name, description)
+    parser = session_parser(name, description)
     parser.epilog = rule
     of_both = "names; variable and register have the same"
     parser.add_argument("names", nargs="+", metavar="NAME", type=of.register, help=of_both)
@@ -192,7 +192,7 @@ def _moving_parser(
 
 
 def _rm_parser() -> OptionParser:
-    parser = parser_of(
+    parser = session_parser(
         "rm", "Unbind registers on every worker, or free the values that a result keeps there."
     )
     parser.add_argument(

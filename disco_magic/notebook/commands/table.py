@@ -62,7 +62,12 @@ def perform(front: Front, line: str) -> Any:
         hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
-    return command.run(front, command.parser.read(rest))
+    options = command.parser.read(rest)
+    named = getattr(options, "session", None)
+    if named is None:
+        return command.run(front, options)
+    with front.sessions.aimed_at(front.session_in(named)):
+        return command.run(front, options)
 
 
 def overview() -> str:

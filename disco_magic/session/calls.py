@@ -1,4 +1,4 @@
-"""Calls, values and waits: the part of a session that every other method is made of.
+"""Calls and values: the part of a session that every other method is made of.
 
 A call, from here to the registers::
 
@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from disco_magic.core.device import Device
-from disco_magic.core.messages import Answer, Call, Fetch, Store, Sync
+from disco_magic.core.messages import Answer, Call, Fetch, Store
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
@@ -25,7 +25,7 @@ from disco_magic.functions.registry import find_func
 from disco_magic.functions.standing_modules import is_of_workers
 from disco_magic.session.arguments import name_of
 from disco_magic.session.dref import DPackedFunc, DRef
-from disco_magic.session.failures import Failures
+from disco_magic.session.syncing import Syncing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-class Calls(Failures):
+class Calls(Syncing):
     """What `Session`, its array verbs and its named registers share.
 
     Attributes:
@@ -205,42 +205,6 @@ class Calls(Failures):
         answers = {worker: cast("Answer", reply) for worker, reply in ended.replies.items()}
         self.raise_failures([answer.failure for answer in answers.values() if answer.failure is not None])
         return {worker: answers[worker].value for worker in chosen}
-
-    def sync_all(self, timeout: float | None = None) -> None:
-        """Wait until all workers have executed everything sent so far.
-
-        Args:
-            timeout: seconds to wait at most; None: `self.timeout`.
-
-        Raises:
-            WorkerError: something failed since errors were last raised. What failed in a cell of `run_nowait`
-                whose handle is kept is for that to raise, or for the end of the session's `with` block.
-            SyncTimeout: says what every worker is doing; they go on.
-            KeyboardInterrupt: Ctrl-C or the stop button; says the same.
-        """
-        self._sync(self._everybody, timeout)
-
-    def sync_worker(self, worker: int, timeout: float | None = None) -> None:
-        """As `sync_all`, for one worker."""
-        self._sync(self.check_workers((worker,)), timeout)
-
-    def sync_worker_0(self, timeout: float | None = None) -> None:
-        """As `sync_all`, for worker 0."""
-        self.sync_worker(0, timeout)
-
-    async def sync_all_async(self, timeout: float | None = None) -> None:
-        """As `sync_all`, without blocking the event loop; the wait takes a thread, which ends with it.
-
-        Cancelling it ends the await, not what the workers do.
-        """
-        from disco_magic.session.awaiting import in_thread  # asyncio: 30 ms that only who awaits has to spend
-
-        await in_thread(lambda: self.sync_all(timeout))
-
-    def _sync(self, workers: tuple[int, ...], timeout: float | None) -> None:
-        if not self._have_rested(workers, timeout):
-            self.ask(lambda seq, kills: Sync(seq, kills, workers), workers, timeout, "sync")
-        self.raise_failures()
 
     def on_worker_0(
         self, function: Any, dref: DRef, host: Any, timeout: float | None, *, into_register: bool

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from disco_magic.core.messages import WITHDRAWN, CellDone, Stop, Sync
+from disco_magic.core.messages import WITHDRAWN, CellDone, Stop
 from disco_magic.core.words import plural
 from disco_magic.errors import Failure, WorkerInterrupt, is_told
 from disco_magic.functions.context import refuse_in_worker
@@ -27,7 +27,7 @@ from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Launcher
@@ -100,25 +100,6 @@ class Session(
         if not inbox.empty():
             self.shutdown(timeout=0.0)
             raise KeyboardInterrupt("interrupted while the workers were started")
-
-    def await_all(
-        self,
-        on_look: Callable[[], None] | None,
-        workers: Sequence[int] | None = None,
-        timeout: float | None = None,
-        verb: str = "sync",
-    ) -> None:
-        """As `sync_all`, or for some workers; the thread that waits calls `on_look` ten times a second.
-
-        Args:
-            on_look: see above; None: nothing is called.
-            workers: for which; None: for all.
-            timeout: as there.
-            verb: what is waiting, for who ends the wait.
-        """
-        chosen = self._everybody if workers is None else self.check_workers(workers)
-        self.ask(lambda seq, kills: Sync(seq, kills, chosen), chosen, timeout, verb, on_look=on_look)
-        self.raise_failures()
 
     def interrupt(self, workers: Sequence[int] | None = None) -> None:
         """Stop what the workers execute and skip what was sent to them; returns at once.

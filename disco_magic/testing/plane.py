@@ -1,7 +1,8 @@
 """`check_plane`: what every implementation of `disco_magic.core.interfaces.Plane` has to do.
 
-The checks come in three files: `plane_values` (the right numbers in the right place), `plane_parts` (also
-where parts differ in length) and `plane_conduct` (who is refused, who is released, what is left behind).
+The checks come in four files: `plane_values` (the right numbers in the right place), `plane_parts` (also
+where parts differ in length), `plane_messages` (send and recv) and `plane_conduct` (who is refused, who is
+released, what is left behind).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.testing.plane_conduct import CONDUCT_CHECKS
+from disco_magic.testing.plane_messages import MESSAGE_CHECKS
 from disco_magic.testing.plane_parts import PART_CHECKS
 from disco_magic.testing.plane_values import VALUE_CHECKS
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane
     from disco_magic.testing.stage import Run
 
-PLANE_CHECKS = (*VALUE_CHECKS, *PART_CHECKS, *CONDUCT_CHECKS)
+PLANE_CHECKS = (*VALUE_CHECKS, *PART_CHECKS, *MESSAGE_CHECKS, *CONDUCT_CHECKS)
 
 
 def check_plane(

@@ -135,99 +135,6 @@ def an_early_leaver_releases_everybody(plane: Plane, size: int, run: Run) -> Non
     values(run(plane, lambda p, s: p.barrier(s), 2))
 
 
-def messages_arrive_in_order(plane: Plane, size: int, run: Run) -> None:
-    """Messages between two workers arrive in the order sent, copied, also to oneself."""
-
-    def program(plane: Plane, seat: Seat) -> Any:
-        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
-        x = np.arange(3) + 10 * seat.worker
-        plane.send(seat, x, right)
-        x += 1
-        plane.send(seat, x, right)
-        x[...] = -1
-        plane.send(seat, 2.5, right)
-        out = np.empty(3, int)
-        first, returned = plane.recv(seat, left, None), plane.recv(seat, left, out)
-        return first, returned is out, out, plane.recv(seat, left, None)
-
-    for worker, (first, returned, second, number) in enumerate(values(run(plane, program, 1))):
-        sent = np.arange(3) + 10 * ((worker - 1) % size)
-        same(first, sent)
-        same(second, sent + 1)
-        expect(returned, "recv does not return its out")
-        expect(type(number) is np.float64 and number == 2.5, f"a number arrived as {number!r}")
-
-
-def messages_bear_tags(plane: Plane, size: int, run: Run) -> None:
-    """Who receives gets the messages with the tag that it asks for, in the order sent, and no others."""
-
-    def program(plane: Plane, seat: Seat) -> Any:
-        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
-        loss, late = seat._replace(tag="loss"), seat._replace(tag=7)
-        for number, sent in enumerate((seat, loss, late, loss)):
-            plane.send(sent, np.full(2, number), right)
-        return [plane.recv(wanted, left, None)[0] for wanted in (late, loss, loss, seat)]
-
-    for got in values(run(plane, program, 1)):
-        expect(got == [2, 1, 3, 0], f"messages with other tags than asked for: {got}")
-
-
-def tags_keep_collectives_apart(plane: Plane, size: int, run: Run) -> None:
-    """Collectives with different tags never meet, whoever makes them."""
-
-    def in_order(plane: Plane, seat: Seat) -> Any:
-        return [plane.allreduce(seat._replace(tag=tag), np.ones(2), "sum", None) for tag in ("a", 0, "b")]
-
-    for got in values(run(plane, in_order, 1)):
-        same(np.array(got), np.full((3, 2), float(size)))
-    if size > 1:
-
-        def crossed(plane: Plane, seat: Seat) -> Any:
-            for tag in ("a", "b") if seat.worker else ("b", "a"):
-                plane.allreduce(seat._replace(tag=tag), np.ones(2), "sum", None)
-
-        errors(run(plane, crossed, 2), PlaneError)
-
-
-def unread_messages_are_told_and_dropped(plane: Plane, size: int, run: Run) -> None:
-    """`unread` names messages that were not received; a later scope does not see them."""
-
-    def program(plane: Plane, seat: Seat) -> Any:
-        if seat.worker == 0:
-            plane.send(seat, np.zeros(3, "i2"), size - 1)
-        plane.barrier(seat)
-        return plane.unread(seat.worker, seat.scope)
-
-    outcomes = values(run(plane, program, 1))
-    expect(len(outcomes[-1]) == 1, f"unread: {outcomes[-1]}")
-    expect("int16 (3,) from worker 0" in outcomes[-1][0], f"unread: {outcomes[-1]}")
-
-    def later(plane: Plane, seat: Seat) -> Any:
-        expect(plane.unread(seat.worker, 1) == [], "a message outlived its scope")
-        if seat.worker == 0:
-            plane.send(seat, np.ones(1, "i2"), size - 1)
-        return plane.recv(seat, 0, None) if seat.worker == size - 1 else None
-
-    same(values(run(plane, later, 2))[-1], np.ones(1, "i2"))
-
-
-def a_missing_message_is_an_error(plane: Plane, size: int, run: Run) -> None:
-    """A recv whose sender finishes raises PlaneAborted; one whose out does not fit, PlaneMismatch."""
-    if size == 1:
-        return
-
-    def program(plane: Plane, seat: Seat) -> Any:
-        if seat.worker == 0:
-            plane.send(seat, np.zeros(3), 1)
-        elif seat.worker == 1:
-            try:
-                plane.recv(seat, 0, np.empty(4))
-            except PlaneMismatch:
-                plane.recv(seat, 0, None)
-
-    errors(run(plane, program, 1)[1:2], PlaneAborted)
-
-
 def a_circle_is_an_error(plane: Plane, size: int, run: Run) -> None:
     """Workers that wait for each other in different calls raise instead of waiting for ever."""
     if size == 1:
@@ -303,11 +210,6 @@ CONDUCT_CHECKS = (
     a_subset_is_told_at_once,
     a_failure_releases_everybody,
     an_early_leaver_releases_everybody,
-    messages_arrive_in_order,
-    messages_bear_tags,
-    tags_keep_collectives_apart,
-    unread_messages_are_told_and_dropped,
-    a_missing_message_is_an_error,
     a_circle_is_an_error,
     groups_do_not_disturb_each_other,
     abort_reaches_present_and_future_calls,

@@ -52,6 +52,7 @@ class CheckRow:
         by_value: whether values were compared, too.
         gap: how far apart arrays are whose values differ, in words.
         unseen: of the register, on the first of its rows: what was not looked at, in words.
+        near: of these circles the workers whose values differ no more than they may.
         before: the first cell after which it was found to differ in the same way, ``Cell In[3]``; else "".
     """
 
@@ -62,6 +63,7 @@ class CheckRow:
     gap: str = ""
     unseen: str = ""
     before: str = ""
+    near: frozenset[Workers] = frozenset()
 
     @property
     def type(self) -> str:
@@ -111,6 +113,11 @@ class CheckRow:
         return [(place, self._groups(circle)) for circle, place in self.circles if self._aspects(circle)]
 
     @property
+    def differing_circles(self) -> list[Workers]:
+        """The circles whose workers differ."""
+        return [circle for circle in self.circles.workers if self._aspects(circle)]
+
+    @property
     def first_differing(self) -> tuple[str, Workers]:
         """Name and workers of the first circle whose workers differ; there has to be one."""
         return next((place, circle) for circle, place in self.circles if self._aspects(circle))
@@ -154,7 +161,11 @@ class CheckRow:
     def _aspects(self, circle: Workers) -> tuple[str, ...]:
         present = [held for worker in circle if (held := self.cells[worker]) is not None]
         missing = ("missing",) if 0 < len(present) < len(circle) else ()
-        found = tuple(name for name, of in _ASPECTS.items() if len(set(map(of, present))) > 1)
+        found = tuple(
+            name
+            for name, of in _ASPECTS.items()
+            if len(set(map(of, present))) > 1 and not (name == "value" and circle in self.near)
+        )
         # Of another type, the rest is another as well and says nothing.
         return missing + (("type",) if "type" in found else found)
 

@@ -26,6 +26,7 @@ from disco_magic.functions.calling import several_times
 from disco_magic.functions.fingerprint import digest
 from disco_magic.functions.holdings import found_in, parts_named, values_found, with_marks
 from disco_magic.functions.sites import site_of
+from disco_magic.functions.tolerances import Tolerance, near_enough, tolerance_of
 from disco_magic.functions.trees import Trees
 from disco_magic.functions.written import names_of_arguments, texts_among
 from disco_magic.phrases import people, who_has
@@ -53,6 +54,9 @@ _ALIKE: Final = (
 _OF_NOTEBOOKS: Final = "Cell In["
 _ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)
 _ADVICE_ON_VALUES: Final = ("Equal means bit for bit: 0.0 is not -0.0.",)
+_WITHIN: Final = (
+    "Equal means within {} of the first worker's, of numbers of floating point; else bit for bit."
+)
 
 
 class _Brought(NamedTuple):
@@ -60,16 +64,19 @@ class _Brought(NamedTuple):
 
     Attributes:
         names: how the values are called; None: it compares what is marked.
+        tolerance: how far they may be apart.
         found: what it holds; the values under their numbers, ``"0"``, ``"0['w']"``.
     """
 
     names: tuple[str, ...] | None
     found: Found
+    tolerance: Tolerance = Tolerance()
 
     @property
     def what(self) -> str:
         """In words."""
-        return "what is marked" if self.names is None else plural(len(self.names), "value")
+        said = "what is marked" if self.names is None else plural(len(self.names), "value")
+        return f"{said} within {self.tolerance}" if self.tolerance else said
 
     @property
     def digest(self) -> bytes:
@@ -87,8 +94,8 @@ class Agreeing(Trees):
     marks: Marks
     passed: dict[tuple[CodeType, int], int]
 
-    def check(self, *values: Any, over: Over | None = None) -> None:
-        """Compare values between workers, here and now; go on if they are equal, bit for bit.
+    def check(self, *values: Any, over: Over | None = None, rtol: float = 0.0, atol: float = 0.0) -> None:
+        """Compare values between workers, here and now; go on if they are equal, bit for bit or nearly.
 
         All members call it, in the middle of a cell, a loop or a function: ``worker.check(model)`` behind
         the optimizer's step finds the step after which replicas differ. What is compared, and how, is that
@@ -100,6 +107,9 @@ class Agreeing(Trees):
                 all registers and parts that are marked.
             over: axes of the mesh along which to compare, or ids of the workers that do, whatever is marked.
                 None: all workers of the session.
+            rtol: how far a number of floating point, in arrays or by itself, may be from `first`, that of the
+                first of the workers that are to agree: ``atol + rtol * abs(first)``. NaN is near NaN only.
+            atol: see there. All members give the same of both.
 
         Raises:
             Divergence: something differs; on all members, with the same `report` of it.
@@ -110,6 +120,7 @@ class Agreeing(Trees):
 
         Cost: one pass over the data at about 1 GB/s per core, 20 us for each part, in which workers take
         turns, and a collective of 16 bytes; where something differs or is marked over axes, several of these.
+        With `rtol` or `atol` arrays that differ are gathered on the first worker, one after the other.
 
         Example:
             >>> cell = "for step in range(9): step += 1 + (worker_id == 3 and step > 2); worker.check(step)"
@@ -119,7 +130,7 @@ class Agreeing(Trees):
             ...     print(error.failures[1].exception.report["step"].lines()[0])
             ('value', '[0-2]', 'int 4')
         """
-        over = several_times(over)
+        over, tolerance = several_times(over), tolerance_of(rtol, atol)
         frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
         self._refuse_texts(frame, values)
         members, _ = self._over(_VERB, over, in_group=over is not None)
@@ -128,6 +139,7 @@ class Agreeing(Trees):
             mine = _Brought(("",) * len(values), values_found(values, self.place.device))
         else:
             mine = self._marked()
+        mine = mine._replace(tolerance=tolerance)
         are_same = self._all_have(mine.digest, members, in_group=over is not None, over=over)
         if are_same and not mine.found.registers:
             raise UsageMistake(_NOTHING)
@@ -137,17 +149,19 @@ class Agreeing(Trees):
             self.passed[line] = passed + 1
             return
         if values:
-            mine = self._called(mine.found, values, tuple(names_of_arguments(frame, _VERB, len(values))))
+            names = tuple(names_of_arguments(frame, _VERB, len(values)))
+            mine = mine._replace(names=names, found=with_marks(mine.found, values, names, self.marks))
         everybody_s = dict.fromkeys(members, mine) if are_same else self._exchanged(mine, members, over)
         after = f", which has passed {plural(passed, 'time')} before" if passed else ""
         report, is_whole = self._compared(f"{site_of(line)}{after}", everybody_s, values, over)
         if not report.ok:
             advice = _ADVICE if report.title.startswith(_OF_NOTEBOOKS) else ()
-            raise Divergence(report.told(advice, _ADVICE_ON_VALUES), report)
+            on_values = (_WITHIN.format(tolerance),) if tolerance else _ADVICE_ON_VALUES
+            raise Divergence(report.told(advice, on_values), report)
         for row in report.rows:
             for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
                 raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
-        if is_whole and not are_same:
+        if is_whole and not are_same and not any(row.near for row in report.rows):
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 
@@ -169,10 +183,6 @@ class Agreeing(Trees):
         labels = tuple(sorted(marked if names is None else names))
         return _Brought(None, found_in(self.marks, marked, labels, own=self.place.device, values=True))
 
-    def _called(self, found: Found, values: tuple[Any, ...], names: tuple[str, ...]) -> _Brought:
-        """These values with their names and marks."""
-        return _Brought(names, with_marks(found, values, names, self.marks))
-
     def _exchanged(self, mine: _Brought, members: Members, over: Over | None) -> dict[int, _Brought]:
         """What each member has brought, which is not the same.
 
@@ -187,7 +197,8 @@ class Agreeing(Trees):
         if mine.names is None and len({frozenset(each.found.marked) for each in brought}) > 1:
             # What some have marked the others may have as well.
             names = frozenset().union(*(each.found.marked for each in brought))
-            brought = self.allgather_objects(self._marked(names), in_group=over is not None, over=over)
+            mine = self._marked(names)._replace(tolerance=mine.tolerance)
+            brought = self.allgather_objects(mine, in_group=over is not None, over=over)
         return dict(zip(members, brought, strict=True))
 
     def _compared(
@@ -216,6 +227,9 @@ class Agreeing(Trees):
         held = (
             dict(self.marks.namespace) if names is None else {str(n): each for n, each in enumerate(values)}
         )
+        tolerance = everybody_s[members[0]].tolerance
+        if tolerance:
+            rows = near_enough(self, rows, held, tolerance, over)
         rows = told_apart_by(self, rows, held, over)
         report = CheckReport(title, members, rows if names is None else tuple(_named(rows, names)))
         return report, names is not None and not apart

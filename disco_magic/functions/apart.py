@@ -43,7 +43,7 @@ def told_apart_by(
     for row in to_explain(rows):
         (place, circle), shape = row.first_differing, row.shape
         if me.id in circle:
-            part = _part(held, row.name)
+            part = part_of(held, row.name)
             text = _of_numbers(me, part, row) if shape is None else _of_arrays(me, part, shape, circle)
             if text:
                 said[row.name] = f"{place}: {text}" if place else text
@@ -56,7 +56,7 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
     """How far the arrays of a circle are apart, on its first worker; "" on the others, or if unknown."""
     if math.prod(shape) < 2:  # its value stands there
         return ""
-    elements = _attempt(elements_compared, array)
+    elements = attempt(elements_compared, array)
     if elements is None or not is_of(elements, shape):
         elements = np.empty(0, np.uint8)
     raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
@@ -67,7 +67,7 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
     if everybody_s is None:
         return ""
     samples = everybody_s.reshape(len(circle), -1).view(elements.dtype)
-    return _attempt(gap, list(samples), shape) or ""
+    return attempt(gap, list(samples), shape) or ""
 
 
 def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
@@ -75,21 +75,21 @@ def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:
     first, other = row.first_pair
     if me.id not in (first, other):
         return ""
-    mine = _attempt(numbers_in, container) or {}
+    mine = attempt(numbers_in, container) or {}
     own, others = me.allgather_objects(mine, over=[first, other])
-    why = _attempt(numbers_apart, own, others, f"worker {first}'s")
+    why = attempt(numbers_apart, own, others, f"worker {first}'s")
     return f"{ranges((other,))} {why}" if why else ""
 
 
-def _attempt(function: Callable[..., Any], *given: Any) -> Any:
-    """What it gives; None if it cannot."""
+def attempt(function: Callable[..., Any], *given: Any) -> Any:
+    """What a function gives; None if it cannot."""
     try:
         return function(*given)
     except Exception:  # noqa: BLE001 - that something differs is known already, and must not be lost for this
         return None
 
 
-def _part(held: Mapping[str, Any], name: str) -> Any:
+def part_of(held: Mapping[str, Any], name: str) -> Any:
     """What is called so, or the part of it, `NOTHING` if there is none."""
     around = nearest(name, held)
     return NOTHING if around is None else part_at(held[around], name[len(around) :])

@@ -40,7 +40,10 @@ def absent(name):
             raise AttributeError(attribute)
         return absent(f"{name}.{attribute}")
     told = dict.fromkeys(("__call__", "__repr__", "__iter__", "__len__", "__bool__"), tell)
-    return Absent(name, (), {"__module__": "__disco__", "__getattr__": further, **told})
+    # What a pickle does with instances of classes that come from built-in ones, as it is read.
+    reads = ("__setitem__", "__setstate__", "append", "extend", "add", "update")
+    inert = dict.fromkeys(reads, lambda *_: None) | {"__new__": lambda cls, *_, **__: object.__new__(cls)}
+    return Absent(name, (), {"__module__": "__disco__", "__getattr__": further, **told, **inert})
 
 class Absent(type):
     """The class of what is not here: it can be read from a pickle, and no more."""

@@ -9,6 +9,7 @@ pickled a model.
 
 from __future__ import annotations
 
+import linecache
 import sys
 import types
 from functools import partial, wraps
@@ -78,11 +79,15 @@ class _Seen:
     """A module as another one sees it: what that puts there for a while, on a worker, nobody else finds."""
 
     def __init__(self, module: types.ModuleType) -> None:
-        vars(self).update(_module=module, _own=PerWorker(dict))
+        vars(self).update(_module=module, _own=PerWorker(dict), _first={})
+
+    def own(self, name: str) -> Any:
+        """What has been put there on the calling worker; None: nothing."""
+        return (self._own.mine() or {}).get(name)
 
     def __getattr__(self, name: str) -> Any:
-        mine = self._own.mine()
-        return mine[name] if mine and name in mine else getattr(self._module, name)
+        own = self.own(name)
+        return own if own is not None else self._first.get(name) or getattr(self._module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         mine = self._own.mine()
@@ -96,10 +101,19 @@ def fit_doctest(module: Any) -> Callable[[], None]:
     """Let a worker that names no module test its own functions, beside others; `module` is ``doctest``."""
 
     def testmod(m: Any = None, *args: Any, **options: Any) -> Any:
-        if m is None and of_caller():
+        if of_caller() and (m is None or m is sys.modules.get("__main__")):
             m = sys.modules[CELL_MODULE]  # doctest looks for functions that come from this very module
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
-    seen = [Replaced(module, name, _Seen(vars(module)[name])) for name in ("linecache", "pdb")]
-    return replace_all([tested, *seen])
+    lines, debugger = _Seen(module.linecache), _Seen(module.pdb)
+
+    def getlines(filename: str, module_globals: Any = None) -> list[str]:
+        """Sources of examples, too: tracebacks and `inspect` ask for them."""
+        read = lines.own("getlines") or asked.below
+        return read(filename, module_globals)  # type: ignore[no-any-return]
+
+    asked = Replaced(linecache, "getlines", wraps(linecache.getlines)(getlines))
+    vars(lines)["_first"]["getlines"] = asked.below  # what doctest's own calls
+    seen = [Replaced(module, "linecache", lines), Replaced(module, "pdb", debugger)]
+    return replace_all([tested, asked, *seen])

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # They look at the frame that calls them, which must not be ours: modules that all share have the process's.
 _OF_FRAMES: Final = frozenset({"breakpoint", "dir", "eval", "exec", "globals", "locals", "vars"})
+_LAST: Final = "_"  # the last value that was shown; what doctest puts there ends IPython's own
 _TESTERS: Final = "unittest"  # `mock` is part of it
 _FUNCTIONS: Final = (types.BuiltinFunctionType, types.FunctionType, types.MethodType)
 
@@ -113,7 +114,9 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
         asking = _asking.get(name)
-        if me is not None and (asking is not None or _is_function(name)):
+        if me is not None and name == _LAST:
+            _behind(me)[name] = value
+        elif me is not None and (asking is not None or _is_function(name)):
             _assign(me, name, value)
         elif asking is not None:
             asking.process = asking.first if value is asking else value

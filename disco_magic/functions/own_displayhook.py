@@ -1,8 +1,8 @@
 """``sys.displayhook``, which shows the value of an interactive statement: each worker's own.
 
 Python calls what is in the dictionary of `sys`, in `doctest` for one, and in a debugger; a notebook has its
-own there while it executes a cell. So while sessions run there is what asks who calls. A worker's is Python's
-first, which writes the value to ``sys.stdout``, until it assigns another one; a program's goes with it.
+own there while it executes a cell. So while sessions run there is what asks who calls. A worker's writes the
+value to ``sys.stdout``, until it assigns another one; a program's goes with it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerProgram
 
 if TYPE_CHECKING:
@@ -32,6 +33,18 @@ class _Asking:
 _asking: Final = _Asking()
 
 
+def _show(value: Any) -> None:
+    """As ``sys.__displayhook__``, but ``_`` is the worker's: IPython has none once `builtins` has one."""
+    if value is None:
+        return
+    me = calling_worker()
+    behind = None if me is None else me.marks.namespace.get("__builtins__")
+    last = behind if isinstance(behind, dict) else {}  # a cell may have bound it
+    last["_"] = None
+    sys.stdout.write(f"{value!r}\n")
+    last["_"] = value
+
+
 def read() -> Callable[[Any], object]:
     """That of who asks.
 
@@ -40,7 +53,7 @@ def read() -> Callable[[Any], object]:
     """
     mine = _OWN.mine()
     if mine is not None:
-        return mine.get(_NAME, sys.__displayhook__)  # type: ignore[no-any-return]
+        return mine.get(_NAME, _show)  # type: ignore[no-any-return]
     try:
         present = vars(sys)[_NAME]
     except KeyError:
@@ -52,7 +65,7 @@ def assign(hook: Callable[[Any], object]) -> None:
     """Let this be that of who calls."""
     mine = _OWN.mine()
     if mine is not None:
-        mine[_NAME] = hook
+        mine[_NAME] = _show if hook is sys.__displayhook__ else hook
     elif vars(sys).get(_NAME) is _asking:
         _asking.process = hook
     else:

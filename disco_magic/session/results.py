@@ -96,10 +96,11 @@ class CellResult:
             CellError: the cell failed there.
             SessionClosed: the session ended, and the values with it.
         """
+        asked = worker
         if type(worker) is int and worker < 0:  # from the end, as `-w -1` and sequences have it
             worker += self._among
         if worker not in self.workers:
-            raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {worker!r}")
+            raise UsageMistake(f"{self.label} ran on workers {ranges(self.workers)}, not on {asked!r}")
         if worker in self.errors:
             raise CellError({worker: self.errors[worker]})
         if self._values is None:

@@ -546,7 +546,7 @@ def test_what_is_further_apart_differs(session, what):
 
 
 def test_the_advice_says_how_near_is_near(session):
-    with pytest.raises(CellError, match="Equal means within rtol=0.5, atol=0 of the first worker's"):
+    with pytest.raises(CellError, match=r"Equal means within rtol=0\.5, atol=0 of the first worker's"):
         session(2).run("worker.check(np.zeros(2) + worker_id, rtol=0.5)")
 
 

@@ -38,7 +38,7 @@ def test_a_program_s_processes_find_what_it_defines(session, tmp_path, method):
 
 
 DEFINED = """
-import enum
+import collections, enum
 import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 spawn = mp.get_context("spawn")
@@ -47,6 +47,11 @@ class Thing:
     @staticmethod
     def make(x): return x
 class Kind(enum.Enum): FIRST = 1
+Pair = collections.namedtuple("Pair", "a b")
+class Table(dict): pass
+class Text(str): pass
+class Row(tuple): pass
+class Most(list): pass
 def work(x): return x
 """
 CALLS = {
@@ -55,6 +60,11 @@ CALLS = {
     "a class": "with spawn.Pool(1) as pool: pool.apply(Thing)",
     "a method": "with spawn.Pool(1) as pool: pool.apply(Thing().step, (1,))",
     "a static method": "with spawn.Pool(1) as pool: pool.apply(Thing.make, (1,))",
+    "a tuple": "with spawn.Pool(1) as pool: pool.map(len, [Pair(1, 2)])",
+    "a dict": "with spawn.Pool(1) as pool: pool.map(len, [Table(a=1)])",
+    "a str": "with spawn.Pool(1) as pool: pool.map(repr, [Text('x')])",
+    "a row": "with spawn.Pool(1) as pool: pool.map(len, [Row([1, 2])])",
+    "a list": "with spawn.Pool(1) as pool: pool.map(len, [Most([1, 2])])",
     "a member": "with spawn.Pool(1) as pool: pool.apply(repr, (Kind.FIRST,))",
 }
 

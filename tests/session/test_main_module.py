@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import io
 import linecache
@@ -170,12 +171,49 @@ def test_doctests_of_several_workers_at_once_do_not_disturb_each_other(session, 
     s = session(3)
     s.run(BESIDE)
     assert s.run("tuple(doctest.testmod())").values == [(0, 5)] * 3
-    assert (linecache.getlines, pdb.set_trace, sys.displayhook) == before
+    assert (pdb.set_trace, sys.displayhook) == before[1:]
     assert not shown
     s.shutdown()
+    assert linecache.getlines is before[0]
     assert vars(sys)["displayhook"] is before[2]
     assert doctest.pdb is pdb
     assert doctest.linecache is linecache
+
+
+SOURCES = r'''
+import doctest, sys
+def f():
+    r"""
+    >>> import inspect
+    >>> def h(x): return x + 1
+    >>> inspect.getsource(h)
+    'def h(x): return x + 1\n'
+    >>> [1, 2]
+    [1, 2]
+    >>> _
+    [1, 2]
+    """
+'''
+
+
+@pytest.mark.parametrize("module", ["", "sys.modules['__main__']"])
+def test_examples_have_their_sources_and_the_value_before(session, module):
+    # Of sources nobody but doctest knew; `_` went to `builtins`, and IPython's own was updated no more.
+    s = session(2)
+    s.run(SOURCES)
+    assert s.run(f"tuple(doctest.testmod({module}))").values == [(0, 5)] * 2
+    assert not hasattr(builtins, "_")
+    s.shutdown()
+    assert linecache.getlines.__module__ == "linecache"
+
+
+def test_a_worker_that_assigns_python_s_display_of_values_keeps_the_value_to_itself(session, capsys):
+    s = session(2)
+    show = "exec(compile('worker_id + 5; None', 'x', 'single'))"
+    s.run(f"import sys\nsys.displayhook = sys.__displayhook__\n{show}\nfound = _")
+    assert sorted(capsys.readouterr().out.split()) == ["5", "6", "[0]", "[1]"]
+    assert s.run("found").values == [5, 6]
+    assert not hasattr(builtins, "_")
 
 
 def test_doctests_of_the_program_s_own_thread_are_as_ever(session):

@@ -121,7 +121,7 @@ def _svg(timeline: Timeline, width: int, label: str, place: str) -> tuple[str, s
         parts.append(_rail(timeline, worker, scale, top))
         parts += [_drawn(bar, scale, top) for bar in bars[worker]]
     body = "".join(parts)
-    name = f"disco-{place}-{zlib.crc32(body.encode()):08x}"
+    name = f"disco-{place}-{zlib.crc32(body.encode(errors='surrogatepass')):08x}"
     patterns = "".join(_pattern(kind, name) for kind in ("call", "copy", "waiting"))
     aria = escape(f"timeline of {len(timeline.workers)} workers. {label}".strip())
     body = body.replace("url(#", f"url(#{name}-")

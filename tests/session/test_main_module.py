@@ -197,8 +197,9 @@ def f():
 
 
 @pytest.mark.parametrize("module", ["", "sys.modules['__main__']"])
-def test_examples_have_their_sources_and_the_value_before(session, module):
+def test_examples_have_their_sources_and_the_value_before(session, module, monkeypatch):
     # Of sources nobody but doctest knew; `_` went to `builtins`, and IPython's own was updated no more.
+    monkeypatch.delattr(builtins, "_", raising=False)  # of tests in this process's own thread
     s = session(2)
     s.run(SOURCES)
     assert s.run(f"tuple(doctest.testmod({module}))").values == [(0, 5)] * 2
@@ -207,7 +208,10 @@ def test_examples_have_their_sources_and_the_value_before(session, module):
     assert linecache.getlines.__module__ == "linecache"
 
 
-def test_a_worker_that_assigns_python_s_display_of_values_keeps_the_value_to_itself(session, capsys):
+def test_a_worker_that_assigns_python_s_display_of_values_keeps_the_value_to_itself(
+    session, capsys, monkeypatch
+):
+    monkeypatch.delattr(builtins, "_", raising=False)
     s = session(2)
     show = "exec(compile('worker_id + 5; None', 'x', 'single'))"
     s.run(f"import sys\nsys.displayhook = sys.__displayhook__\n{show}\nfound = _")

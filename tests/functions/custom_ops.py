@@ -13,11 +13,11 @@ class Library:
     """What is registered for one operator; a second registration is an error, as in earlier versions."""
 
     def __init__(self, ns):
-        self.ns, self.kernels, self.rules, self.is_destroyed = ns, {}, {}, False
+        self.ns, self.kernels, self.rules, self.m = ns, {}, {}, "a module in C++"
         self._op_impls = set()
 
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False):
-        assert not self.is_destroyed, "Library object has been destroyed"
+        assert self.m is not None, "Library object has been destroyed"
         name = op_name if isinstance(op_name, str) else op_name._schema.name
         key = f"{self.ns}/{name.split('::')[-1]}/{dispatch_key}"
         if key in self._op_impls:
@@ -31,6 +31,16 @@ class Library:
         self.rules[kind] = fn
 
 
+class Overload:
+    """What the dispatcher calls below a cast."""
+
+    def __init__(self, name):
+        self._schema = SimpleNamespace(name=name)
+
+    def __call__(self, x):
+        return "as it is", x
+
+
 class Definition:
     """PyTorch's `CustomOpDef`: what is called is found among its attributes at every call."""
 
@@ -42,9 +52,11 @@ class Definition:
         self._init_fn, self._abstract_fn = fn, None
         self._backend_fns, self._torch_dispatch_fns = {}, {}
         if former := self.OPDEF_TO_LIB.pop(self._qualname, None):
-            former.is_destroyed = True
+            former.m = None
         self._lib = self.OPDEF_TO_LIB[self._qualname] = Library(namespace)
-        self._opoverload = SimpleNamespace(_schema=SimpleNamespace(name=self._qualname))
+        self._setup_context_fn = self._backward_fn = None
+        self._autocast_dtype = {}
+        self._opoverload = Overload(self._qualname)
 
         def fake(*args):
             return self._abstract_fn(*args)
@@ -68,6 +80,23 @@ class Definition:
             return fn
 
         return register
+
+    def register_autograd(self, backward, setup_context=None):
+        self._backward_fn, self._setup_context_fn = backward, setup_context
+
+    def forward(self, ctx, inputs):
+        if self._setup_context_fn:
+            self._setup_context_fn(ctx=ctx, inputs=inputs)
+
+    def backward(self, ctx, gradient):
+        if self._backward_fn:
+            return self._backward_fn(ctx, gradient)
+        raise RuntimeError("no autograd formula")
+
+    def register_autocast(self, device, dtype):
+        if self._autocast_dtype.get(device) is None:
+            self._autocast_dtype[device] = dtype
+            self._lib.impl(self._name, lambda _, x: (dtype, x), f"Autocast{device}", with_keyset=True)
 
     def register_fake(self, fn):
         self._abstract_fn = fn
@@ -106,4 +135,5 @@ def install(monkeypatch):
     vars(module).update(CustomOpDef=CustomOpDef, custom_op=custom_op)
     vars(module).update(OPDEFS=CustomOpDef.OPDEFS, OPDEF_TO_LIB=CustomOpDef.OPDEF_TO_LIB)
     monkeypatch.setitem(sys.modules, NAME, module)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # which has no operators of these names
     return module

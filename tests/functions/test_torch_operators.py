@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,7 +49,7 @@ def test_it_is_defined_once(s, ops):
     library = ops.OPDEF_TO_LIB["ns::f"]
     s.run(DEFINED)
     assert ops.OPDEF_TO_LIB["ns::f"] is library
-    assert not library.is_destroyed
+    assert library.m is not None
 
 
 def test_what_is_registered_for_it_is_each_worker_s(s, ops):
@@ -69,12 +70,98 @@ def test_what_is_defined_once_more_has_nothing_registered(s):
 
 
 @pytest.mark.parametrize("others", ["schema='(Tensor x, int n) -> Tensor'", "tags=['pointwise']"])
-def test_with_another_schema_it_is_defined_anew(s, ops, others):
+def test_with_another_schema_it_is_another_one_beside_that_of_others(s, ops, others):
+    # What was there was destroyed under those who called it: the process ended.
     s.run(DEFINED)
     library = ops.OPDEF_TO_LIB["ns::f"]
-    s.run(f"f = ops.custom_op('ns::f', {others})(lambda x: x * worker_id)")
-    assert library.is_destroyed
-    assert s.run("f(10)").values == [0, 10, 20]
+    s.run(f"g = ops.custom_op('ns::f', {others})(lambda x: x * worker_id)", workers=[1])
+    assert library.m is not None
+    assert s.run("f(10)").values == [10, 11, 12]
+    assert s.run("g(10), ops.OPDEFS['ns::f'](10)", workers=[1])[1] == (10, 10)
+    s.run(f"g = ops.custom_op('ns::f', {others})(lambda x: x * worker_id)")
+    assert s.run("g(10), ops.OPDEFS['ns::f'](10)").values == [(0, 0), (10, 10), (20, 20)]
+    s.run(DEFINED)
+    assert s.run("ops.OPDEFS['ns::f'](10)").values == [10, 11, 12]
+    assert len(ops.OPDEF_TO_LIB) == 2
+
+
+def test_who_alone_has_it_defines_it_anew(ops, session):
+    s = session(1)
+    s.run(FOUND)
+    s.run(DEFINED)
+    library = ops.OPDEF_TO_LIB["ns::f"]
+    s.run("f = ops.custom_op('ns::f', schema='(Tensor x, int n) -> Tensor')(lambda x: -x)")
+    assert library.m is None
+    assert s.run("f(10)")[0] == called(ops, "ns::f", 10) == -10
+
+
+def test_the_notebook_s_of_another_schema_lies_beside_it(s, ops):
+    s.run(DEFINED)
+    mine = ops.custom_op("ns::f", schema="(Tensor x, int n) -> Tensor")(lambda x: "the notebook's")
+    assert mine(1) == called(ops, "ns::f", 1) == "the notebook's"
+    assert s.run("f(10)").values == [10, 11, 12]
+
+
+def test_of_torch_s_namespace_the_last_one_is_meant(s, ops, monkeypatch):
+    namespace = SimpleNamespace(f="the first", f__2="the second")
+    torch = SimpleNamespace(ops=SimpleNamespace(ns=namespace))
+    s.run(DEFINED)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    s.run("g = ops.custom_op('ns::f', schema='(Tensor x, int n) -> Tensor')(lambda x: x)", workers=[0])
+    assert namespace.f == "the second"
+
+
+def test_gradients_are_those_of_who_called_it_whichever_thread_computes_them(s, ops):
+    s.run(DEFINED)
+    s.run(
+        "def remember(ctx, inputs): ctx.seen = inputs\n"
+        "f.register_autograd(lambda ctx, g: (g, worker_id, ctx.seen), remember)"
+    )
+    s.run("ctx = type('Context', (), {})(); f.forward(ctx, worker_id * 10)")
+    entry = ops.OPDEFS["ns::f"]
+    for rank, ctx in enumerate(s["ctx"].get_all()):
+        assert entry.backward(ctx, "g") == ("g", rank, rank * 10)
+    with pytest.raises(CellError, match="no autograd"):
+        s.run(f"{DEFINED}\nf.backward(type('Context', (), {{}})(), 1)")
+    with pytest.raises(RuntimeError, match="register_autograd adds one"):
+        entry.backward(SimpleNamespace(), 1)
+
+
+def test_a_thread_that_executes_a_worker_s_code_calls_that_worker_s(s):
+    s.run(DEFINED)
+    s.run(
+        "import contextvars, threading\nfound = []\ndef call(): found.append(f(10))\n"
+        "t = threading.Thread(target=call)\ncontextvars.Context().run(t.start); t.join()"
+    )
+    assert s.run("found").values == [[10], [11], [12]]
+
+
+def test_casts_are_each_worker_s_and_go_with_its_definition(s, ops, monkeypatch):
+    for _ in range(2):
+        s.run(DEFINED)
+        s.run("f.register_autocast('CPU', 'half' if worker_id else 'full')", workers=[0, 1])
+        s.run("cast = ops.OPDEF_TO_LIB['ns::f'].kernels['AutocastCPU']")
+        assert s.run("cast('keys', 1)", workers=[0, 1]).values == [("full", 1), ("half", 1)]
+    excluded = []
+
+    class Guard:
+        def __init__(self, keys):
+            excluded.append(keys)
+
+        def __enter__(self):
+            """Nothing."""
+
+        def __exit__(self, *_):
+            """Nothing."""
+
+    c = SimpleNamespace(
+        _ExcludeDispatchKeyGuard=Guard,
+        DispatchKeySet=lambda key: [key],
+        DispatchKey=SimpleNamespace(AutocastCPU=7),
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=c))
+    assert s.run("cast('keys', 1)", workers=[2])[2] == ("as it is", 1)
+    assert excluded == [[7]]
 
 
 def test_the_notebook_s_stays_the_notebook_s(ops, session):

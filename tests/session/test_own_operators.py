@@ -55,6 +55,60 @@ def test_a_kernel_is_registered_by_the_operator_s_name(s):
     assert s.run("f(torch.zeros(1)).item()").values == [0, -1, -2]
 
 
+REDEFINED = '''
+import torch
+source = """
+@torch.library.custom_op("ns::scale", mutates_args=())
+def scale(x: torch.Tensor, k: float = {k}) -> torch.Tensor:
+    return x * k
+"""
+found = []
+for k in [0.5, 1.0, 2.0, 4.0] * 3:
+    exec(source.format(k=k))
+    found += [scale(torch.ones(3))[0].item() - k for _ in range(30)]
+barrier()
+scale(torch.ones(1)).item(), torch.ops.ns.scale(torch.ones(1)).item(), any(found)
+'''
+
+
+def test_other_schemas_meanwhile_disturb_nobody(session):
+    # Segmentation faults, or "schema_.has_value() INTERNAL ASSERT FAILED": the former one was destroyed.
+    assert session(4).run(REDEFINED).values == [(4.0, 4.0, False)] * 4
+
+
+DEEP = """
+class Again(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, depth):
+        ctx.depth = depth
+        ctx.save_for_backward(x)
+        return x.clone()
+    @staticmethod
+    def backward(ctx, g):
+        x, = ctx.saved_tensors
+        with torch.enable_grad():
+            y = x.detach().requires_grad_()
+            (Again.apply(y, ctx.depth - 1) if ctx.depth else f(y)).backward(g)
+        return y.grad, None
+x = torch.ones(1, requires_grad=True)
+Again.apply(x, 100).backward(torch.ones(1))
+"""
+
+
+def test_gradients_that_pytorch_computes_in_threads_of_its_own_are_the_worker_s(s):
+    s.run(DEEP)
+    assert s.run("x.grad.item()").values == [1, 2, 3]
+
+
+@pytest.mark.skipif(not hasattr(torch.library, "register_autocast"), reason="PyTorch has it from 2.7 on")
+def test_casts_go_with_the_definition_that_they_were_registered_for(s):
+    use = "with torch.autocast('cpu', dtype=torch.float16): y = f(torch.ones(1))\nstr(y.dtype)"
+    s.run("f.register_autocast('cpu', torch.float16 if worker_id else torch.bfloat16); None")
+    assert s.run(use).values == ["torch.bfloat16", "torch.float16", "torch.float16"]
+    s.run(DEFINED)
+    assert s.run(use).values == ["torch.float32"] * 3
+
+
 def test_a_module_of_each_worker_s_own_defines_it(session, tmp_path, monkeypatch):
     (tmp_path / "own_ops.py").write_text(
         "import torch\ncalls = []\n"

@@ -100,6 +100,11 @@ class Ledger:
         expectation = self._expected[seq] = Expectation(seq, set(workers))
         return expectation
 
+    def missing(self, seq: int) -> tuple[int, ...]:
+        """Who has not replied to `seq` yet, for which somebody waits."""
+        expectation = self._expected.get(seq)
+        return () if expectation is None else tuple(sorted(expectation.missing))
+
     def forget(self, seq: int) -> None:
         """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait."""
         expectation = self._expected.pop(seq, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from disco_magic.functions.child_processes import fit_alias, fit_spawn, fit_subprocess
+from disco_magic.functions.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
 from disco_magic.functions.main_module import fit_doctest, fit_main
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
@@ -31,6 +31,7 @@ CHANGES: Final = Libraries(
         "linecache": fit_linecache,
         "multiprocessing": fit_alias,
         "multiprocessing.spawn": fit_spawn,
+        "multiprocessing.pool": fit_pool,
         "subprocess": fit_subprocess,
         "multiprocessing.context": told_if_unknown(
             fit_start_methods, "all workers start processes in the same way in this version of Python"

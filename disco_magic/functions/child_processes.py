@@ -12,6 +12,7 @@ is told, before anything else:
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from functools import wraps
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.functions import programs
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.main_module import fit_main
+from disco_magic.functions.namespaces import CELL_MODULE
 from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
@@ -111,6 +113,29 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
 
     prepared = Replaced(module, "get_preparation_data", get_preparation_data)
     return replace_all([prepared])
+
+
+def fit_pool(module: Any) -> Callable[[], None]:
+    """Refuse pools of processes that cannot begin, and would be started for ever.
+
+    `module` is ``multiprocessing.pool``.
+    """
+    signature = inspect.signature(module.Pool.__init__)
+
+    @wraps(module.Pool.__init__)
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+        me = calling_worker()
+        if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
+            given = signature.bind(self, *args, **options).arguments
+            first = given.get("initializer")
+            context = given.get("context") or sys.modules["multiprocessing"].get_context()
+            if getattr(first, "__module__", "") == CELL_MODULE and context.get_start_method() != "fork":
+                self._state = module.INIT  # its finalizer looks at that
+                raise RuntimeError(f"{getattr(first, '__name__', 'the initializer')} {_OF_CELL}")
+        begun.below(self, *args, **options)
+
+    begun = Replaced(module.Pool, "__init__", __init__)
+    return replace_all([begun])
 
 
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:

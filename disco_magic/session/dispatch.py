@@ -108,6 +108,8 @@ class Dispatch(Queues):
                 raise WorkerLost(item.worker, item.reason)  # noqa: TRY301 - one way out
         except BaseException as error:  # nobody waits for it any more
             if asked is not None:
+                # All may have replied meanwhile.
+                workers = self._turn(partial(asked[0].missing, asked[1])) or workers
                 self._turn(partial(asked[0].forget, asked[1]))
             if isinstance(error, Empty):
                 raise self._no_answer(verb, workers, limit) from None

@@ -103,6 +103,10 @@ class Pump:
         if self._ledger.lost is not None:
             inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
 
+    def missing(self, seq: int) -> tuple[int, ...]:
+        """Who has not replied to `seq` yet. Call it in a turn."""
+        return self._ledger.missing(seq)
+
     def forget(self, seq: int) -> None:
         """Nobody waits for `seq` any more. Call it in a turn."""
         self._ledger.forget(seq)

@@ -377,3 +377,13 @@ def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
     ledger.name_bound(3, "x", (0,))
     ledger.feed(Reached(0, 1))
     assert ledger.unsettled_names == 1
+
+
+def test_who_has_not_replied_is_known_as_long_as_somebody_waits():
+    ledger = Ledger(3)
+    seq = ledger.issue()
+    ledger.expect(seq, (0, 1, 2))
+    ledger.feed(Reached(1, seq))
+    assert ledger.missing(seq) == (0, 2)
+    ledger.forget(seq)
+    assert ledger.missing(seq) == ()

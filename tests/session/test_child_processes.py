@@ -57,6 +57,7 @@ def work(x): return x
 CALLS = {
     "a pool": "with spawn.Pool(1) as pool: pool.map(work, [1])",
     "an executor": "with ProcessPoolExecutor(1, mp_context=spawn) as pool: pool.submit(work, 1).result()",
+    "an initializer": "with spawn.Pool(1, initializer=work, initargs=(1,)) as pool: pool.map(abs, [1])",
     "a class": "with spawn.Pool(1) as pool: pool.apply(Thing)",
     "a method": "with spawn.Pool(1) as pool: pool.apply(Thing().step, (1,))",
     "a static method": "with spawn.Pool(1) as pool: pool.apply(Thing.make, (1,))",
@@ -78,6 +79,13 @@ def test_calls_of_what_cells_define_fail_there_and_say_why(session, call):
         CellError, match="is defined in a cell, which other processes do not have: put it into"
     ):
         s.run(CALLS[call], timeout=DEADLINE_S)
+
+
+def test_pools_of_threads_and_forked_ones_begin_with_what_cells_define(session):
+    s = session(1)
+    s.run("import multiprocessing.pool as pools\nseen = []\ndef begin(x): seen.append(x)")
+    s.run("with pools.ThreadPool(1, begin, (5,)) as pool: told = pool.map(abs, [-1])")
+    assert s.run("seen, told")[0] == ([5], [1])
 
 
 MAIN_ONLY = """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from disco_magic.errors import SyncTimeout, UnknownName, UsageMistake, about
+from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.commands.looking import unknown
@@ -12,7 +13,7 @@ from disco_magic.notebook.targets import list_workers, parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -49,12 +50,20 @@ class _Wait(NamedTuple):
         def wait(look: Callable[[], None] | None) -> None:
             session.await_all(look, workers, self.timeout, f"%disco {self.name}")
 
-        try:
+        with self.losing(lost):
             await_workers(session, self.front.shell.display_pub, self.front.settings.output, wait, workers)
-        except (KeyboardInterrupt, SyncTimeout) as error:
+
+    @contextmanager
+    def losing(self, names: Iterable[str]) -> Iterator[None]:
+        """Say of what ends this that variables of these names were not sent; with none, nothing."""
+        try:
+            yield
+        except (KeyboardInterrupt, SessionClosed, SyncTimeout) as error:
+            lost = list(map(repr, names))
             if lost:
                 were = "was" if len(lost) == 1 else "were"
-                error.args = (f"{', '.join(lost)} {were} not sent: {error}",)
+                why = str(error) or f"%disco {self.name} was interrupted"
+                error.args = (f"{', '.join(lost)} {were} not sent: {why}",)
             raise
 
 
@@ -80,7 +89,9 @@ def _send(
     from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
 
     session = wait.front.sessions.ensure(wait.front.settings)
-    _bind(wait, session, stored(session, values, receivers), holders)
+    with wait.losing(values):
+        registers = stored(session, values, receivers)
+    _bind(wait, session, registers, holders)
 
 
 def _scatter(front: Front, options: Namespace) -> None:
@@ -104,7 +115,7 @@ def _bind(
     wait: _Wait, session: Session, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None
 ) -> None:
     """Give registers their names once every worker has its copies: if one fails, no name is bound."""
-    wait(session, lost=[repr(name) for name in registers])
+    wait(session, lost=tuple(registers))
     for name, register in registers.items():
         session.bind(name, register, workers)
     session.sync_all()  # what the next line looks at is there

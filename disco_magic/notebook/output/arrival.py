@@ -13,10 +13,21 @@ from disco_magic.notebook.output.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from disco_magic.core.doctor import Diagnosis
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
 """Seconds without a word."""
+
+
+class _Arrival(Progress):
+    """Looks at workers of which it is waited for that they have nothing more to do."""
+
+    def finished(self, diagnosis: Diagnosis) -> frozenset[int]:
+        """Those who have nothing."""
+        return frozenset(
+            each.worker for each in diagnosis.positions if each.state == "idle" and not each.behind
+        )
 
 
 def await_workers(
@@ -47,7 +58,7 @@ def await_workers(
     try:
         look = None
         if page.area is not None:
-            look = Progress(page, page.area, shown, session.doctor, after_s=AFTER_S).look
+            look = _Arrival(page, page.area, shown, session.doctor, after_s=AFTER_S).look
         with page.waited_for():
             wait(look)
     finally:

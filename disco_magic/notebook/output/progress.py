@@ -73,7 +73,11 @@ class Progress:
             self.failure = failure
             self._due = float("inf")
             return []
-        return status_rows(diagnosis, self._workers, self._page.finished)
+        return status_rows(diagnosis, self._workers, self.finished(diagnosis))
+
+    def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
+        """Who has done what is waited for."""
+        return self._page.finished
 
 
 def status_rows(diagnosis: Diagnosis, workers: frozenset[int], finished: frozenset[int]) -> list[Row]:

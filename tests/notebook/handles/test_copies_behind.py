@@ -104,3 +104,33 @@ def test_a_cell_that_did_not_begin_in_time_says_what_it_had_pushed(busy, gate):
     gate.open()
     busy.run("h.wait()")
     assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4
+
+
+def test_only_who_keeps_it_waiting_is_named(gated, gate, monkeypatch):
+    # All were, and who had nothing to do was "about to begin".
+    monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    gated.ip.user_ns["x"] = 1
+    gated.run("%%disco --nowait -w 1 -o h\ngate()")
+    gate.arrived(1)
+    error = gated.fail("%disco put x --timeout 0.05", SyncTimeout)
+    assert "'x' was not sent: %disco put: worker 1 did not answer within 0.05 s and goes on" in str(error)
+    screen = Screen(gate)
+    monkeypatch.setattr(page, "screen_for", lambda *_: screen)
+    gated.run("%disco put x")
+    assert "done" in screen.rows[:2]
+    assert not any("about to begin" in text for text in screen.rows)
+    gated.run("h.wait()")
+
+
+class Slow:
+    """Takes long to be copied: the stop button strikes."""
+
+    def __deepcopy__(self, memo):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", ["put", "broadcast"])
+def test_the_stop_button_while_the_notebook_copies_says_so_too(four, command):
+    four.ip.user_ns["x"] = Slow()
+    error = four.fail(f"%disco {command} x", KeyboardInterrupt)
+    assert str(error) == f"'x' was not sent: %disco {command} was interrupted"

@@ -258,7 +258,7 @@ def test_a_check_that_takes_too_long_says_who_is_where(gated, gate):
     s = gated(2)
     pending = s.run_nowait("if worker_id: gate()")
     gate.arrived()
-    with pytest.raises(SyncTimeout, match="check: workers"):
+    with pytest.raises(SyncTimeout, match="check: worker 1 did not answer"):
         s.check(timeout=0.05)
     gate.open()
     pending.wait()

@@ -42,9 +42,8 @@ class Still:
         still = {**bundle, "text/html": self.html(bundle["text/html"])}
         if widget is None:
             return [still]
-        # Its text names classes of widgets; a front end that shows text has the still's.
-        live = {kind: data for kind, data in widget._repr_mimebundle_().items() if kind != "text/plain"}
-        return [still, live]
+        # Its text names classes of widgets: who shows text has the still's. But nbconvert wants one.
+        return [still, {**widget._repr_mimebundle_(), "text/plain": ""}]
 
 
 def publish(bundles: Iterable[Mapping[str, Any]]) -> None:

@@ -368,7 +368,7 @@ def test_a_view_is_a_still_and_widgets_until_it_is_closed(view):
     assert names
     assert not names & set(patterns.findall(shown.picture.value))  # the first one of a name may be hidden
     assert "application/vnd.jupyter.widget-view+json" in live
-    assert "text/plain" not in live  # `jupyter console` has the still's, and printed the widgets' classes
+    assert live["text/plain"] == ""  # `jupyter console` has the still's, and printed the widgets' classes
     shown.close()
     shown.close()
     assert len(shown.bundles()) == 1

@@ -110,17 +110,17 @@ class CheckRow:
 
         The circle's name is ``""`` if all workers have to agree, else ``"group 1"`` or ``"tp=1"``.
         """
-        return [(place, self._groups(circle)) for circle, place in self.circles if self._aspects(circle)]
+        return [(place, self._groups(circle)) for place, circle in self.differing]
 
     @property
-    def differing_circles(self) -> list[Workers]:
-        """The circles whose workers differ."""
-        return [circle for circle in self.circles.workers if self._aspects(circle)]
+    def differing(self) -> list[tuple[str, Workers]]:
+        """Name and workers of the circles whose workers differ."""
+        return [(place, circle) for circle, place in self.circles if self._aspects(circle)]
 
     @property
     def first_differing(self) -> tuple[str, Workers]:
-        """Name and workers of the first circle whose workers differ; there has to be one."""
-        return next((place, circle) for circle, place in self.circles if self._aspects(circle))
+        """The first of these; there has to be one."""
+        return self.differing[0]
 
     @property
     def shape(self) -> tuple[int, ...] | None:

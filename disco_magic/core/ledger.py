@@ -100,17 +100,17 @@ class Ledger:
         expectation = self._expected[seq] = Expectation(seq, set(workers))
         return expectation
 
-    def missing(self, seq: int) -> tuple[int, ...]:
-        """Who has not replied to `seq` yet, for which somebody waits."""
-        expectation = self._expected.get(seq)
-        return () if expectation is None else tuple(sorted(expectation.missing))
+    def forget(self, seq: int) -> tuple[int, ...]:
+        """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait.
 
-    def forget(self, seq: int) -> None:
-        """Nobody waits for `seq` any more; what failed in its cell is kept for the next wait."""
+        Returns who had not replied.
+        """
         expectation = self._expected.pop(seq, None)
-        if expectation is not None:
-            self._forgotten.setdefault(seq, set()).update(expectation.missing)
-            self.keep_failures(expectation)
+        if expectation is None:
+            return ()
+        self._forgotten.setdefault(seq, set()).update(expectation.missing)
+        self.keep_failures(expectation)
+        return tuple(sorted(expectation.missing))
 
     def excuse(self, replies: Iterable[CellDone]) -> Expectation | None:
         """Workers that will reply late to a cell, with these; the expectation that this completed, if any."""

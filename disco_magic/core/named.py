@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.words import human_seconds, plural
+from disco_magic.core.words import TIMES, human_seconds, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from disco_magic.core.timeline import Timeline
+    from disco_magic.core.timeline import Span, Timeline
 
 MOST: Final = 6
 """Names in a table; the others are counted."""
 _NUMBER: Final = re.compile(r"[0-9]+")
-_TIMES: Final = "\u00d7"
 _WIDTH: Final = 24  # characters of a name
 
 
@@ -40,32 +39,31 @@ class Named:
     def cell(self, worker: int) -> str:
         """``6 x 20.1 ms``, of a mean; nothing if there was none."""
         count = self.count.get(worker, 0)
-        return f"{count:,} {_TIMES} {human_seconds(self.seconds[worker] / count)}" if count else ""
+        return f"{count:,} {TIMES} {human_seconds(self.seconds[worker] / count)}" if count else ""
 
 
 def named(timeline: Timeline) -> tuple[Named, ...]:
     """All of them, those first that took longest on all workers together."""
-    counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    seconds: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    labels: defaultdict[str, list[str]] = defaultdict(list)
+    blocks: defaultdict[str, list[Span]] = defaultdict(list)
     for worker in timeline.workers:
         for span in timeline.lane(worker):
             if span.kind == "span":
-                name = _NUMBER.sub("#", span.label)
-                took = min(span.end_s, timeline.end_s) - max(span.start_s, timeline.start_s)
-                labels[name].append(span.label)
-                counts[name][worker] = counts[name].get(worker, 0) + 1
-                seconds[name][worker] = seconds[name].get(worker, 0.0) + took
-    found = [
-        Named(
-            labels[name][0] if len(set(labels[name])) == 1 else name,
-            labels[name][0],
-            counts[name],
-            seconds[name],
-        )
-        for name in counts
-    ]
+                blocks[_NUMBER.sub("#", span.label)].append(span)
+    found = [_added_up(name, spans, timeline) for name, spans in blocks.items()]
     return tuple(sorted(found, key=lambda each: -sum(each.seconds.values())))
+
+
+def _added_up(name: str, spans: Sequence[Span], timeline: Timeline) -> Named:
+    labels = {span.label for span in spans}
+    seconds: defaultdict[int, float] = defaultdict(float)
+    for span in spans:
+        seconds[span.worker] += min(span.end_s, timeline.end_s) - max(span.start_s, timeline.start_s)
+    return Named(
+        name if len(labels) > 1 else spans[0].label,
+        spans[0].label,
+        dict(Counter(span.worker for span in spans)),
+        dict(seconds),
+    )
 
 
 def named_rows(blocks: Sequence[Named], timeline: Timeline) -> list[tuple[str, ...]]:

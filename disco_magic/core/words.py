@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+TIMES: Final = "\u00d7"
+"""Between how often and what."""
 
 
 def until_the_end() -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.topology import Over
+    from disco_magic.functions.distances import Array
     from disco_magic.functions.objects import Objects
 
 
@@ -57,17 +58,27 @@ def _of_arrays(me: Objects, array: Any, shape: tuple[int, ...], circle: Workers)
     if math.prod(shape) < 2:  # its value stands there
         return ""
     elements = attempt(elements_compared, array)
-    if elements is None or not is_of(elements, shape):
-        elements = np.empty(0, np.uint8)
-    raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+    if elements is not None and not is_of(elements, shape):
+        elements = None
+    samples = gathered(me, elements, circle)
+    return attempt(gap, samples, shape) or "" if samples else ""
+
+
+def gathered(me: Objects, elements: Array | None, circle: Workers) -> list[Array]:
+    """The elements that the members of a circle bring, on its first worker; none on the others.
+
+    None at all if somebody has none, or if they are not of one size.
+    """
+    raw = np.empty(0, np.uint8)
+    if elements is not None:
+        raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
     sizes = me.allgather(np.array([raw.size]), over=circle).tolist()
     if 0 in sizes or len(set(sizes)) > 1:
-        return ""
+        return []
     everybody_s = me.gather(raw, over=circle)
-    if everybody_s is None:
-        return ""
-    samples = everybody_s.reshape(len(circle), -1).view(elements.dtype)
-    return attempt(gap, list(samples), shape) or ""
+    if everybody_s is None or elements is None:
+        return []
+    return list(everybody_s.reshape(len(circle), -1).view(elements.dtype))
 
 
 def _of_numbers(me: Objects, container: Any, row: CheckRow) -> str:

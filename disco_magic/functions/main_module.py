@@ -16,7 +16,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions import programs
-from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.functions.namespaces import CELL_MODULE, of_caller
 from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.replaced import Replaced, replace_all
@@ -24,7 +24,6 @@ from disco_magic.functions.replaced import Replaced, replace_all
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_TESTERS: Final = "unittest"  # `mock` is part of it, and so are the modules' names `unittest.main`, ...
 _NOTHING: Final = object()
 
 
@@ -64,9 +63,7 @@ class MainModule(ModuleOfWorkers):
 
 def _tested(frame: types.FrameType) -> list[dict[str, Any]]:
     """The namespace of the calling worker, if it is tests, in this frame, that want to know."""
-    home = frame.f_globals.get("__name__")
-    is_tester = type(home) is str and home.partition(".")[0] == _TESTERS
-    return of_caller() if is_tester else []
+    return of_caller() if is_tester(frame) else []
 
 
 def fit_main(module: types.ModuleType) -> Callable[[], None]:
@@ -76,10 +73,15 @@ def fit_main(module: types.ModuleType) -> Callable[[], None]:
 
 
 class _Seen:
-    """A module as another one sees it: what that puts there for a while, on a worker, nobody else finds."""
+    """A module as another one sees it: what that puts there for a while, on a worker, nobody else finds.
 
-    def __init__(self, module: types.ModuleType) -> None:
-        vars(self).update(_module=module, _own=PerWorker(dict), _first={})
+    Args:
+        module: which.
+        **first: what the other one finds there at first, where that is not what the module has.
+    """
+
+    def __init__(self, module: types.ModuleType, **first: Any) -> None:
+        vars(self).update(_module=module, _own=PerWorker(dict), _first=first)
 
     def own(self, name: str) -> Any:
         """What has been put there on the calling worker; None: nothing."""
@@ -106,7 +108,8 @@ def fit_doctest(module: Any) -> Callable[[], None]:
         return tested.below(m, *args, **options)
 
     tested = Replaced(module, "testmod", wraps(vars(module)["testmod"])(testmod))
-    lines, debugger = _Seen(module.linecache), _Seen(module.pdb)
+    # What doctest's own calls below it; the module has what asks for that.
+    lines, debugger = _Seen(linecache, getlines=linecache.getlines), _Seen(module.pdb)
 
     def getlines(filename: str, module_globals: Any = None) -> list[str]:
         """Sources of examples, too: tracebacks and `inspect` ask for them."""
@@ -114,6 +117,5 @@ def fit_doctest(module: Any) -> Callable[[], None]:
         return read(filename, module_globals)  # type: ignore[no-any-return]
 
     asked = Replaced(linecache, "getlines", wraps(linecache.getlines)(getlines))
-    vars(lines)["_first"]["getlines"] = asked.below  # what doctest's own calls
     seen = [Replaced(module, "linecache", lines), Replaced(module, "pdb", debugger)]
     return replace_all([tested, asked, *seen])

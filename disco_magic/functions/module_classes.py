@@ -29,6 +29,12 @@ class ModuleOfWorkers(types.ModuleType, metaclass=OfModules):
         return importlib.import_module, (self.__name__,)
 
 
+def is_tester(frame: types.FrameType) -> bool:
+    """Whether code of `unittest` asks a module from this frame, or of `mock`, which is part of it."""
+    home = frame.f_globals.get("__name__")
+    return type(home) is str and home.partition(".")[0] == "unittest"
+
+
 def exchange(module: types.ModuleType, kind: OfModules) -> None:
     """Let a module be of that class, unless it is of another one than modules are. Idempotent."""
     if type(module) is types.ModuleType:

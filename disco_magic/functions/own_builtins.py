@@ -27,7 +27,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions.context import calling_worker
-from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.functions.own_modules import Importer
 from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.standing_modules import IMPORTS
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 # They look at the frame that calls them, which must not be ours: modules that all share have the process's.
 _OF_FRAMES: Final = frozenset({"breakpoint", "dir", "eval", "exec", "globals", "locals", "vars"})
 _LAST: Final = "_"  # the last value that was shown; what doctest puts there ends IPython's own
-_TESTERS: Final = "unittest"  # `mock` is part of it
 _FUNCTIONS: Final = (types.BuiltinFunctionType, types.FunctionType, types.MethodType)
 
 
@@ -115,7 +114,7 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
         me = calling_worker()
         asking = _asking.get(name)
         if me is not None and name == _LAST:
-            _behind(me)[name] = value
+            behind_of(me)[name] = value
         elif me is not None and (asking is not None or _is_function(name)):
             _assign(me, name, value)
         elif asking is not None:
@@ -135,10 +134,8 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
 
 def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:
     """What ``mock.patch`` takes to be what it is to put back: on a worker, that worker's own functions."""
-    me, home = calling_worker(), frame.f_globals.get("__name__")
-    if me is None or not isinstance(home, str) or home.partition(".")[0] != _TESTERS:
-        return found
-    return found | now(me)
+    me = calling_worker()
+    return found if me is None or not is_tester(frame) else found | now(me)
 
 
 def of_process() -> dict[str, Any]:
@@ -166,7 +163,7 @@ def _assign(worker: WorkerContext, name: str, value: Any) -> None:
         imports = IMPORTS.get(worker)
         if isinstance(imports, Importer):
             imports.begin()  # its modules have builtins of their own
-        mine, behind = _OWN.of(worker), _behind(worker)
+        mine, behind = _OWN.of(worker), behind_of(worker)
         before = mine[name].before if name in mine else behind.get(name)
         if value is asking or value is asking.process or value is before:
             behind[name] = before
@@ -187,7 +184,8 @@ def _take_away(name: str, asking: _Asking) -> None:
         _asking.pop(name, None)
 
 
-def _behind(worker: WorkerContext) -> dict[str, Any]:
+def behind_of(worker: WorkerContext) -> dict[str, Any]:
+    """What lies behind the namespace of a worker's cells."""
     behind = worker.marks.namespace.get("__builtins__")
     return behind if isinstance(behind, dict) else {}  # a cell may have bound it
 

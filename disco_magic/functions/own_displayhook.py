@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.own_builtins import behind_of
 from disco_magic.functions.per_worker import PerProgram
 
 if TYPE_CHECKING:
@@ -38,11 +39,10 @@ def _show(value: Any) -> None:
     if value is None:
         return
     me = calling_worker()
-    behind = None if me is None else me.marks.namespace.get("__builtins__")
-    last = behind if isinstance(behind, dict) else {}  # a cell may have bound it
-    last["_"] = None
+    behind = {} if me is None else behind_of(me)
+    behind["_"] = None
     sys.stdout.write(f"{value!r}\n")
-    last["_"] = value
+    behind["_"] = value
 
 
 def read() -> Callable[[Any], object]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.apart import attempt, part_of
+from disco_magic.functions.apart import attempt, gathered, part_of
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.elements import elements_of
 from disco_magic.functions.samples import is_number
@@ -82,7 +82,7 @@ def near_enough(
     for row in rows:
         if row.aspects != ("value",):
             continue
-        for circle in row.differing_circles:
+        for _, circle in row.differing:
             if me.id not in circle:
                 continue
             part, is_array = part_of(held, row.name), row.cells[circle[0]].dtype is not None  # type: ignore[union-attr]
@@ -97,18 +97,10 @@ def near_enough(
 
 def _arrays_are(me: Objects, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
     """Whether the arrays of a circle are near the first worker's; known on that one, False on the others."""
-    elements: Array | None = attempt(_all_of, array)
-    raw = np.empty(0, np.uint8)
-    if elements is not None:
-        raw = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
-    sizes = me.allgather(np.array([raw.size]), over=circle).tolist()
-    if 0 in sizes or len(set(sizes)) > 1:  # somebody cannot show them
-        return False
-    everybody_s = me.gather(raw, over=circle)
-    if everybody_s is None or elements is None:
-        return False
-    first, *others = everybody_s.reshape(len(circle), -1).view(elements.dtype)
-    return all(attempt(tolerance.covers, first, other) for other in others)
+    everybody_s = gathered(me, attempt(_all_of, array), circle)
+    return bool(everybody_s) and all(
+        attempt(tolerance.covers, everybody_s[0], other) for other in everybody_s[1:]
+    )
 
 
 def _all_of(array: Any) -> Array:

@@ -73,8 +73,10 @@ def fit_operators(module: Any) -> Callable[[], None]:
                 self.__class__ = entry_class
                 vars(self)["_owners"] = owners = Owners()
                 owners.begin(owner, fn)
-            number = next(n for n in count(len(there) + 1) if f"{qualname}__{n}" not in definitions)
-            own_name = f"{name}__{number}" if in_use else name
+            own_name = name
+            if in_use:
+                names = (f"{name}__{number}" for number in count(len(there) + 1))
+                own_name = next(each for each in names if f"{namespace}::{each}" not in definitions)
             constructor.below(self, namespace, own_name, schema, fn, *tags, **others)
             versions[qualname].append(ref(self))
             if in_use:

@@ -7,13 +7,10 @@ kilobytes takes the GPU.
 from __future__ import annotations
 
 import struct
-import threading
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.kernel_source import BLOCK, KernelSource
+from disco_magic.planes.kernel_source import BLOCK, KernelSource, Parameters
 from disco_magic.planes.rows import rows_of
 from disco_magic.planes.variants import work
 
@@ -39,7 +36,7 @@ class Copier:
 
     def __init__(self, cupy: Any) -> None:
         self._source = KernelSource(cupy, "copies")
-        self._job = _Job()
+        self._job = Parameters(NBYTES)
 
     def launch(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         """Queue copies of bytes on the calling thread's current stream; they are not waited for.
@@ -63,9 +60,9 @@ class Copier:
             for first in range(0, len(copies), MOST):
                 part = copies[first : first + MOST]
                 most = max([todo for todo, _ in part], key=lambda todo: todo.accesses)
-                # The parameters are copied before the call returns: the next launch may overwrite them.
-                job = self._job.filled([entry for _, entry in part])
-                function((self._source.blocks(most, len(part)), len(part)), (BLOCK,), (job,))
+                for number, (_, entry) in enumerate(part):
+                    COPY.pack_into(self._job.memory, number * COPY.size, *entry)
+                function((self._source.blocks(most, len(part)), len(part)), (BLOCK,), (self._job.value,))
 
 
 def _read(source: Any, target: Any) -> tuple[Work, Entry]:
@@ -81,16 +78,3 @@ def _read(source: Any, target: Any) -> tuple[Work, Entry]:
     pointers = (source.data.ptr, target.data.ptr)
     todo = work(pointers, rows, (source.itemsize, source.itemsize), 1, None)
     return todo, (*pointers, todo.accesses, todo.width, *rows.pitches, todo.tail)
-
-
-class _Job(threading.local):
-    """The kernel's parameters, each thread's own; see `kernels`."""
-
-    def __init__(self) -> None:
-        self._job = np.zeros((), f"V{NBYTES}")
-        self._memory = self._job.reshape(1).view(np.uint8).data
-
-    def filled(self, entries: Sequence[Entry]) -> Any:
-        for number, entry in enumerate(entries):
-            COPY.pack_into(self._memory, number * COPY.size, *entry)
-        return self._job

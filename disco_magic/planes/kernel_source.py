@@ -11,12 +11,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from disco_magic.planes.variants import Variant, Work
 
 BLOCK = 256  # threads per block, as in the sources
 # More blocks than a multiprocessor holds at a time: one that is done early finds another.
 _BLOCKS_PER_MULTIPROCESSOR = 32
+
+
+class Parameters(threading.local):
+    """A kernel's parameters, each thread's own: to make them anew would take as long as the rest of a launch.
+
+    Args:
+        nbytes: how many bytes they have.
+
+    Attributes:
+        value: what the kernel is given. Bytes without fields: cupy has NumPy describe its argument, and
+            fields take 20 us.
+        memory: the same, to be written to. A launch copies it before it returns.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.value = np.zeros((), f"V{nbytes}")
+        self.memory = self.value.reshape(1).view(np.uint8).data
 
 
 class KernelSource:

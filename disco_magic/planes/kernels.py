@@ -8,13 +8,12 @@ The bits of a NaN are not the same anywhere.
 from __future__ import annotations
 
 import struct
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.planes.kernel_source import BLOCK, KernelSource
+from disco_magic.planes.kernel_source import BLOCK, KernelSource, Parameters
 from disco_magic.planes.rows import rows_of
 from disco_magic.planes.variants import refusal, supported, work
 
@@ -54,7 +53,7 @@ class Folder:
 
     def __init__(self, cupy: Any) -> None:
         self._source = KernelSource(cupy, "fold")
-        self._job = _Job()
+        self._job = Parameters(JOB.itemsize)
 
     @staticmethod
     def check(verb: str, op: str, dtype: np.dtype[Any]) -> None:
@@ -89,26 +88,17 @@ class Folder:
         pointers = [array.data.ptr for array in arrays]
         todo = work(pointers, rows, itemsizes, len(sources), reduction)
         function = self._source.function(todo.variant)
-        # The parameters are copied before the call returns: the thread's next launch may overwrite them.
-        job = self._job.filled(todo, pointers, rows.pitches, len(sources))
-        function((self._source.blocks(todo),), (BLOCK,), (job,))
+        _fill(self._job.memory, todo, pointers, rows.pitches, len(sources))
+        function((self._source.blocks(todo),), (BLOCK,), (self._job.value,))
 
 
-class _Job(threading.local):
-    """The kernel's parameters, each thread's own: to make them anew would take as long as the rest."""
-
-    def __init__(self) -> None:
-        # Bytes without fields: cupy has NumPy describe its argument, and fields take 20 us.
-        self._job = np.zeros((), f"V{JOB.itemsize}")
-        self._memory = self._job.reshape(1).view(np.uint8).data
-
-    def filled(self, todo: Work, pointers: Sequence[int], pitches: Sequence[int], sources: int) -> Any:
-        memory, arrays = self._memory, len(pointers)
-        _HEADER.pack_into(memory, 0, todo.accesses, todo.width, todo.tail, sources, arrays - sources)
-        struct.pack_into(f"={arrays}Q", memory, _DATA, *pointers)
-        if not todo.variant.flat:
-            struct.pack_into(f"={arrays}q", memory, _PITCH, *pitches)
-        return self._job
+def _fill(memory: Any, todo: Work, pointers: Sequence[int], pitches: Sequence[int], sources: int) -> None:
+    """Write the kernel's parameters."""
+    arrays = len(pointers)
+    _HEADER.pack_into(memory, 0, todo.accesses, todo.width, todo.tail, sources, arrays - sources)
+    struct.pack_into(f"={arrays}Q", memory, _DATA, *pointers)
+    if not todo.variant.flat:
+        struct.pack_into(f"={arrays}q", memory, _PITCH, *pitches)
 
 
 def _checked(arrays: Sequence[Any], sources: int, reduction: Reduction | None) -> tuple[int, int]:

@@ -109,8 +109,7 @@ class Dispatch(Queues):
         except BaseException as error:  # nobody waits for it any more
             if asked is not None:
                 # All may have replied meanwhile.
-                workers = self._turn(partial(asked[0].missing, asked[1])) or workers
-                self._turn(partial(asked[0].forget, asked[1]))
+                workers = self._turn(partial(asked[0].forget, asked[1])) or workers
             if isinstance(error, Empty):
                 raise self._no_answer(verb, workers, limit) from None
             if asked is not None and type(error) is KeyboardInterrupt and not error.args:

@@ -103,14 +103,11 @@ class Pump:
         if self._ledger.lost is not None:
             inbox.put(self._ledger.lost)  # the loss was told before anybody waited for this
 
-    def missing(self, seq: int) -> tuple[int, ...]:
-        """Who has not replied to `seq` yet. Call it in a turn."""
-        return self._ledger.missing(seq)
-
-    def forget(self, seq: int) -> None:
-        """Nobody waits for `seq` any more. Call it in a turn."""
-        self._ledger.forget(seq)
+    def forget(self, seq: int) -> tuple[int, ...]:
+        """Nobody waits for `seq` any more; returns who had not replied. Call it in a turn."""
+        missing = self._ledger.forget(seq)
         self._inboxes.pop(seq, None)
+        return missing
 
     def excuse(self, replies: Sequence[CellDone]) -> None:
         """Wait no longer for workers that will reply so, late, to a cell."""

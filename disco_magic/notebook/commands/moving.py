@@ -27,31 +27,32 @@ class _Wait(NamedTuple):
 
     Attributes:
         front: the notebook's side.
+        session: whose workers.
         name: of the command.
         timeout: seconds it may take; None: as long as the session waits for anything.
     """
 
     front: Front
+    session: Session
     name: str
     timeout: float | None
 
-    def __call__(
-        self, session: Session, workers: Sequence[int] | None = None, lost: Sequence[str] = ()
-    ) -> None:
+    def __call__(self, workers: Sequence[int] | None = None, lost: Iterable[str] = ()) -> None:
         """Wait for all, or some, of the workers; without a word for a second, then it is shown who is where.
 
         Args:
-            session: whose.
             workers: None: all.
             lost: names of what is not sent if the wait ends before.
         """
         from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
 
         def wait(look: Callable[[], None] | None) -> None:
-            session.await_all(look, workers, self.timeout, f"%disco {self.name}")
+            self.session.await_all(look, workers, self.timeout, f"%disco {self.name}")
 
         with self.losing(lost):
-            await_workers(session, self.front.shell.display_pub, self.front.settings.output, wait, workers)
+            await_workers(
+                self.session, self.front.shell.display_pub, self.front.settings.output, wait, workers
+            )
 
     @contextmanager
     def losing(self, names: Iterable[str]) -> Iterator[None]:
@@ -69,14 +70,15 @@ class _Wait(NamedTuple):
 
 def _put(front: Front, options: Namespace) -> None:
     values = front.variables(options.names)
-    _send(_Wait(front, "put", options.timeout), values, (0,))
+    session = front.sessions.ensure(front.settings)
+    _send(_Wait(front, session, "put", options.timeout), values, (0,))
 
 
 def _broadcast(front: Front, options: Namespace) -> None:
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
     chosen = parse_workers(options.workers, session.num_workers, session.mesh)
-    _send(_Wait(front, "broadcast", options.timeout), values, chosen, chosen)
+    _send(_Wait(front, session, "broadcast", options.timeout), values, chosen, chosen)
 
 
 def _send(
@@ -88,10 +90,9 @@ def _send(
     """Send values to `receivers`; registers of these names, which `holders` have, are None on all others."""
     from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
 
-    session = wait.front.sessions.ensure(wait.front.settings)
     with wait.losing(values):
-        registers = stored(session, values, receivers)
-    _bind(wait, session, registers, holders)
+        registers = stored(wait.session, values, receivers)
+    _bind(wait, registers, holders)
 
 
 def _scatter(front: Front, options: Namespace) -> None:
@@ -108,17 +109,15 @@ def _scatter(front: Front, options: Namespace) -> None:
             for group in groups:
                 for worker, piece in zip(group, pieces, strict=True):
                     register.set(worker, piece)
-    _bind(_Wait(front, "scatter", options.timeout), session, registers)
+    _bind(_Wait(front, session, "scatter", options.timeout), registers)
 
 
-def _bind(
-    wait: _Wait, session: Session, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None
-) -> None:
+def _bind(wait: _Wait, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
     """Give registers their names once every worker has its copies: if one fails, no name is bound."""
-    wait(session, lost=tuple(registers))
+    wait(lost=registers)
     for name, register in registers.items():
-        session.bind(name, register, workers)
-    session.sync_all()  # what the next line looks at is there
+        wait.session.bind(name, register, workers)
+    wait.session.sync_all()  # what the next line looks at is there
 
 
 def _get(front: Front, options: Namespace) -> None:
@@ -128,7 +127,7 @@ def _get(front: Front, options: Namespace) -> None:
     chosen = list_workers(options.workers, session.num_workers, session.mesh)
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
-    _Wait(front, "get", options.timeout)(session, workers)
+    _Wait(front, session, "get", options.timeout)(workers)
     values = fetched(session, options.names, workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
@@ -139,7 +138,7 @@ def _gather(front: Front, options: Namespace) -> None:
 
     session = front.sessions.require()
     workers = session.topology.parts(in_group=False, over=options.over)[0]
-    _Wait(front, "gather", options.timeout)(session, workers)
+    _Wait(front, session, "gather", options.timeout)(workers)
     values = fetched(session, options.names, workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
     front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.core.timeline import COMMANDS
-from disco_magic.core.words import human_seconds
+from disco_magic.core.words import TIMES, human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from disco_magic.core.timeline import Span
-
-TIMES: Final = "\u00d7"
 
 
 class Look(NamedTuple):

@@ -15,8 +15,8 @@ from disco_magic.core.markup import head_cells, table_style
 from disco_magic.core.named import more_names, named_rows
 from disco_magic.core.spending import HEADER
 from disco_magic.core.timeline import COMMANDS
-from disco_magic.core.words import human_seconds
-from disco_magic.notebook.timeline.bars import LOOKS, TIMES, lane_bars
+from disco_magic.core.words import TIMES, human_seconds
+from disco_magic.notebook.timeline.bars import LOOKS, lane_bars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -67,8 +67,7 @@ def test_a_session_offers_what_users_call_and_not_what_its_parts_say_to_each_oth
         import_python_module init_ccl interrupt items keys kind
         load_safetensors load_tensor_cache load_vm_module look_at look_into max_outstanding mesh names
         num_groups num_workers own_modules plane_name put reduce reduce_scatter registers restart run run_file
-        run_nowait
-        scatter scatter_from_worker0
+        run_module run_nowait scatter scatter_from_worker0
         send_to_next_group send_to_worker shutdown stats sync_all sync_all_async sync_worker
         sync_worker_0 timeline timeout topology values why
     """

@@ -28,15 +28,26 @@ _MAIN = "__main__"
 
 
 class Program(NamedTuple):
-    """A file that is executed, as ``python train.py --lr 0.1`` would.
+    """A file that is executed, as ``python train.py --lr 0.1`` or ``python -m package.train`` would.
 
     Attributes:
         argv: its `sys.argv`.
-        path: where it lies, in the folder that is the first one to be imported from.
+        path: where it lies.
+        folder: the first one to be imported from, while it is executed.
+        sources: the folder in and beneath which its own modules lie.
+        module: the name by which it was found; "": it was named as a file.
     """
 
     argv: tuple[str, ...]
     path: str
+    folder: str
+    sources: str
+    module: str = ""
+
+    @property
+    def package(self) -> str:
+        """Where its relative imports begin; "": it is in none."""
+        return self.module.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)

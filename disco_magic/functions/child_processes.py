@@ -104,10 +104,13 @@ def fit_spawn(module: ModuleType) -> Callable[[], None]:
         if me is None:
             return data
         execution = programs.execution_of(me)
-        main, ranks = ("", {}) if execution is None else (execution.path, execution.ranks)
-        if main:
-            data.pop("init_main_from_name", None)
-            data["init_main_from_path"] = main
+        main, ranks = "", {}
+        if execution is not None:
+            program, ranks = execution.program, execution.ranks
+            way, main = ("name", program.module) if program.module else ("path", program.path)
+            for each in ("name", "path"):
+                data.pop(f"init_main_from_{each}", None)
+            data[f"init_main_from_{way}"] = main
         # Read before all that needs it: the rest of what is read says what is to be called.
         return {"disco_magic": _Prologue(main, dict(ranks)), **data}
 

@@ -19,6 +19,7 @@ from disco_magic.functions.context import calling_worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from disco_magic.functions.cells import Program
     from disco_magic.functions.context import WorkerContext
 
 
@@ -41,12 +42,12 @@ class Execution:
     """One worker's execution of a program.
 
     Attributes:
-        path: of the program.
+        program: which.
         argv: its arguments, which it may change.
         ranks: see `ranks_of`; it may change them.
     """
 
-    path: str
+    program: Program
     argv: list[str]
     ranks: dict[str, str]
 
@@ -64,6 +65,7 @@ def ranks_of(worker: WorkerContext) -> dict[str, str]:
 
 _executions: Final[dict[WorkerContext, Execution]] = {}
 _added: Final[list[str]] = []  # to `sys.path`
+_sources: Final[set[str]] = set()  # where the modules of those lie which are executed now
 _lock: Final = threading.Lock()
 
 
@@ -165,7 +167,8 @@ def _fit() -> None:
     The list of paths is replaced and not changed: another thread may be going through it, for an import.
     """
     with _lock:
-        wanted = {os.path.dirname(execution.path) for execution in list(_executions.values())}
+        executed = [execution.program for execution in list(_executions.values())]
+        wanted = {program.folder for program in executed}
         for folder in wanted.difference(_added):
             _added.append(folder)
             sys.path = [folder, *sys.path]
@@ -175,7 +178,11 @@ def _fit() -> None:
             if folder in paths:
                 paths.remove(folder)
             sys.path = paths
+        now = {program.sources for program in executed}
+        for folder in _sources - now:
             sources.note(folder)
+        _sources.clear()
+        _sources.update(now)
         if wanted and type(os.environ) is _PLAIN:
             os.environ.__class__ = _Environment
         elif not wanted and type(os.environ) is _Environment:

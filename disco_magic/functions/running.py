@@ -245,10 +245,9 @@ class CellRunner:
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
         ranks = programs.ranks_of(self.context)
-        execution = programs.Execution(program.path, list(program.argv), ranks)
+        execution = programs.Execution(program, list(program.argv), ranks)
         shield = Shield(self._holder)
         functions, settings = own_builtins.now(self.context), settings_now(self.context)
-
         ended: list[Any] = []
 
         def end() -> list[Any]:
@@ -261,7 +260,7 @@ class CellRunner:
         def execute() -> None:
             programs.begin(self.context, execution)
             try:
-                shield.opened(self._evaluate, codes)
+                shield.opened(self._evaluate_program, codes, program)
             except SystemExit as done:
                 if done.code not in (None, 0):
                     raise
@@ -273,6 +272,11 @@ class CellRunner:
             shield.shut(execute)
         finally:
             end_all(ended)
+
+    def _evaluate_program(self, codes: list[types.CodeType], program: Program) -> None:
+        if program.package:  # here, where it can be the worker's own
+            self.namespace["__builtins__"]["__import__"](program.package)
+        self._evaluate(codes)
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from disco_magic.errors import UsageMistake
 from disco_magic.functions import sources
 from disco_magic.functions.cells import Program, cell_from_tree, parsed
+from disco_magic.functions.found_modules import find_module
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
@@ -29,23 +30,43 @@ def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) ->
         SyntaxError: with the line in the file.
     """
     name = os.fspath(path)
+    filename = os.path.abspath(name)
+    folder = os.path.dirname(filename)
+    return _compiled(name, Program((name, *arguments), filename, folder, folder))
+
+
+def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
+    """Compile a module, or of a package its ``__main__``, as `compile_file` does: ``python -m name``.
+
+    It is looked for from the folder in which the process works, and then where modules are imported from; the
+    package that it is in is imported by who executes it, and not before.
+
+    Raises:
+        UsageMistake: there is no such module, or no source of it.
+        SyntaxError: with the line in the file.
+    """
+    found, here = find_module(name), os.getcwd()
+    label = found.path.removeprefix(os.path.join(here, ""))
+    return _compiled(label, Program((found.path, *arguments), found.path, here, found.root, found.name))
+
+
+def _compiled(label: str, program: Program) -> Cell:
     try:
-        with tokenize.open(name) as file:
+        with tokenize.open(program.path) as file:
             source = file.read()
     except (OSError, UnicodeError, SyntaxError) as reason:
-        raise UsageMistake(f"{name!r} cannot be run: {words(reason)}") from None
-    filename = os.path.abspath(name)
-    tree = parsed(source, filename)
-    _tell_file(tree, filename)
-    cell = cell_from_tree(tree, source=source, filename=filename, label=name, show_last=False)
-    return replace(cell, program=Program((name, *arguments), filename))
+        raise UsageMistake(f"{label!r} cannot be run: {words(reason)}") from None
+    tree = parsed(source, program.path)
+    _tell_place(tree, program)
+    cell = cell_from_tree(tree, source=source, filename=program.path, label=label, show_last=False)
+    return replace(cell, program=program)
 
 
 def refresh(cell: Cell, *, reload: bool) -> str:
     """Before a program is executed: let modules beside it be imported anew, or say which have changed."""
     if cell.program is None:
         return ""
-    folder = os.path.dirname(cell.program.path)
+    folder = cell.program.sources
     if reload:
         sources.forget(folder)
     files = sources.changed(folder)
@@ -55,11 +76,11 @@ def refresh(cell: Cell, *, reload: bool) -> str:
     return f"{', '.join(files)} {have} changed since {it} imported, and what was imported is used"
 
 
-def _tell_file(tree: ast.Module, filename: str) -> None:
-    """Let the first statement that may stand there bind ``__file__``, with no line of its own."""
-    (bind,) = ast.parse(f"__file__ = {filename!r}").body
+def _tell_place(tree: ast.Module, program: Program) -> None:
+    """Let the first statements that may stand there bind ``__file__`` and ``__package__``, on no new line."""
+    package = program.package or None
     place = sum(_has_to_be_first(number, each) for number, each in enumerate(tree.body))
-    tree.body.insert(place, bind)
+    tree.body[place:place] = ast.parse(f"__file__ = {program.path!r}; __package__ = {package!r}").body
 
 
 def _has_to_be_first(number: int, statement: ast.stmt) -> bool:

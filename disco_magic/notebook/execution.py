@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake
-from disco_magic.functions.scripts import compile_file, refresh
+from disco_magic.functions.scripts import refresh
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -31,7 +31,7 @@ from disco_magic.session.pump import attentive, take_sigint
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from disco_magic.functions.cells import Cell
     from disco_magic.notebook.front import Front
@@ -52,17 +52,17 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
     return None if sending is None else _executed(sending)
 
 
-def execute_file(
-    front: Front, path: str, arguments: Sequence[str], options: Namespace
+def execute_program(
+    front: Front, compiled: Callable[[], Cell], options: Namespace
 ) -> CellResult | CellHandle | None:
-    """Run a file as a cell, with the options of one.
+    """Run a program as a cell, with the options of one.
 
     Raises:
         SyntaxError, and as `execute`.
     """
     _check(options)
     try:
-        cell = compile_file(path, arguments)
+        cell = compiled()
     except SyntaxError as error:
         raise syntax_error(front.shell, error) from None
     said = refresh(cell, reload=options.reload)

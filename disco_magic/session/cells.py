@@ -11,7 +11,7 @@ from disco_magic.errors import UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
-from disco_magic.functions.scripts import compile_file, refresh
+from disco_magic.functions.scripts import compile_file, compile_module, refresh
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
@@ -109,11 +109,46 @@ class Cells(Failures):
             UsageMistake: it cannot be read; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
-        cell = compile_file(path, arguments)
-        said = refresh(cell, reload=reload)
+        return self._run_program(compile_file(path, arguments), workers, timeout, reload=reload)
+
+    def run_module(
+        self,
+        name: str,
+        *arguments: str,
+        workers: Sequence[int] | None = None,
+        timeout: float | None = None,
+        reload: bool = False,
+    ) -> CellResult:
+        """Execute a module as the program of all workers and wait for it: ``python -m package.train``.
+
+        As `run_file`, but the program is found by name, from the folder in which the process works and then
+        where modules are imported from. Its relative imports begin at its package, which the workers import
+        first. Of a package, its ``__main__`` is executed.
+
+        Args:
+            name: of the module, ``"package.train"``.
+            *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
+            workers: as `run`.
+            timeout: as `run`.
+            reload: as `run_file`; the program's modules are those in and beneath the folder that has its
+                outermost package.
+
+        Returns:
+            CellResult: what each worker printed, and its time; there is no value.
+
+        Raises:
+            UsageMistake: there is no such module, or no source of it; nothing was sent.
+            SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
+        """
+        return self._run_program(compile_module(name, arguments), workers, timeout, reload=reload)
+
+    def _run_program(
+        self, program: Cell, workers: Sequence[int] | None, timeout: float | None, *, reload: bool
+    ) -> CellResult:
+        said = refresh(program, reload=reload)
         if said:
-            warnings.warn(f"{said}; reload=True imports it anew", stacklevel=2)
-        return self.run(cell, workers=workers, timeout=timeout)
+            warnings.warn(f"{said}; reload=True imports it anew", stacklevel=3)
+        return self.run(program, workers=workers, timeout=timeout)
 
     def run_nowait(
         self,

@@ -14,6 +14,7 @@ import pytest
 from disco_magic.core.topology import Topology
 from disco_magic.errors import CellError
 from disco_magic.functions import programs
+from disco_magic.functions.cells import Program
 from disco_magic.functions.context import WorkerContext
 from tests.locks import Told, beside
 
@@ -173,7 +174,9 @@ def test_the_list_of_folders_is_never_changed_under_who_goes_through_it(told, tm
 def test_a_thread_that_was_given_up_leaves_the_program_of_its_successor(monkeypatch):
     # It had seen that its own was there, and took away what was there a moment later.
     worker = WorkerContext(0, Topology(1), None, None, session_id=9999)
-    former, later = (programs.Execution(name, [name], {}) for name in ("former.py", "later.py"))
+    former, later = (
+        programs.Execution(Program((name,), name, "", ""), [name], {}) for name in ("former.py", "later.py")
+    )
     threads, told = [], Told(programs._lock)
     monkeypatch.setattr(programs, "_lock", told)
 

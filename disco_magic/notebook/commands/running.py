@@ -1,11 +1,13 @@
-"""Running a program's file on the workers, ``%disco run``."""
+"""Running a program on the workers, a file or a module, ``%disco run``."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import add_execution_options
 from disco_magic.notebook.commands.command import Command
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 _EPILOG: Final = """\
 The file runs as a cell does, among the workers' registers, and leaves its own. __name__ == "__main__" is true
-in it, and sys.argv has the arguments. Options of %disco run stand before the file."""
+in it, and sys.argv has the arguments. Options of %disco run stand before the file. `%disco run -m shop.train`
+finds it by name, and its relative imports work; of a package it is its __main__.py."""
 
 
 class _RunParser(OptionParser):
@@ -60,21 +63,26 @@ class _RunParser(OptionParser):
 
 
 def _run(front: Front, options: Namespace) -> Any:
-    from disco_magic.notebook.execution import execute_file
+    from disco_magic.notebook.execution import execute_program
 
-    path = os.path.expanduser(of.unquoted(options.program))
-    return execute_file(front, path, options.arguments, options)
+    name = of.unquoted(options.program)
+    if options.module:
+        return execute_program(front, partial(compile_module, name, options.arguments), options)
+    return execute_program(front, partial(compile_file, os.path.expanduser(name), options.arguments), options)
 
 
 def _parser() -> OptionParser:
     parser = _RunParser(
-        "%disco run", description="Run a file of Python on the workers, as mpiexec or torchrun would."
+        "%disco run", description="Run a program on the workers, as mpiexec python or torchrun would."
     )
     add_execution_options(parser)
     parser.add_argument(
         "--reload",
         action="store_true",
         help="import modules that lie beside the file, or beneath, anew: they may have changed since",
+    )
+    parser.add_argument(
+        "-m", dest="module", action="store_true", help="FILE is the name of a module, as with python -m"
     )
     parser.set_defaults(local=False)
     parser.add_argument("program", metavar="FILE", help="what to run; its arguments stand behind it")

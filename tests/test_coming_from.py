@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,9 +123,12 @@ def four(shell, tmp_path, monkeypatch):  # noqa: F811 - the fixture
     monkeypatch.chdir(tmp_path)
     for name in ("program.py", "train.py"):
         Path(name).write_text("total = allreduce(worker_id)\n")
+    Path("shop").mkdir()
+    Path("shop/train.py").write_text("from . import __name__\ntotal = allreduce(worker_id)\n")
     shell.run("%disco start --mesh dp=2,tp=2")
     shell.run(NOTEBOOK)
     yield shell
+    sys.modules.pop("shop", None)
     if hasattr(json, "found_by"):
         del json.found_by
 

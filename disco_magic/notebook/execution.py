@@ -130,7 +130,10 @@ class _Sending(NamedTuple):
         attended = debuggable(waited_for=not self.options.nowait)
         with attended, front.console.cell(scope), attentive() as inbox:
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
-            scope.handle = handle = CellHandle(front.shell, pending, scope)
+            waited = not self.options.nowait
+            scope.handle = handle = CellHandle(front.shell, pending, scope, asked=waited)
+            if not scope.page.running:  # nobody has told the handle
+                handle.report_soon()
             yield handle
         if not self.options.nowait:
             pending.note_late_sigint()  # after the last look of the wait

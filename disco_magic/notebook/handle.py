@@ -11,6 +11,7 @@ from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
 from disco_magic.notebook.output.outlet import Outlet
+from disco_magic.notebook.tables.results import is_empty, result_bundle, show_only
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
 from disco_magic.phrases import people, who_has
@@ -40,19 +41,20 @@ _handles_lock = threading.RLock()
 class CellHandle(HasResult):
     """A cell on its way. What it writes goes to the cell it was started in, also after that has ended.
 
-    Nobody has to keep it: the cell runs all the same, and says in its own output if it has failed. Await it
-    in a cell or in any asyncio code for what `wait` gives and raises; cancelling that await stops the cell.
+    Nobody has to keep it: the cell runs all the same, and its value, or that it has failed, stands in its own
+    output a second later if nobody has asked by then. Await it in a cell or in any asyncio code for what
+    `wait` gives and raises; cancelling that await stops the cell.
 
     Attributes:
         pending: the session's own handle.
         sent_s: when it was sent, on the performance counter.
-        asked: whether somebody has asked, or asks now, how it ended.
+        asked: whether somebody has asked, asks now, or is about to ask, how it ended.
     """
 
-    def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope) -> None:
+    def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope, *, asked: bool) -> None:
         self.pending = pending
         self.sent_s = time.perf_counter()
-        self.asked = False
+        self.asked = asked
         self._waits: list[object] = []  # a mark for each that goes on now
         self._told = self._has_told_caught = False
         self._sent_in = shell.execution_count
@@ -212,19 +214,21 @@ class CellHandle(HasResult):
 
     def report_soon(self) -> None:
         """Do that in a while, whatever the notebook does then, if nobody has asked before."""
+        if self.asked:
+            return
         timer = threading.Timer(_ASKED_WITHIN_S, _report, (ref(self),))
         timer.daemon = True
         Context().run(timer.start)  # it is no thread of the worker's that has ended the cell
 
     def report(self) -> None:
-        """Tell the cell's own output that it failed, if nobody has asked how it ended."""
-        if self.asked or self._told or not self.done():
+        """Show in the cell's own output how it ended, its value or what failed, if nobody has asked."""
+        if self.asked or self._told or not self.done() or self._scope.page.is_gone:
             return
         self._told = True
         self.pending.heard()
         error, workers, note = self.error, self.pending.workers, self._scope.page.note
         if error is None:
-            self._tell_caught(cast("CellResult", self.pending.outcome))
+            self._show(cast("CellResult", self.pending.outcome))
             return
         if isinstance(error, WorkerError):
             workers = tuple(error.failures)
@@ -234,6 +238,12 @@ class CellHandle(HasResult):
             note(workers, f"{type(error).__name__}: {error}".splitlines())
         if not isinstance(error, SessionClosed):
             note(workers, ["failed after its cell; the handle's .wait() shows where"])
+
+    def _show(self, result: CellResult) -> None:
+        self._tell_caught(result)
+        show_only(result, self._scope.show)
+        if not is_empty(result):
+            self._scope.page.publish(result.workers, result_bundle(result), {}, labelled=True)
 
     def __repr__(self) -> str:
         return f"<{standing_of(self).sentence}>"
@@ -249,6 +259,8 @@ def _report(handle: ref[CellHandle]) -> None:
     alive = handle()
     if alive is not None:
         alive.report()
+        if not alive.done():  # its workers' last answers are still on their way
+            alive.report_soon()
 
 
 def handles_of(shell: Shell) -> list[CellHandle]:

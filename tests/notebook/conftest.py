@@ -62,6 +62,10 @@ class Shell:
         result.raise_error()
         return result.result
 
+    def read(self):
+        """What was printed since the last cell, or the last call of this."""
+        return "".join(self._capsys.readouterr())
+
     def fail(self, code, kind=BaseException):
         """The error of a cell that must fail."""
         with pytest.raises(kind) as caught:

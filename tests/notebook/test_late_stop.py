@@ -34,8 +34,8 @@ def test_a_stop_while_the_result_is_bound_is_heard(crew, monkeypatch, cell):
 
 def test_a_stop_while_a_cell_of_later_is_sent_stops_that_cell(crew, monkeypatch):
     class Struck(execution.CellHandle):
-        def __init__(self, *args):
-            super().__init__(*args)
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
             strike()
 
     monkeypatch.setattr(execution, "CellHandle", Struck)

@@ -85,6 +85,11 @@ class Outlet:
         else:
             FOOTER.above(self._write, text)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be written any more: somebody had put a file in the place of the stream."""
+        return bool(getattr(self._base, "closed", False))
+
     def write_unrecorded(self, text: str) -> None:
         """Write at once what will not stay, past IPython's record of the output."""
         type(self._base).write(self._base, text)

@@ -91,6 +91,11 @@ class Page:
         """Workers that have ended the cell; needs no lock."""
         return self._workers - self._running
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no place any more where the cell's output could stand."""
+        return any(outlet.is_closed for outlet in self._outlets.values())
+
     def shows(self, worker: int) -> bool:
         """Whether what `worker` writes is to be seen; needs no lock."""
         return worker in self._shown

@@ -43,6 +43,7 @@ class NotebookScope:
 
     Attributes:
         handle: the cell on its way, from when it was sent until `close`.
+        show: those whose values are shown; None: everybody's.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class NotebookScope:
         self.workers = tuple(workers)
         self.page = _page(self.workers, mode, show, shell.display_pub, among)
         self.handle: CellHandle | None = None
-        self._has_failed = False
+        self.show = None if show is None else tuple(show)
         margin = len(padded((0,), among)) + 1 + SPARE
         self._sinks = {worker: Sink(worker, self.page, margin) for worker in self.workers}
         self._values: dict[int, Any] = {}
@@ -137,8 +138,7 @@ class NotebookScope:
             forget_warnings()
             show_all()
             self._sinks[worker].finish()
-            self._has_failed |= sys.exception() is not None
-            if self._has_failed and self.handle is not None and not self.page.running:
+            if self.handle is not None and not self.page.running:
                 self.handle.report_soon()
 
     def _draw(self, sink: Sink, value: Any) -> None:

@@ -1,0 +1,92 @@
+"""The value of a cell that nobody waits for stands below the cell itself."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+
+import pytest
+
+from disco_magic.notebook import handle as handles
+from tests.conftest import until
+from tests.notebook.handles.cells import GATE, WAITING
+
+SENT = "h = get_ipython().run_cell_magic('disco', '--nowait {}', '''{}''')\nwhile not h.done(): pass\n"
+# In the same cell: what is shown without being asked for is shown by then.
+REPORTED = SENT + "h.report()\n"
+
+
+def shown_by(kernel, cell, text):
+    """The cell's display that has this text in one of its forms."""
+
+    def is_it(message):
+        mine = message["parent_header"].get("msg_id") == cell
+        return mine and any(text in str(data) for data in message["content"].get("data", {}).values())
+
+    return kernel.until(is_it)[-1]
+
+
+def test_it_is_shown_in_the_cell_s_own_output_when_another_has_run(fresh):
+    fresh.ok(GATE)
+    cell = fresh.send(f"{WAITING}worker_id // 2")
+    fresh.finish(cell)
+    fresh.ok("builtins.gate.set()")
+    shown = shown_by(fresh, cell, "[2-3] 1")
+    assert shown["msg_type"] == "display_data"
+    assert shown["content"]["data"]["text/plain"] == "[0-1] 0\n[2-3] 1"
+
+
+def test_it_is_shown_in_its_richest_form(fresh):
+    cell = fresh.send("%%disco --nowait\nfrom IPython.display import HTML\nHTML('<b>rich</b>')")
+    shown_by(fresh, cell, "<b>rich</b>")
+
+
+@pytest.mark.parametrize("ask", ["h.wait()", "await h", "h.result(5)", "h.cancel()"])
+def test_who_asks_does_not_get_it_twice(four, ask):
+    four.run(f"{SENT.format('', '5')}{ask};\nh.report()")
+    assert "[0-3] 5" not in four.out
+
+
+def test_it_is_shown_once_and_of_those_who_are_shown(four):
+    four.run(REPORTED.format("--show 1,2", "worker_id") + "h.report()")
+    assert four.lines == ["[1] 1", "[2] 2"]
+    four.run(REPORTED.format("--output worker0 -w 2,3", "worker_id"))
+    assert four.lines == ["[2] 2"]
+    four.run(REPORTED.format("--output none", "worker_id // 4"))
+    assert four.lines == ["[0-3] 0"]
+
+
+def test_where_there_is_none_nothing_is_shown(four):
+    for source in ("None", "x = 1", "5;"):
+        four.run(REPORTED.format("", source))
+        assert four.out == ""
+
+
+def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, monkeypatch):
+    class Late(handles.CellHandle):
+        def __init__(self, shell, pending, scope, *, asked):
+            until(lambda: not scope.page.running)
+            super().__init__(shell, pending, scope, asked=asked)
+
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.0)
+    monkeypatch.setattr("disco_magic.notebook.execution.CellHandle", Late)
+    four.run("%%disco --nowait -o h\n5")
+    seen = [four.out]
+    until(lambda: seen.append(four.read()) or "[0-3] 5" in "".join(seen))
+
+
+def test_who_has_waited_needs_no_timer(four, monkeypatch):
+    started = []
+    monkeypatch.setattr(handles.threading, "Timer", started.append)
+    assert four.run("%%disco\n5").values == [5] * 4
+    four.fail("%%disco\n1 / 0")
+    assert started == []
+
+
+def test_a_cell_whose_output_was_a_file_that_is_closed_has_it_in_its_handle(four):
+    with redirect_stdout(io.StringIO()) as file:
+        handle = four.ip.run_cell_magic("disco", "--nowait", "5")
+    until(handle.done)
+    file.close()
+    handle.report()
+    assert handle.wait().values == [5] * 4

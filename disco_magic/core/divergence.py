@@ -153,7 +153,8 @@ class CheckRow:
     def _agreement(self) -> list[tuple[str, str, str]]:
         kinds = who_has((worker, held.kind) for worker, held in self.cells.items() if held is not None)
         why = self.opaque
-        verdict = "not compared" if why else f"{'equal' if self.by_value else 'same'}{self.over}"
+        agree = "near" if self.near else "equal" if self.by_value else "same"
+        verdict = "not compared" if why else f"{agree}{self.over}"
         return [
             (verdict, ranges(workers), f"{kind}: {why}" if why else kind) for kind, workers in kinds.items()
         ]

@@ -28,9 +28,7 @@ _ADVICE: Final = (
 _ADVICE_ON_MARKS: Final = (
     "Mark a register on all workers that have it, `w = worker.replicated(w)`, or on none: `del` drops marks.",
 )
-_ADVICE_ON_VALUES: Final = (
-    "Equal means bit for bit: 0.0 is not -0.0. `del` drops the mark of a register that need not be equal.",
-)
+_ADVICE_ON_MARKED: Final = "`del` drops the mark of a register that need not be equal."
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,11 +45,13 @@ class CheckReport:
         title: what was checked, ``"Disco session 1"`` or ``"Cell In[7]"``.
         workers: ids of the workers that were compared.
         rows: see `CheckRow`.
+        within: how far apart numbers were allowed to be, ``"rtol=1e-05, atol=0"``; "": not at all.
     """
 
     title: str
     workers: Workers
     rows: tuple[CheckRow, ...]
+    within: str = ""
 
     @property
     def ok(self) -> bool:
@@ -107,9 +107,9 @@ class CheckReport:
     @property
     def message(self) -> str:
         """What differs in one sentence, the table of all that does, and what to do."""
-        return self.told(_ADVICE, _ADVICE_ON_VALUES)
+        return self.told(_ADVICE, (_ADVICE_ON_MARKED,))
 
-    def told(self, advice: Sequence[str], on_values: Sequence[str]) -> str:
+    def told(self, advice: Sequence[str], on_values: Sequence[str] = ()) -> str:
         """`message`, with what to do: unless only marks differ `advice`, and `on_values` if values do."""
         differing = self.differing
         others = len(differing) - 1
@@ -117,7 +117,7 @@ class CheckReport:
         aspects = {aspect for row in differing for aspect in row.aspects}
         to_do = [] if aspects == {"mark"} else [*advice]
         to_do += _ADVICE_ON_MARKS if "mark" in aspects else ()
-        to_do += on_values if "value" in aspects else ()
+        to_do += (self._equal, *on_values) if "value" in aspects else ()
         sentence = f"{self.title}: {_sentence(differing[0])}{also}"
         left = len(differing) - _MOST_ROWS
         more = [f"... and {left:,} more: the error's `report` has all of them"] if left > 0 else []
@@ -126,6 +126,14 @@ class CheckReport:
             more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
         unseen = [f"not compared: {_list(self._unseen)}"] if self._unseen else []
         return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
+
+    @property
+    def _equal(self) -> str:
+        """What counts as equal."""
+        if not self.within:
+            return "Equal means bit for bit: 0.0 is not -0.0."
+        tolerance = f"within {self.within} of the first worker's, of numbers of floating point"
+        return f"Equal means {tolerance}; else bit for bit."
 
     @property
     def _unseen(self) -> list[str]:
@@ -141,6 +149,7 @@ class CheckReport:
         named = {
             "different": [row.name for row in self.differing],
             **{f"equal{over}": _names(agreeing, over, by_value=True) for over in overs},
+            f"near, within {self.within}": [row.name for row in agreeing if row.near],
             **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
             "values not compared": [
                 f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
@@ -178,7 +187,7 @@ def _sentence(row: CheckRow) -> str:
 
 
 def _names(rows: Iterable[CheckRow], over: str, *, by_value: bool) -> list[str]:
-    return [row.name for row in rows if row.over == over and row.by_value is by_value]
+    return [row.name for row in rows if row.over == over and row.by_value is by_value and not row.near]
 
 
 def _list(names: list[str]) -> str:

@@ -53,10 +53,6 @@ _ALIKE: Final = (
 )
 _OF_NOTEBOOKS: Final = "Cell In["
 _ADVICE: Final = ("`%disco debug -w I` shows the variables of worker I at that line.",)
-_ADVICE_ON_VALUES: Final = ("Equal means bit for bit: 0.0 is not -0.0.",)
-_WITHIN: Final = (
-    "Equal means within {} of the first worker's, of numbers of floating point; else bit for bit."
-)
 
 
 class _Brought(NamedTuple):
@@ -156,8 +152,7 @@ class Agreeing(Trees):
         report, is_whole = self._compared(f"{site_of(line)}{after}", everybody_s, values, over)
         if not report.ok:
             advice = _ADVICE if report.title.startswith(_OF_NOTEBOOKS) else ()
-            on_values = (_WITHIN.format(tolerance),) if tolerance else _ADVICE_ON_VALUES
-            raise Divergence(report.told(advice, on_values), report)
+            raise Divergence(report.told(advice), report)
         for row in report.rows:
             for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
                 raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
@@ -231,8 +226,9 @@ class Agreeing(Trees):
         if tolerance:
             rows = near_enough(self, rows, held, tolerance, over)
         rows = told_apart_by(self, rows, held, over)
-        report = CheckReport(title, members, rows if names is None else tuple(_named(rows, names)))
-        return report, names is not None and not apart
+        rows = rows if names is None else tuple(_named(rows, names))
+        within = str(tolerance) if tolerance else ""
+        return CheckReport(title, members, rows, within), names is not None and not apart
 
     def _circles(self, members: Members, over: Over) -> Circles:
         """The members, and where they are if axes say so."""

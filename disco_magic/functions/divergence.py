@@ -25,7 +25,7 @@ from disco_magic.functions.content import Above, is_plain, kinds_of
 from disco_magic.functions.describe import describe, elements_text
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.frames import Column, is_frame, is_series
+from disco_magic.functions.frames import COLUMN, Column, is_frame, is_series
 from disco_magic.functions.inside import Seen, is_atom
 from disco_magic.functions.kinds import (
     is_all_elements,
@@ -150,7 +150,7 @@ def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
 
 
 def _look_at_column(column: Column, *, values: bool) -> Held:
-    found = Held("column", (column.frame.shape[0],), column.dtype)
+    found = Held(COLUMN, (column.frame.shape[0],), column.dtype)
     if not values:
         return found
     facts = facts_of(column)

@@ -12,6 +12,8 @@ from disco_magic.functions.kinds import home_of, type_name
 
 _LIBRARIES: Final = ("pandas", "polars")
 _LINE: Final = 60
+COLUMN: Final = "column"
+"""What the type of a column is called."""
 
 
 class Column:

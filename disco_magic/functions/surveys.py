@@ -1,4 +1,4 @@
-"""What a check asks a worker, in two worker functions: what is in its registers, and elements of arrays."""
+"""What a check asks a worker, in worker functions: what registers hold, what is near, elements of arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from disco_magic.functions.context import worker
 from disco_magic.functions.gaps import elements_compared
 from disco_magic.functions.holdings import found_in, parts_named
+from disco_magic.functions.tolerances import Tolerance, near_enough
 
 if TYPE_CHECKING:
+    from disco_magic.core.circles import Workers
+    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Found
     from disco_magic.functions.divergence import Array
 
@@ -42,6 +45,26 @@ class Survey:
             parts=self.parts,
         )
         return replace(found, bound=me.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Says which of these rows differ by no more than they may; a worker function of all who are compared."""
+
+    rows: tuple[CheckRow, ...]
+    tolerance: Tolerance
+    workers: Workers
+
+    @property
+    def disco_name(self) -> str:
+        """What errors and tables of commands call it."""
+        return "compare registers"
+
+    def __call__(self) -> tuple[CheckRow, ...]:
+        """Compare with the others, who call this too; all have the same rows."""
+        me = worker()
+        me.place.finish()
+        return near_enough(me, self.rows, dict(me.marks.namespace), self.tolerance, self.workers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,32 @@ first of the workers that are to agree; what is near enough counts as equal.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.apart import attempt, gathered, part_of
+from disco_magic.functions.columns import facts_of
+from disco_magic.functions.content import tells_all
 from disco_magic.functions.distances import distance, equal
 from disco_magic.functions.elements import elements_of
+from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.functions.frames import COLUMN, Column
+from disco_magic.functions.inside import content_of
+from disco_magic.functions.kinds import type_name
 from disco_magic.functions.samples import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from disco_magic.core.circles import Workers
     from disco_magic.core.divergence import CheckRow
     from disco_magic.core.topology import Over
+    from disco_magic.functions.columns import Facts
     from disco_magic.functions.distances import Array
     from disco_magic.functions.objects import Objects
 
@@ -59,12 +68,15 @@ def tolerance_of(rtol: object, atol: object) -> Tolerance:
     Raises:
         UsageMistake: one of them is no number, or below 0, or infinite.
     """
-    given = {"rtol": rtol, "atol": atol}
-    for name, value in given.items():
-        is_real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-        if not is_real or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]
-            raise UsageMistake(f"check: {name}={value!r} - expected a number, 0 or above")
-    return Tolerance(float(rtol), float(atol))  # type: ignore[arg-type]
+    return Tolerance(_number("rtol", rtol), _number("atol", atol))
+
+
+def _number(name: str, value: object) -> float:
+    is_real = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    with suppress(OverflowError):  # an int that no float can be
+        if is_real and 0 <= float(value) < math.inf:  # type: ignore[arg-type]
+            return float(value)  # type: ignore[arg-type]
+    raise UsageMistake(f"check: {name}={value!r} - expected a number, 0 or above")
 
 
 def near_enough(
@@ -85,9 +97,10 @@ def near_enough(
         for _, circle in row.differing:
             if me.id not in circle:
                 continue
-            part, is_array = part_of(held, row.name), row.cells[circle[0]].dtype is not None  # type: ignore[union-attr]
+            first = row.cells[circle[0]]
+            is_array = first is not None and first.dtype is not None and first.type != COLUMN
             are_near = _arrays_are if is_array else _numbers_are
-            if are_near(me, part, circle, tolerance):
+            if are_near(me, part_of(held, row.name), circle, tolerance):
                 near.setdefault(row.name, []).append(circle)
     for each in me.allgather_objects(near, in_group=over is not None, over=over):
         for name, circles in each.items():
@@ -108,34 +121,66 @@ def _all_of(array: Any) -> Array:
     return elements.sample(max(1, math.prod(elements.shape)))
 
 
+class _Numbers(NamedTuple):
+    """A number, a column, or a container, as far as its own items go: what has parts is a value of its own.
+
+    Attributes:
+        exact: digest of all that has to be equal.
+        inexact: of each type, and kind of number, what may differ a little, in order.
+    """
+
+    exact: bytes
+    inexact: dict[str, Array]
+
+
 def _numbers_are(me: Objects, value: Any, circle: Workers, tolerance: Tolerance) -> bool:
-    """As `_arrays_are`, of numbers, and of lists and dicts of nothing but numbers; known on all of them."""
+    """As `_arrays_are`, of numbers and containers; known on all of them."""
     first, *others = me.allgather_objects(attempt(_numbers_of, value), over=circle)
-    return first is not None and all(_are_near(first, other, tolerance) for other in others)
-
-
-def _numbers_of(value: Any) -> tuple[object, list[Any]] | None:
-    """What has to be equal, and the numbers; None of anything else."""
-    if _is_plain(value):
-        return type(value), [value]
-    if type(value) in (list, tuple) and all(map(_is_plain, value)):
-        return type(value), list(value)
-    if type(value) is dict and all(map(_is_plain, value.values())):
-        return list(value), list(value.values())
-    return None
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) in (int, float, complex) or isinstance(value, np.number)
-
-
-def _are_near(
-    first: tuple[object, Sequence[Any]], other: tuple[object, Sequence[Any]] | None, tolerance: Tolerance
-) -> bool:
-    if other is None or first[0] != other[0] or len(first[1]) != len(other[1]):
-        return False
-    return all(
-        type(one) is type(another)
-        and (one == another if type(one) is int else tolerance.covers(np.array([one]), np.array([another])))
-        for one, another in zip(first[1], other[1], strict=True)
+    return first is not None and all(
+        other is not None
+        and other.exact == first.exact
+        and all(tolerance.covers(first.inexact[kind], other.inexact[kind]) for kind in first.inexact)
+        for other in others
     )
+
+
+def _numbers_of(value: Any) -> _Numbers | None:
+    """None of what has no items whose places are known."""
+    if type(value) is Column:
+        return _of_facts(facts_of(value) or [])
+    content = content_of(value)
+    if content is None:
+        items, places = [("", value)], []
+        if not tells_all(type(value)):
+            return None
+    elif content.places is None:
+        return None
+    else:
+        # Where the others stand between these is part of the value, if any order is.
+        items, places = list(content.parts(plain=True)), list(content.places) if content.in_order else []
+        if not content.in_order:
+            items.sort(key=itemgetter(0))
+    inexact: dict[str, list[Any]] = {}
+    for _, item in items:
+        if _is_inexact(item):
+            inexact.setdefault(type_name(type(item)), []).append(item)
+    rest = [(label, type_name(type(item)) if _is_inexact(item) else item) for label, item in items]
+    exact = fingerprint([type_name(type(value)), rest, places])
+    return _Numbers(exact, {kind: np.array(numbers) for kind, numbers in inexact.items()})
+
+
+def _of_facts(facts: Facts) -> _Numbers:
+    near = {
+        str(number): fact
+        for number, fact in enumerate(facts)
+        if type(fact) is np.ndarray and is_number(fact.dtype) and fact.dtype.kind not in _EXACT
+    }
+    rest = [f"{near[key].dtype}" if (key := str(n)) in near else fact for n, fact in enumerate(facts)]
+    return _Numbers(fingerprint(rest), near)
+
+
+def _is_inexact(value: object) -> bool:
+    kind = type(value)
+    if issubclass(kind, np.generic):
+        return is_number(value.dtype) and value.dtype.kind not in _EXACT  # type: ignore[attr-defined]
+    return kind in (float, complex)

@@ -91,6 +91,14 @@ def patience(text: str) -> float:
     return value
 
 
+def tolerance(text: str) -> float:
+    """How far numbers may be apart, 0 or more."""
+    value = _number(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no tolerance; write a number, e.g. 1e-5")
+    return value
+
+
 def _number(text: str) -> float:
     try:
         return float(text)

@@ -24,7 +24,8 @@ from disco_magic.functions.calling import both_said
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.gaps import gap, is_of
 from disco_magic.functions.parts import as_listed, split
-from disco_magic.functions.surveys import Sample, Survey
+from disco_magic.functions.surveys import Nearness, Sample, Survey
+from disco_magic.functions.tolerances import Tolerance, tolerance_of
 from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
 from disco_magic.session.arguments import check_there
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
+_EXACT = Tolerance()
+
 
 class Checks(Calls):
     """Mixed into `Session`."""
@@ -56,6 +59,8 @@ class Checks(Calls):
         workers: Sequence[int] | None = None,
         in_group: bool = False,
         over: Axes | None = None,
+        rtol: float = 0.0,
+        atol: float = 0.0,
         timeout: float | None = None,
     ) -> CheckReport:
         """Compare registers between workers, after everything sent so far; waits for it.
@@ -82,6 +87,9 @@ class Checks(Calls):
             over: with those only that differ along these axes of the mesh. Registers that
                 ``worker.replicated(w, over=...)`` has marked have to agree along the axes of their marks
                 only, unless both they and axes are named here.
+            rtol: with `values`, how far a number of floating point may be from that of the first of those who
+                have to agree; as in `WorkerContext.check`.
+            atol: see there.
             timeout: seconds to wait at most; None: `self.timeout`.
 
         Returns:
@@ -92,11 +100,12 @@ class Checks(Calls):
             UnknownName: none of the workers has a register of that name; near misses are in the message.
             WorkerError: something failed before this.
             SyncTimeout: the time ran out; the workers go on.
-            UsageMistake: called on a worker; no such worker.
+            UsageMistake: called on a worker; no such worker; a tolerance without values to compare.
             KeyboardInterrupt: Ctrl-C or the stop button; the workers go on.
 
         Cost: microseconds per register; with `values` one pass over their data on every worker, at about
-        1 GB/s per core, without a copy of contiguous arrays.
+        1 GB/s per core, without a copy of contiguous arrays; with a tolerance those that differ are gathered
+        on the first worker, one after the other.
 
         Example:
             >>> session.run("same = np.zeros(3); mine = same + worker_id // 3").errors
@@ -112,7 +121,9 @@ class Checks(Calls):
         if wrong:
             raise UsageMistake(f"check takes names of registers, got {type(wrong[0]).__name__}")
         chosen = self._everybody if workers is None else self.check_workers(workers)
-
+        tolerance = tolerance_of(rtol, atol)
+        if tolerance and not values:
+            raise UsageMistake(f"check: {tolerance} is about values, which are compared with values=True")
         names = tuple(dict.fromkeys(map(as_listed, names)))
 
         def select(found: Mapping[int, Found]) -> Iterable[str]:
@@ -123,7 +134,9 @@ class Checks(Calls):
         # Who says who has to agree does not ask what the marks of parts say of that.
         survey = Survey(names or None, values, parts=values and asked is None and chosen == self._everybody)
         title = f"Disco session {self.id}"
-        return self._compared(title, survey, chosen, select, circles=asked, timeout=timeout)
+        return self._compared(
+            title, survey, chosen, select, circles=asked, timeout=timeout, tolerance=tolerance
+        )
 
     def _refuse_unknown(self, names: Iterable[str], found: Mapping[int, Found]) -> None:
         for name in names:
@@ -153,6 +166,7 @@ class Checks(Calls):
         *,
         circles: Circles | None,
         timeout: float | Limit | None,
+        tolerance: Tolerance = _EXACT,
     ) -> CheckReport:
         """Ask the workers, put side by side what `select` makes of the answer.
 
@@ -172,7 +186,11 @@ class Checks(Calls):
                 marks=survey.values and not survey.names,
                 apart=self._apart(marked, workers, circles, named=survey.names is not None),
             )
-            return CheckReport(title, workers, self._with_gaps(rows, workers, limit))
+            if tolerance and any(row.differs for row in rows):
+                nearness = Nearness(rows, tolerance, workers)
+                rows = next(iter(self._asked(nearness, workers, limit).values()))
+            within = str(tolerance) if tolerance else ""
+            return CheckReport(title, workers, self._with_gaps(rows, workers, limit), within)
         except KeyboardInterrupt as struck:
             if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
                 raise
@@ -198,7 +216,7 @@ class Checks(Calls):
             return {}
         return Circles.of_marks(marked, self.mesh, workers, asked)
 
-    def _asked(self, function: Survey | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
+    def _asked(self, function: Survey | Nearness | Sample, workers: Workers, limit: Limit) -> dict[int, Any]:
         """What `function` returns on each of `workers`."""
         answer = self.call_packed(function, workers=workers)
         ended = self.ask(

@@ -218,7 +218,6 @@ def test_an_unknown_subcommand_names_the_nearest(shell):
     [
         ("push", "%disco broadcast"),
         ("pull", "%disco get"),
-        ("check", "--check values"),
         ("doctor", "%disco status"),
     ],
 )

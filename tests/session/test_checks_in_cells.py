@@ -511,6 +511,11 @@ NEAR = {
     "lists": "[1 + worker_id * 1e-9, 2, 0.5j]",
     "dicts": "{'loss': 1 + worker_id * 1e-9, 'step': 3}",
     "parts": "{'w': [np.ones(3) + worker_id * 1e-9], 'name': 'net'}",
+    "mixed": "{'epoch': 1, 'done': False, 'loss': 0.25 + worker_id * 1e-9, 'name': 'a', 'w': np.ones(2)}",
+    "tuples": "(1.0 + worker_id * 1e-9, True, None, 'a', np.float32(1))",
+    "arrays beside numbers": "{'w': np.ones(3) + worker_id * 1e-9, 'loss': 0.1 + worker_id * 1e-9}",
+    "objects": "__import__('types').SimpleNamespace(lr=0.1 + worker_id * 1e-9, steps=3)",
+    "sets beside": "[{1, 2}, 1.0 + worker_id * 1e-9]",
     "infinite and NaN": "np.array([np.inf, -np.inf, np.nan, 1 + worker_id * 1e-9])",
 }
 FAR = {
@@ -523,6 +528,9 @@ FAR = {
     "infinite beside finite": ("np.array([np.inf if worker_id else 1.0, 1.0])", "differ"),
     "texts beside": ("['a' * worker_id, 1.0]", "differ"),
     "another length": ("[1.0] * (1 + worker_id)", "differ"),
+    "flags beside": ("{'loss': 1.0 + worker_id * 1e-9, 'done': worker_id == 1}", "differ"),
+    "another order": ("[1.0, 'a'] if worker_id else ['a', 1.0]", "differ"),
+    "floats of another type": ("[1.0, np.float32(1)][:: 1 - 2 * (worker_id == 1)]", "differ"),
     "int beside float": ("1.0 if worker_id else 1", "differ"),
     "keys": ("{worker_id: 1.0}", "differ"),
     "dtypes": ("np.ones(3, 'f4' if worker_id else 'f8')", "differ"),
@@ -543,6 +551,23 @@ def test_what_is_near_enough_counts_as_equal(session, what, n):
 def test_what_is_further_apart_differs(session, what):
     value, told = FAR[what]
     assert told in str(report(session(3), f"worker.check({value}, rtol=1e-5, atol=1e-5)"))
+
+
+TABLES = {
+    "frame": "pd.DataFrame({'a': [1.0 + e, 2.0], 'n': [1, 2], 's': ['x', 'y']})",
+    "series": "pd.Series([1.0 + e, 2.0], index=['a', 'b'])",
+    "masked": "pd.DataFrame({'a': pd.array([1.0 + e, None], dtype='Float64')})",
+}
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_columns_of_numbers_may_differ_a_little(session, what):
+    pytest.importorskip("pandas")
+    s = session(2)
+    s.run(f"import pandas as pd\ne = worker_id * 1e-9\nx = {TABLES[what]}\nworker.check(x, rtol=1e-6)")
+    assert not report(s, "worker.check(x, rtol=1e-12)").ok
+    s.run(f"e = worker_id * 0.5\nx = {TABLES[what]}")
+    assert not report(s, "worker.check(x, rtol=1e-6)").ok
 
 
 def test_the_advice_says_how_near_is_near(session):
@@ -575,7 +600,7 @@ def test_all_members_have_to_allow_the_same(session):
 
 
 @pytest.mark.parametrize(
-    "given", ["rtol=-1", "atol=float('nan')", "rtol='1e-3'", "atol=float('inf')", "rtol=True"]
+    "given", ["rtol=-1", "atol=float('nan')", "rtol='1e-3'", "atol=float('inf')", "rtol=True", "rtol=10**400"]
 )
 def test_a_tolerance_is_a_number(session, given):
     (error,) = failed(session(1), f"worker.check(1.0, {given})").values()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
-from disco_magic.notebook.commands import auto, debugging, life, listing, looking, moving, running
+from disco_magic.notebook.commands import auto, checking, debugging, life, listing, looking, moving, running
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "status": life.STATUS,
     "registers": looking.REGISTERS,
     "timeline": looking.TIMELINE,
+    "check": checking.CHECK,
     "who": listing.WHO,
     "whos": listing.WHOS,
     "log": listing.LOG,
@@ -40,7 +41,6 @@ COMMANDS: Final[dict[str, Command]] = {
 _HINTS: Final = {
     "push": "%disco broadcast copies variables to the workers, %%disco --push before a cell",
     "pull": "%disco get copies registers to the notebook, %%disco --pull after a cell",
-    "check": "%%disco --check values compares after a cell, disco_magic.session().check() at any time",
     "doctor": "%disco status says who keeps whom waiting",
     "kill": "%disco interrupt stops cells, %disco stop ends the session",
     "help": "%disco -h lists what there is",

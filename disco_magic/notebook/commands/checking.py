@@ -1,0 +1,59 @@
+"""Comparing what registers hold between workers, ``%disco check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from disco_magic.notebook import option_types as of
+from disco_magic.notebook.commands.command import Command, session_parser
+from disco_magic.notebook.targets import parse_workers
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from disco_magic.core.report import CheckReport
+    from disco_magic.notebook.front import Front
+    from disco_magic.notebook.options import OptionParser
+
+_EPILOG: Final = """\
+It fails if anything differs, as a cell with --check does. Without names all registers are compared by type,
+shape and dtype, and by value those that `worker.replicated` or a loading plan has marked. Waits for what was
+sent before; the stop button ends the wait."""
+
+
+def _check(front: Front, options: Namespace) -> CheckReport:
+    session = front.sessions.require()
+    report = session.check(
+        *options.names,
+        values=not options.types,
+        workers=parse_workers(options.workers, session.num_workers, session.mesh),
+        over=options.over,
+        rtol=options.rtol,
+        atol=options.atol,
+        timeout=options.timeout,
+    )
+    report.raise_if_differing()
+    return report
+
+
+def _parser() -> OptionParser:
+    parser = session_parser("check", "Compare registers between workers, bit for bit or nearly.")
+    parser.add_argument(
+        "names", nargs="*", type=of.unquoted, metavar="NAME", help="a register, or a part: model.0.weight"
+    )
+    parser.add_argument("--types", action="store_true", help="types, shapes and dtypes only, no values")
+    parser.add_argument("-w", "--workers", metavar="WORKERS", help="compare these only; as for cells")
+    parser.add_argument(
+        "--over", type=of.axes, metavar="AXES", help="those only that differ along these axes of the mesh"
+    )
+    tolerance = parser.add_argument_group("how far numbers may be from the first worker's").add_argument
+    tolerance("--rtol", type=of.tolerance, default=0.0, metavar="R", help="by R times that number")
+    tolerance("--atol", type=of.tolerance, default=0.0, metavar="A", help="by A, besides")
+    parser.add_argument(
+        "--timeout", type=of.limit, metavar="SECONDS", help="say then who is where; nothing is stopped"
+    )
+    parser.epilog = _EPILOG
+    return parser
+
+
+CHECK: Final = Command(_parser(), _check, completes="parts")

@@ -77,7 +77,7 @@ class _Seen:
 
     Args:
         module: which.
-        **first: what the other one finds there at first, where that is not what the module has.
+        **first: what a worker finds there at first, where that is not what the module has.
     """
 
     def __init__(self, module: types.ModuleType, **first: Any) -> None:
@@ -88,8 +88,10 @@ class _Seen:
         return (self._own.mine() or {}).get(name)
 
     def __getattr__(self, name: str) -> Any:
-        own = self.own(name)
-        return own if own is not None else self._first.get(name) or getattr(self._module, name)
+        mine = self._own.mine()
+        if mine is None:
+            return getattr(self._module, name)
+        return mine.get(name) or self._first.get(name) or getattr(self._module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         mine = self._own.mine()

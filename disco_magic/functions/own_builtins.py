@@ -105,6 +105,9 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
     def __getattribute__(self, name: str) -> Any:
         asking = _asking.get(name)
         if asking is None:
+            behind = _last_of_caller() if name == _LAST else {}
+            if behind:
+                return behind[name]
             found = types.ModuleType.__getattribute__(self, name)
             return found if name != "__dict__" else _dictionary(found, sys._getframe(1))  # noqa: SLF001 - who asks
         mine = _own_of(calling_worker(), name)
@@ -113,29 +116,45 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
         asking = _asking.get(name)
-        if me is not None and name == _LAST:
+        if me is not None and name == _LAST and not callable(value):  # else it is that of gettext
             behind_of(me)[name] = value
         elif me is not None and (asking is not None or _is_function(name)):
             _assign(me, name, value)
         elif asking is not None:
-            asking.process = asking.first if value is asking else value
+            asking.process = value.first if type(value) is _Asking else value
             if name in _OF_FRAMES:
                 vars(builtins)[name] = asking.process
         else:
-            types.ModuleType.__setattr__(self, name, value)
+            # What somebody took from the dictionary stands for a function, also when it is there no more.
+            types.ModuleType.__setattr__(self, name, value.first if type(value) is _Asking else value)
 
     def __delattr__(self, name: str) -> None:
         me = calling_worker()
         if me is not None and _own_of(me, name) is not None:
             _assign(me, name, _asking[name].process)
+        elif name == _LAST and (behind := _last_of_caller()):
+            del behind[name]
+        elif me is not None and (name in _asking or _is_function(name)):
+            raise AttributeError(
+                f"{name} is everybody's: a worker can replace it, not take it away", name=name
+            )
         else:
             types.ModuleType.__delattr__(self, name)
 
 
 def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:
-    """What ``mock.patch`` takes to be what it is to put back: on a worker, that worker's own functions."""
+    """What ``mock.patch`` takes to be what it is to put back: the functions that the caller has."""
+    if not is_tester(frame):
+        return found
     me = calling_worker()
-    return found if me is None or not is_tester(frame) else found | now(me)
+    return found | of_process() | ({} if me is None else now(me))
+
+
+def _last_of_caller() -> dict[str, Any]:
+    """Where the calling worker has the last value that was shown; empty if it has none."""
+    me = calling_worker()
+    behind = {} if me is None else behind_of(me)
+    return behind if _LAST in behind else {}
 
 
 def of_process() -> dict[str, Any]:
@@ -165,6 +184,8 @@ def _assign(worker: WorkerContext, name: str, value: Any) -> None:
             imports.begin()  # its modules have builtins of their own
         mine, behind = _OWN.of(worker), behind_of(worker)
         before = mine[name].before if name in mine else behind.get(name)
+        if type(value) is _Asking and value is not asking:  # of before; it was taken away since
+            value = value.first
         if value is asking or value is asking.process or value is before:
             behind[name] = before
             mine.pop(name, None)

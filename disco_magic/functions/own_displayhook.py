@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAME: Final = "displayhook"
+_SYS: Final = vars(sys)
 _OWN: Final = PerProgram()
 
 
@@ -28,7 +29,14 @@ class _Asking:
         self.process: Callable[[Any], object] = sys.__displayhook__
 
     def __call__(self, value: Any, /) -> None:
-        read()(value)
+        hook, me = read(), calling_worker()
+        hook(value)
+        if hook is not _show or value is None or me is None:
+            return
+        scope = sys._getframe(1).f_globals  # noqa: SLF001 - of the statement
+        if scope is not me.marks.namespace:
+            # As doctest has them: a copy of a cell's, with the last cell's `_`, or of what all workers share.
+            scope["_"] = value
 
 
 _asking: Final = _Asking()
@@ -55,21 +63,24 @@ def read() -> Callable[[Any], object]:
     if mine is not None:
         return mine.get(_NAME, _show)  # type: ignore[no-any-return]
     try:
-        present = vars(sys)[_NAME]
+        present = _SYS[_NAME]
     except KeyError:
         raise AttributeError(f"module 'sys' has no attribute {_NAME!r}", name=_NAME, obj=sys) from None
     return _asking.process if present is _asking else present  # type: ignore[no-any-return]
 
 
 def assign(hook: Callable[[Any], object]) -> None:
-    """Let this be that of who calls."""
+    """Let this be that of who calls; what is in the dictionary of `sys`, for whoever took it there: none."""
     mine = _OWN.mine()
     if mine is not None:
-        mine[_NAME] = _show if hook is sys.__displayhook__ else hook
-    elif vars(sys).get(_NAME) is _asking:
+        if hook is _asking:
+            mine.pop(_NAME, None)
+        else:
+            mine[_NAME] = _show if hook is sys.__displayhook__ else hook
+    elif _SYS.get(_NAME) is not _asking:
+        _SYS[_NAME] = _asking.process if hook is _asking else hook
+    elif hook is not _asking:
         _asking.process = hook
-    else:
-        vars(sys)[_NAME] = hook
 
 
 def delete() -> None:
@@ -77,18 +88,18 @@ def delete() -> None:
     mine = _OWN.mine()
     if mine is not None:
         mine.pop(_NAME, None)
-    elif vars(sys).pop(_NAME, None) is None:
+    elif _SYS.pop(_NAME, None) is None:
         raise AttributeError(_NAME, name=_NAME, obj=sys)
 
 
 def begin() -> None:
     """From now on it is so. Idempotent."""
-    present = vars(sys).get(_NAME)
+    present = _SYS.get(_NAME)
     if present is not None and present is not _asking:
-        _asking.process, vars(sys)[_NAME] = present, _asking
+        _asking.process, _SYS[_NAME] = present, _asking
 
 
 def end() -> None:
     """No more. Idempotent."""
-    if vars(sys).get(_NAME) is _asking:
-        vars(sys)[_NAME] = _asking.process
+    if _SYS.get(_NAME) is _asking:
+        _SYS[_NAME] = _asking.process

@@ -6,10 +6,13 @@ C code that asks for it gets the process's. Whatever else is asked for takes 20 
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any
 
 from disco_magic.functions import own_displayhook, own_streams, programs
-from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
+
+_DICTIONARY: Any = vars(types.ModuleType)["__dict__"]
 
 
 def _own_stream(channel: str) -> property:
@@ -51,6 +54,13 @@ class SysOfWorkers(ModuleOfWorkers):
     @displayhook.deleter
     def displayhook(self) -> None:
         own_displayhook.delete()
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        """As ever; but ``mock.patch`` takes from it what it is to put back, which is what the caller has."""
+        found: dict[str, Any] = _DICTIONARY.__get__(self)
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        return found | {"displayhook": own_displayhook.read()} if is_tester(frame) else found
 
     stdout = _own_stream("stdout")
     stderr = _own_stream("stderr")

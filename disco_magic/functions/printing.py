@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 from disco_magic.functions.streams import WorkerStream
+
+_SYS: Final = vars(sys)
 
 
 @wraps(print, assigned=("__name__", "__doc__"))  # it is pickled as what it is
@@ -19,7 +21,7 @@ def whole_print(
     rest of the same call come lines of other workers.
     """
     # The process's, as Python's own has it: what a worker has put in its place is called from there.
-    stream = vars(sys).get("stdout") if file is None else file
+    stream = _SYS.get("stdout") if file is None else file
     between, last = " " if sep is None else sep, "\n" if end is None else end
     is_text = isinstance(between, str) and isinstance(last, str)  # else the error is Python's own
     if not (is_text and isinstance(stream, WorkerStream) and stream.names_worker):

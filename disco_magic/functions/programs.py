@@ -34,6 +34,7 @@ RANKS: Final = (
 )
 """Variables of torchrun's that say which process of a program one is, and where to find the first one."""
 _PORT: Final = 29500  # as torchrun has it
+_SYS: Final = vars(sys)
 _PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
 
 
@@ -128,7 +129,7 @@ def is_executed() -> bool:
 def arguments() -> list[str]:
     """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
     mine = _mine()
-    argv: list[str] = vars(sys)["argv"] if mine is None else mine.argv
+    argv: list[str] = _SYS["argv"] if mine is None else mine.argv
     return argv
 
 
@@ -136,7 +137,7 @@ def assign_arguments(argv: list[str]) -> None:
     """Let this be ``sys.argv`` of who calls."""
     mine = _mine()
     if mine is None:
-        vars(sys)["argv"] = argv
+        _SYS["argv"] = argv
     else:
         mine.argv = argv
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -12,7 +13,7 @@ from disco_magic.functions import namespaces
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import FrameType
 
     from disco_magic.functions.context import WorkerContext
@@ -26,6 +27,8 @@ _BACKWARD: Final = "_backward_fn"
 _CONTEXT: Final = "_setup_context_fn"
 _OF_FORWARD: Final = "_disco_own"  # an attribute of what autograd calls a context
 _AUTOCAST: Final = "Autocast"
+# The true dictionary of a module: `namespaces` has a class of modules that show another one.
+_DICTIONARY: Final[Any] = vars(ModuleType)["__dict__"]
 
 
 class Owners:
@@ -34,6 +37,7 @@ class Owners:
     def __init__(self) -> None:
         self._workers: WeakSet[WorkerContext] = WeakSet()
         self._process: dict[str, Any] | None = None
+        self._kept: dict[str, Any] | None = None  # of the last worker that has called a shared module for it
         self._empty: dict[str, Callable[[], object]] = {}  # what makes an attribute as it is at first
 
     def begin(self, owner: WorkerContext | None, fn: Callable[..., Any]) -> None:
@@ -44,12 +48,26 @@ class Owners:
         else:
             owner.belongings[self] = own
             self._workers.add(owner)
+            if is_of_shared_module(getattr(fn, "__globals__", None)):
+                self._kept = own
 
     def assign(self, name: str, value: Any) -> None:
-        """Let that attribute of the caller's be `value`."""
+        """Let that attribute of the caller's be `value`, or of the process's if the caller has none.
+
+        Raises:
+            RuntimeError: neither has defined it; it is another worker's.
+        """
+        me = calling_worker()
+        own = None if me is None else me.belongings.get(self)
+        own = self._process if own is None else own
+        if own is None:
+            raise RuntimeError(
+                "this operator is another worker's, of this name: define it here, or register with what"
+                " custom_op gave, `f.register_kernel`"
+            )
         value = _Kernels(value) if name == _KERNELS else value
         self._empty[name] = _none if name.endswith(_FUNCTION) else type(value)
-        self.of_caller()[name] = value
+        own[name] = value
 
     def knows(self, name: str) -> bool:
         """Whether somebody has, or had, such an attribute."""
@@ -57,7 +75,8 @@ class Owners:
 
     def others(self, owner: WorkerContext | None) -> list[WorkerContext | None]:
         """Who has it besides `owner`, of those that are there; None: the process."""
-        process = [None] if self._process is not None and owner is not None else []
+        is_shared = self._process is not None or self._kept is not None
+        process = [None] if is_shared and owner is not None else []
         return [*process, *(each for each in self._living() if each is not owner)]
 
     def _living(self) -> list[WorkerContext]:
@@ -65,7 +84,10 @@ class Owners:
             return [each for each in self._workers if _is_living(each)]
 
     def of_caller(self) -> dict[str, Any]:
-        """Those of the calling worker, else the process's, else those of a worker that has not ended.
+        """Those of the calling worker, else the process's, else those of a worker.
+
+        One that has ended is asked only if a module that all share has defined the operator for it: such a
+        module may keep what it has defined, and never define it again.
 
         Raises:
             RuntimeError: nobody who has defined it is left.
@@ -80,6 +102,8 @@ class Owners:
             return around.belongings[self]  # type: ignore[no-any-return]
         if self._process is not None:
             return self._process
+        if not living and self._kept is not None:
+            return self._kept
         if not living:
             raise RuntimeError(
                 "the workers that have defined this operator have ended, and it with them; define it again"
@@ -99,6 +123,12 @@ def _owner_around(owners: Sequence[WorkerContext]) -> WorkerContext | None:
     return None
 
 
+def is_of_shared_module(scope: Mapping[str, Any] | None) -> bool:
+    """Whether these are the global variables of a module that all workers have in common."""
+    module = None if scope is None else sys.modules.get(scope.get("__name__", ""))
+    return isinstance(module, ModuleType) and _DICTIONARY.__get__(module) is scope
+
+
 def _none() -> None:
     """What holds no function."""
 
@@ -115,7 +145,10 @@ class _Kernels(dict[Any, Any]):
     def __missing__(self, device: Any) -> Any:
         if None in self:
             return self[None]
-        raise KeyError(device)
+        raise NotImplementedError(
+            f"this worker has registered no function of the operator for {device!r}, others have; see"
+            " register_kernel"
+        )
 
 
 class Entry:
@@ -125,8 +158,8 @@ class Entry:
     """
 
     def __getattr__(self, name: str) -> Any:
-        owners = vars(self)["_owners"]
-        own = owners.of_caller() if owners.knows(name) else {}
+        owners = vars(self).get("_owners")  # a copy that is being made has none yet
+        own = owners.of_caller() if owners is not None and owners.knows(name) else {}
         if name not in own:
             text = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=self)
@@ -191,6 +224,7 @@ class _Once:
     def __init__(self, library: Any, entry: Any, rules: Iterable[type] = ()) -> None:
         self._library, self._entry = library, entry
         self._rules = set(rules)
+        self._casts: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_library"), name)
@@ -201,6 +235,11 @@ class _Once:
         key = f"{self._library.ns}/{name.split('::')[-1]}/{dispatch_key}"
         with LOCK:
             if dispatch_key.startswith(_AUTOCAST):  # has the dtype in it, not among the attributes
+                if key in self._library._op_impls and key not in self._casts:  # noqa: SLF001 - as below
+                    raise RuntimeError(
+                        f"{dispatch_key} of this operator is what the process has registered, for everybody"
+                    )
+                self._casts.add(key)
                 owners = vars(self._entry)["_owners"]
                 owners.of_caller().setdefault(_AUTOCAST, {})[dispatch_key] = fn
                 fn = _Autocast(self._entry, dispatch_key)

@@ -20,22 +20,18 @@ from __future__ import annotations
 
 import sys
 from itertools import count
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.replaced import Replaced, replace_all
-from disco_magic.functions.torch_entries import LOCK, Entry, Owners, become_entry
+from disco_magic.functions.torch_entries import LOCK, Entry, Owners, become_entry, is_of_shared_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
     from disco_magic.functions.context import WorkerContext
-
-# The true dictionary of a module: `namespaces` has a class of modules that show another one.
-_DICTIONARY: Final[Any] = vars(ModuleType)["__dict__"]
 
 
 def fit_operators(module: Any) -> Callable[[], None]:
@@ -91,9 +87,7 @@ def _owner(frame: FrameType | None) -> WorkerContext | None:
     me = calling_worker()
     while me is not None and frame is not None:
         if frame.f_code.co_name == "<module>":
-            module = sys.modules.get(frame.f_globals.get("__name__", ""))
-            is_shared = isinstance(module, ModuleType) and _DICTIONARY.__get__(module) is frame.f_globals
-            return None if is_shared else me
+            return None if is_of_shared_module(frame.f_globals) else me
         frame = frame.f_back
     return me
 

@@ -83,12 +83,17 @@ class SessionKeeper:
 
     @contextmanager
     def aimed_at(self, session: Session) -> Iterator[None]:
-        """Within this, that is the current session for the calling code."""
+        """Within this, that is the current session for the calling code; for all others it is what it was."""
+        from disco_magic.session.current import make_current
+
+        former = self.find()
         token = self._aimed.set(session)
         try:
             yield
         finally:
             self._aimed.reset(token)
+            if former is not None and not former.closed and self.find() is not former:
+                make_current(former)  # it was restarted, which makes it current
 
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""

@@ -247,11 +247,54 @@ def test_what_it_has_not_is_an_attribute_error(s):
     assert s.run("hasattr(f, 'nothing'), hasattr(f, '_nothing_fn')").values == [(False, False)] * 3
 
 
-def test_a_device_that_nobody_has_registered_is_a_key_error(s):
+def test_a_device_that_only_others_have_registered_is_no_key_error(s):
     s.run(DEFINED)
     s.run("f._backend_fns.clear()")
-    with pytest.raises(CellError, match="KeyError: 'cpu'"):
+    with pytest.raises(
+        CellError, match=r"NotImplementedError: this worker has registered no function .* 'cpu'"
+    ):
         s.run("f._backend_fns['cpu']")
+
+
+def test_what_a_shared_module_has_defined_once_and_keeps_lives_on(ops, session, tmp_path, monkeypatch):
+    # After a restart it said for ever that it had ended with its worker, also in the notebook.
+    cached = "@functools.cache\ndef get():\n    return ops.custom_op('ns::f')(lambda x: x + 1)"
+    (tmp_path / "keeps_f.py").write_text(f"import functools\n{FOUND}\n{cached}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    s = session(2)
+    for _ in range(2):
+        s.run(f"{FOUND}\nimport keeps_f")
+        assert s.run("keeps_f.get()(10)").values == [11, 11]
+        s.restart()
+    s.run(FOUND)
+    s.run("@ops.custom_op('ns::f', '(Tensor x, int n) -> Tensor')\ndef other(x): return -x")
+    assert s.run("other(10)").values == [-10, -10]
+    s.shutdown()
+    assert sys.modules.pop("keeps_f").get()(10) == 11
+
+
+def test_what_is_registered_by_its_name_does_not_go_to_another_worker(s):
+    s.run(DEFINED, workers=[1])
+    with pytest.raises(CellError, match="this operator is another worker's"):
+        s.run("ops.OPDEFS['ns::f'].register_fake(lambda x: 'mine')", workers=[0])
+    s.run("ops.OPDEFS['ns::f'].register_fake(lambda x: 'own')", workers=[1])
+    assert s.run("f._abstract_fn(1)", workers=[1])[1] == "own"
+
+
+def test_a_cast_that_the_process_has_registered_is_everybody_s(ops, session):
+    mine = ops.custom_op("ns::f")(lambda x: x)
+    mine.register_autocast("CPU", "half")
+    s = session(2)
+    s.run(FOUND)
+    s.run(DEFINED)
+    s.run("f.register_autocast('CUDA', 'half')")
+    with pytest.raises(CellError, match="AutocastCPU of this operator is what the process has registered"):
+        s.run("f.register_autocast('CPU', 'full')")
+
+
+def test_it_can_be_copied(s):
+    s.run(DEFINED)
+    assert s.run("import copy; copy.copy(f)(10)").values == [10, 11, 12]
 
 
 def test_workers_that_define_many_at_once_get_theirs(s):

@@ -72,6 +72,7 @@ def test_it_begins_again_and_ends_while_the_other_one_goes_on(four, other):
     current.run("kept = 1")
     other.run("gone = 1")
     four.run("%disco restart --session s2")
+    assert session() is current
     assert (other.names(), current.names()) == ((), ("kept",))
     four.run("%disco stop --session s2")
     assert other.closed

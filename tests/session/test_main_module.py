@@ -220,6 +220,67 @@ def test_a_worker_that_assigns_python_s_display_of_values_keeps_the_value_to_its
     assert not hasattr(builtins, "_")
 
 
+SHARED = """
+def f():
+    '''
+    >>> worker_id = 1
+    >>> 1 + worker_id
+    2
+    >>> _ + 1
+    3
+    '''
+"""
+
+
+def test_doctests_of_a_module_that_all_share_have_the_value_before(session, module_of):
+    # NameError: what is behind the namespace of cells is not behind theirs.
+    name = module_of(SHARED)
+    s = session(2)
+    s.run(f"import doctest, {name}")
+    assert s.run(f"tuple(doctest.testmod({name}))").values == [(0, 3)] * 2
+    assert "_" not in vars(sys.modules[name])
+
+
+def test_a_doctest_beside_the_workers_leaves_them_the_sources_of_their_examples(session):
+    s = session(1)
+    s.run(SOURCES)
+    before = s.run("tuple(doctest.testmod())").values
+    test = doctest.DocTestParser().get_doctest(">>> 2 + 2\n4\n", {}, "sum", None, None)
+    doctest.DocTestRunner().run(test)
+    assert s.run("tuple(doctest.testmod())").values == before == [(0, 5)]
+
+
+SHOWN = "exec(compile('2', 'x', 'single'))"
+TAKEN = "sys.displayhook = dict(vars(sys))['displayhook']"
+
+
+@pytest.mark.parametrize("where", ["worker", "process"])
+def test_mock_puts_back_the_display_of_values_that_there_was(session, where, capsys):
+    # What stands in the dictionary of `sys` was told to ask itself, for ever, also after the session.
+    s, before, seen = session(1), sys.displayhook, []
+    source = (
+        "import sys\nfrom unittest import mock\n"
+        "sys.displayhook = mine = seen.append\n"
+        f"with mock.patch('sys.displayhook', lambda value: None): {SHOWN}\n"
+        f"{SHOWN}\n{TAKEN}\n"
+    )
+    try:
+        if where == "worker":
+            s.run(f"seen = []\n{source}")
+            assert s.run("seen").values == [[2]]
+            s.run(SHOWN)  # a worker has none any more that has assigned what it found in the dictionary
+            assert capsys.readouterr().out == "[0] 2\n"
+        else:
+            exec(source, {"seen": seen})
+            assert seen == [2]
+            assert sys.displayhook == seen.append
+    finally:
+        sys.displayhook = before
+    s.shutdown()
+    sys.displayhook(None)
+    assert sys.displayhook is before
+
+
 def test_doctests_of_the_program_s_own_thread_are_as_ever(session):
     s = session(1)
     s.run("import doctest")

@@ -6,6 +6,7 @@ import builtins
 import pickle
 import sys
 import types
+from unittest import mock
 
 import pytest
 
@@ -256,6 +257,57 @@ def test_who_deletes_its_own_has_what_was_there_at_first(session):
     s.run("del builtins.oct", workers=[1])
     assert s.run("import builtins\noct(8), builtins.oct(8)").values == [("0o10", "0o10")] * 2
     assert oct is FIRST_OCT
+
+
+def test_what_all_have_nobody_takes_away(session):
+    # It was gone from the process, also for the notebook, for good.
+    s = session(2)
+    s.run("import builtins\nif worker_id == 0: builtins.input = lambda *_: 'mine'")
+    for name in ("input", "len"):
+        with pytest.raises(CellError, match=f"{name} is everybody's: a worker can replace it"):
+            s.run(f"del builtins.{name}", workers=[1])
+    s.run("del builtins.input", workers=[0])
+    s.shutdown()
+    assert (input.__name__, len("a")) == ("input", 1)
+
+
+def test_a_mock_of_the_process_over_a_worker_s_ends_with_its_patch(session):
+    # The worker had taken its own away meanwhile: what stood for that was put back, and called the mock.
+    s = session(1)
+    s.run("import builtins\nbuiltins.oct = lambda number: 'mine'")
+    taken = vars(builtins)["oct"]
+    patch = mock.patch("builtins.oct", return_value="mocked")
+    patch.start()
+    assert oct(8) == "mocked"
+    s.run("del builtins.oct")
+    patch.stop()
+    assert (oct(8), vars(builtins)["oct"]) == ("0o10", FIRST_OCT)
+    builtins.oct = taken
+    assert vars(builtins)["oct"] is FIRST_OCT
+    s.run("taken, builtins.oct = 1, len")
+    builtins.oct = taken
+    s.run("del builtins.oct")
+    assert vars(builtins)["oct"] is FIRST_OCT
+
+
+def test_a_function_called_underscore_is_everybody_s_and_a_value_the_worker_s(
+    session, monkeypatch, module_of
+):
+    # It was stored where nobody read it: gettext's, and what modules call.
+    monkeypatch.delattr(builtins, "_", raising=False)
+    name = module_of("def f(): return _('hi')\n")
+    s = session(2)
+    try:
+        s.run(f"import builtins, {name}\nbuiltins._ = str.upper")
+        assert s.run(f"builtins._('x'), hasattr(builtins, '_'), {name}.f()").values == [("X", True, "HI")] * 2
+    finally:
+        monkeypatch.delattr(builtins, "_", raising=False)
+    s.run("builtins._ = worker_id")
+    assert s.run("found = builtins._; del builtins._; found, hasattr(builtins, '_')").values == [
+        (0, False),
+        (1, False),
+    ]
+    assert not hasattr(builtins, "_")
 
 
 def test_a_session_that_begins_meanwhile_has_the_process_s(session):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.streams import WorkerStream
+
+_SYS: Final = vars(sys)
 
 
 def over_the_prompt(stream: object) -> bool:
@@ -21,7 +23,7 @@ def over_the_prompt(stream: object) -> bool:
 @wraps(print)
 def worker_print(*values: Any, file: Any = None, **options: Any) -> None:
     """As `whole_print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
-    stream = vars(sys).get("stdout") if file is None else file
+    stream = _SYS.get("stdout") if file is None else file
     if over_the_prompt(stream):
         stream = WorkerStream(stream, "stdout")
     whole_print(*values, file=stream, **options)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from functools import wraps
+from functools import partial, wraps
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions import programs
@@ -25,7 +26,7 @@ from disco_magic.functions.namespaces import CELL_MODULE
 from disco_magic.functions.replaced import Replaced, replace_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
 _BEFORE_ENV: Final = 10  # of `Popen`'s parameters
@@ -130,15 +131,24 @@ def fit_pool(module: Any) -> Callable[[], None]:
         me = calling_worker()
         if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
             given = signature.bind(self, *args, **options).arguments
-            first = given.get("initializer")
+            called = given.get("initializer"), *given.get("initargs", ())
+            of_cell = next(chain.from_iterable(map(_of_cells, called)), None)
             context = given.get("context") or sys.modules["multiprocessing"].get_context()
-            if getattr(first, "__module__", "") == CELL_MODULE and context.get_start_method() != "fork":
+            if of_cell is not None and context.get_start_method() != "fork":
                 self._state = module.INIT  # its finalizer looks at that
-                raise RuntimeError(f"{getattr(first, '__name__', 'the initializer')} {_OF_CELL}")
+                raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
         begun.below(self, *args, **options)
 
     begun = Replaced(module.Pool, "__init__", __init__)
     return replace_all([begun])
+
+
+def _of_cells(called: Any) -> Iterator[Any]:
+    """What cells have defined of what is called when this is, or may be: what it is given."""
+    if isinstance(called, partial):
+        yield from chain.from_iterable(map(_of_cells, (called.func, *called.args, *called.keywords.values())))
+    elif callable(called) and getattr(called, "__module__", "") == CELL_MODULE:
+        yield called
 
 
 def fit_subprocess(module: ModuleType) -> Callable[[], None]:

@@ -109,6 +109,15 @@ class SessionKeeper:
         except UsageMistake:
             return None
 
+    def is_current(self, session: Session) -> bool:
+        """Whether it is what commands and cells mean that name none."""
+        from disco_magic.session.current import session as current
+
+        try:
+            return current() is session
+        except UsageMistake:
+            return False
+
     def holders(self, name: str) -> list[int]:
         """The workers of the current session that have a register of this name; none without a session."""
         session = self.find()

@@ -60,6 +60,16 @@ def test_it_is_looked_at(four, other):
         assert told not in four.out or line == "log", line
 
 
+@pytest.mark.parametrize("drawn", ["--live", "--as heatmap"])
+def test_what_follows_the_current_session_is_refused_of_another_one(four, other, drawn):
+    # It said that widgets were missing, in a notebook, or showed a table that stood still.
+    other.run("x = np.ones(3)")
+    said = f"{drawn} is about the current session, and s2 is another one: leave one out"
+    assert said in str(four.fail(f"%disco registers x {drawn} --session s2", UsageMistake))
+    make_current(other)
+    assert said not in str(four.run(f"%disco registers x {drawn if drawn == '--live' else ''} --session s2"))
+
+
 def test_it_is_interrupted_and_waited_for(four, other):
     pending = other.run_nowait("while True: pass")
     four.run("%disco interrupt --session s2")

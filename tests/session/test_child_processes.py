@@ -38,7 +38,7 @@ def test_a_program_s_processes_find_what_it_defines(session, tmp_path, method):
 
 
 DEFINED = """
-import collections, enum
+import collections, enum, functools
 import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 spawn = mp.get_context("spawn")
@@ -58,6 +58,8 @@ CALLS = {
     "a pool": "with spawn.Pool(1) as pool: pool.map(work, [1])",
     "an executor": "with ProcessPoolExecutor(1, mp_context=spawn) as pool: pool.submit(work, 1).result()",
     "an initializer": "with spawn.Pool(1, initializer=work, initargs=(1,)) as pool: pool.map(abs, [1])",
+    "a part of one": "spawn.Pool(1, initializer=functools.partial(work, 1)).apply_async(abs, (1,)).get()",
+    "what one calls": "spawn.Pool(1, initializer=map, initargs=(work, [1])).apply_async(abs, (1,)).get()",
     "a class": "with spawn.Pool(1) as pool: pool.apply(Thing)",
     "a method": "with spawn.Pool(1) as pool: pool.apply(Thing().step, (1,))",
     "a static method": "with spawn.Pool(1) as pool: pool.apply(Thing.make, (1,))",

@@ -32,8 +32,13 @@ def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot 
     from disco_magic.functions.parts import split
 
     session = front.sessions.require()
-    # The live one is of the current session.
-    widget = not options.table and options.session is None and can_show(front.shell)
+    is_current = options.session is None or front.sessions.is_current(session)
+    drawn = "--live" if options.live else f"--as {options.face}" if options.face != FACE_OPTIONS[0] else ""
+    if drawn and not is_current:
+        raise UsageMistake(
+            f"{drawn} is about the current session, and {options.session} is another one: leave one out"
+        )
+    widget = not options.table and is_current and can_show(front.shell)
     workers = _drawn(options, session)
     numbered = options.numbered or (options.name or "").startswith("#")
     looked = {"sample": 0} if widget else {}  # the widget looks by itself; here it is about the names
@@ -123,7 +128,11 @@ def _registers_parser() -> OptionParser:
         "how far two workers are apart",
     )
     parser.add_argument("-w", "--workers", metavar="WORKERS", help="which one is drawn; two to compare: 2,0")
-    parser.add_argument("--live", action="store_true", help="look again every second, also while a cell runs")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="look again every second, also while a cell runs; at the current session only",
+    )
     parser.add_argument("--table", action="store_true", help="a static table")
     parser.add_argument(
         "--numbered", action="store_true", help="include numbered registers held only by references"

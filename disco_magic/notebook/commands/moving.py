@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, about
+from disco_magic.errors import SessionClosed, SyncTimeout, UnknownName, UsageMistake, WorkerError, about
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.commands.looking import unknown
@@ -22,77 +22,75 @@ if TYPE_CHECKING:
     from disco_magic.session.session import Session
 
 
-class _Wait(NamedTuple):
-    """A command that waits for workers to come to it.
+class _Move(NamedTuple):
+    """A command that moves values behind all that the workers have been sent.
 
     Attributes:
         front: the notebook's side.
         session: whose workers.
         name: of the command.
-        timeout: seconds it may take; None: as long as the session waits for anything.
+        timeout: seconds that it may wait; None: as long as the session waits for anything.
+        sent: the variables that it sends.
     """
 
     front: Front
     session: Session
     name: str
     timeout: float | None
+    sent: Iterable[str] = ()
 
-    def __call__(self, workers: Sequence[int] | None = None, lost: Iterable[str] = ()) -> None:
-        """Wait for all, or some, of the workers; without a word for a second, then it is shown who is where.
-
-        Args:
-            workers: None: all.
-            lost: names of what is not sent if the wait ends before.
-        """
+    def wait(self, workers: Sequence[int] | None = None) -> None:
+        """Wait for all, or some, of the workers; from the first second on it is shown who is where."""
         from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
 
         def wait(look: Callable[[], None] | None) -> None:
             self.session.await_all(look, workers, self.timeout, f"%disco {self.name}")
 
-        with self.losing(lost):
-            await_workers(
-                self.session, self.front.shell.display_pub, self.front.settings.output, wait, workers
-            )
+        await_workers(self.session, self.front.shell.display_pub, self.front.settings.output, wait, workers)
 
     @contextmanager
-    def losing(self, names: Iterable[str]) -> Iterator[None]:
-        """Say of what ends this that variables of these names were not sent; with none, nothing."""
+    def telling(self) -> Iterator[None]:
+        """Say of what ends this before the values are there that they were not sent."""
         try:
             yield
-        except (KeyboardInterrupt, SessionClosed, SyncTimeout) as error:
-            lost = list(map(repr, names))
+        except (KeyboardInterrupt, SessionClosed, SyncTimeout, WorkerError) as error:
+            lost = list(map(repr, self.sent))
             if lost:
                 were = "was" if len(lost) == 1 else "were"
                 why = str(error) or f"%disco {self.name} was interrupted"
                 error.args = (f"{', '.join(lost)} {were} not sent: {why}",)
             raise
 
+    def bind(self, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
+        """Give registers their names once every worker has its copies: if one fails, no name is bound.
+
+        They are those of `workers`, and None on all others; None: everybody's.
+        """
+        self.wait()
+        for name, register in registers.items():
+            self.session.bind(name, register, workers)
+        self.session.sync_all()  # what the next line looks at is there
+
 
 def _put(front: Front, options: Namespace) -> None:
+    from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
+
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
-    _send(_Wait(front, session, "put", options.timeout), values, (0,))
+    move = _Move(front, session, "put", options.timeout, values)
+    with move.telling():
+        move.bind(stored(session, values, (0,)))
 
 
 def _broadcast(front: Front, options: Namespace) -> None:
+    from disco_magic.notebook.variables import stored  # as above
+
     values = front.variables(options.names)
     session = front.sessions.ensure(front.settings)
     chosen = parse_workers(options.workers, session.num_workers, session.mesh)
-    _send(_Wait(front, session, "broadcast", options.timeout), values, chosen, chosen)
-
-
-def _send(
-    wait: _Wait,
-    values: Mapping[str, Any],
-    receivers: tuple[int, ...] | None,
-    holders: tuple[int, ...] | None = None,
-) -> None:
-    """Send values to `receivers`; registers of these names, which `holders` have, are None on all others."""
-    from disco_magic.notebook.variables import stored  # brings NumPy; loading the extension does not
-
-    with wait.losing(values):
-        registers = stored(wait.session, values, receivers)
-    _bind(wait, registers, holders)
+    move = _Move(front, session, "broadcast", options.timeout, values)
+    with move.telling():
+        move.bind(stored(session, values, chosen), chosen)
 
 
 def _scatter(front: Front, options: Namespace) -> None:
@@ -102,22 +100,15 @@ def _scatter(front: Front, options: Namespace) -> None:
     session = front.sessions.ensure(front.settings)
     groups = session.topology.parts(in_group=False, over=options.over)
     parts = {name: split(name, value, options.axis, len(groups[0])) for name, value in values.items()}
-    registers = {}
-    for name, pieces in parts.items():
-        registers[name] = register = session.store(None)
-        with about(f"{name!r} was not sent"):
-            for group in groups:
-                for worker, piece in zip(group, pieces, strict=True):
-                    register.set(worker, piece)
-    _bind(_Wait(front, session, "scatter", options.timeout), registers)
-
-
-def _bind(wait: _Wait, registers: Mapping[str, DRef], workers: tuple[int, ...] | None = None) -> None:
-    """Give registers their names once every worker has its copies: if one fails, no name is bound."""
-    wait(lost=registers)
-    for name, register in registers.items():
-        wait.session.bind(name, register, workers)
-    wait.session.sync_all()  # what the next line looks at is there
+    move, registers = _Move(front, session, "scatter", options.timeout, values), {}
+    with move.telling():
+        for name, pieces in parts.items():
+            registers[name] = register = session.store(None)
+            with about(f"{name!r} was not sent"):
+                for group in groups:
+                    for worker, piece in zip(group, pieces, strict=True):
+                        register.set(worker, piece)
+        move.bind(registers)
 
 
 def _get(front: Front, options: Namespace) -> None:
@@ -127,7 +118,7 @@ def _get(front: Front, options: Namespace) -> None:
     chosen = list_workers(options.workers, session.num_workers, session.mesh)
     everybody = range(session.num_workers)
     workers: Sequence[int] = (0,) if options.workers is None else chosen or everybody
-    _Wait(front, session, "get", options.timeout)(workers)
+    _Move(front, session, "get", options.timeout).wait(workers)
     values = fetched(session, options.names, workers)
     front.bind({name: parts[0] if len(workers) == 1 else parts for name, parts in values.items()})
 
@@ -138,7 +129,7 @@ def _gather(front: Front, options: Namespace) -> None:
 
     session = front.sessions.require()
     workers = session.topology.parts(in_group=False, over=options.over)[0]
-    _Wait(front, session, "gather", options.timeout)(workers)
+    _Move(front, session, "gather", options.timeout).wait(workers)
     values = fetched(session, options.names, workers)
     held = {name: dict(zip(workers, parts, strict=True)) for name, parts in values.items()}
     front.bind({name: join(name, parts, options.axis) for name, parts in held.items()})

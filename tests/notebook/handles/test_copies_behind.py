@@ -6,7 +6,7 @@ import _thread
 
 import pytest
 
-from disco_magic.errors import SyncTimeout
+from disco_magic.errors import SessionClosed, SyncTimeout, WorkerError
 from disco_magic.notebook.output import arrival, page
 from disco_magic.session.current import session
 from tests.notebook.handles.cells import begun
@@ -53,6 +53,27 @@ def test_the_stop_button_ends_the_wait_and_says_that_nothing_was_sent(busy, gate
     gate.open()
     busy.run("h.wait()")
     assert session()["x"].get_all() == [[0]] * 4
+
+
+@pytest.mark.parametrize("command", SENDING)
+def test_what_had_failed_before_is_told_and_that_nothing_was_sent(four, command):
+    # It said what had failed, and nothing of the value: the next cell had the old one.
+    four.ip.user_ns["x"] = [1, 2, 3, 4]
+    session().call_packed(lambda: 1 / 0)
+    error = four.fail(f"%disco {command}", WorkerError)
+    assert str(error).startswith("'x' was not sent: call test_what_had_failed_before")
+    assert "'x' was not sent: call " in four.out
+    assert session().names() == ()
+    four.run(f"%disco {command}")
+    assert session().names() == ("x",)
+
+
+@pytest.mark.parametrize("command", SENDING)
+def test_a_session_that_has_ended_gets_nothing(four, command):
+    four.ip.user_ns.update(x=[1, 2, 3, 4], other=session())
+    session().shutdown()
+    error = four.fail(f"%disco {command} --session other", SessionClosed)
+    assert str(error).startswith("'x' was not sent: ")
 
 
 class Screen:

@@ -11,8 +11,10 @@ import sys
 from functools import update_wrapper
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
+from disco_magic.core.module_names import OF_USER
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.own_modules import Importer, is_loaded_once
 from disco_magic.functions.replaced import Replaced
@@ -91,6 +93,9 @@ _RELOAD: Final = Replaced(importlib, "reload", _reload)
 _IMPORT: Final = Replaced(importlib, "import_module", _import_module)
 
 
+_of_programs: Final[WeakSet[WorkerContext]] = WeakSet()  # workers whose programs have modules of their own
+
+
 def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
     """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
@@ -103,13 +108,37 @@ def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
             sys.meta_path.insert(0, _FINDER)
             _RELOAD.put()
             _IMPORT.put()
-        for name, module in list(sys.modules.items()):
-            spec = None if isinstance(module, Standing) else getattr(module, "__spec__", None)
-            if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
-                continue
-            if importer.owns(name):
-                stand(spec)
+        _stand_for(importer)
     return importer
+
+
+def _stand_for(importer: Importer) -> None:
+    """Let what has been imported be the process's, of what this one imports for itself."""
+    for name, module in list(sys.modules.items()):
+        spec = None if isinstance(module, Standing) else getattr(module, "__spec__", None)
+        if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
+            continue
+        if importer.owns(name):
+            stand(spec)
+
+
+def let_programs_begin(worker: WorkerContext) -> None:
+    """Let that worker import for itself, from its first program on, all modules that are no library's."""
+    _of_programs.add(worker)
+
+
+def program_begins(worker: WorkerContext, behind: dict[str, Any]) -> None:
+    """A worker is about to execute one; `behind` is what lies behind its namespace. Takes some ms once."""
+    if worker not in _of_programs:
+        return
+    _of_programs.discard(worker)
+    mine = IMPORTS.get(worker)
+    if isinstance(mine, Importer):
+        with LOCK:
+            mine.add(OF_USER)
+            _stand_for(mine)
+    else:
+        behind["__import__"] = begin(worker, (OF_USER,))
 
 
 def end(worker: WorkerContext) -> None:

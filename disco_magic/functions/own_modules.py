@@ -61,6 +61,10 @@ class Importer(Imports):
         self.is_over = False
         self.begin()
 
+    def add(self, name: str) -> None:
+        """Import that for itself, too; what it has imported before stays what it is."""
+        self._names |= {name}
+
     def begin(self) -> None:
         """Have modules find among the builtins what is there now."""
         self._builtins.update({**vars(builtins), "__import__": self})

@@ -244,8 +244,7 @@ class CellRunner:
         return value
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
-        ranks = programs.ranks_of(self.context)
-        execution = programs.Execution(program, list(program.argv), ranks)
+        execution = programs.Execution(program, list(program.argv), programs.ranks_of(self.context))
         shield = Shield(self._holder)
         functions, settings = own_builtins.now(self.context), settings_now(self.context)
         ended: list[Any] = []
@@ -258,6 +257,7 @@ class CellRunner:
             return self._streams.restore(self._streams_before)
 
         def execute() -> None:
+            own_imports.program_begins(self.context, own_builtins.behind_of(self.context))
             programs.begin(self.context, execution)
             try:
                 shield.opened(self._evaluate_program, codes, program)

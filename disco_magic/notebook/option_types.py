@@ -135,13 +135,13 @@ def own_modules(text: str) -> str:
     return text
 
 
-def modules_named(text: str) -> tuple[str, ...]:
-    """What workers import for themselves, as an option or a setting names it; ``none`` and nothing are none.
+def modules_named(text: str) -> tuple[str, ...] | None:
+    """What workers import for themselves, as an option or a setting names it; None: nothing was said.
 
     Raises:
         UsageMistake: it cannot be.
     """
-    return () if text == "none" else module_names(text)
+    return None if text == "" else () if text == "none" else module_names(text)
 
 
 def axes(text: str) -> list[str]:

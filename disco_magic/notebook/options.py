@@ -56,7 +56,7 @@ def add_session_options(add: Callable[..., object], *workers: str) -> None:
         type=of.own_modules,
         metavar="NAMES",
         help="modules that each worker imports for itself, so that their global variables are its own, as in "
-        "processes: megatron,utils; . for all that are no library's; or none",
+        "processes: megatron,utils; . for all that are no library's, as from the first program on; or none",
     )
 
 

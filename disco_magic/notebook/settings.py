@@ -71,7 +71,8 @@ class DiscoSettings(Magics):
     own_modules = Unicode(
         "",
         help="Modules that each worker imports for itself, so that their global variables are its own, as in "
-        "processes: megatron,utils; or . for all that are no library's; none, unless set.",
+        "processes: megatron,utils; or . for all that are no library's, which holds from the first program "
+        "on unless this is none.",
     ).tag(config=True)
     output = Enum(
         MODES,

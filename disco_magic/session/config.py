@@ -12,7 +12,7 @@ from disco_magic.core.topology import Topology
 from disco_magic.devices import find
 from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.own_imports import begin
+from disco_magic.functions.own_imports import begin, let_programs_begin
 from disco_magic.functions.places import HOST
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
@@ -81,7 +81,7 @@ class Preset:
         extras: names a front end adds behind the workers' namespaces.
         devices: each worker's GPU; empty: all compute on the CPU.
         why: in words, why this plane and these devices, if that was left to us.
-        own_modules: what each worker imports for itself.
+        own_modules: what each worker imports for itself; None: what programs do that it executes.
     """
 
     kind: str
@@ -89,7 +89,7 @@ class Preset:
     extras: Extras | None = None
     devices: tuple[int, ...] = ()
     why: str = ""
-    own_modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] | None = None
 
     @property
     def device(self) -> str:
@@ -117,6 +117,8 @@ class Preset:
         names = dict(self.extras(worker)) if self.extras is not None else {}
         if self.own_modules:
             names["__import__"] = begin(worker, self.own_modules)
+        if self.own_modules != ():
+            let_programs_begin(worker)
         return names
 
     def _places(self, num_workers: int) -> list[Place]:
@@ -162,7 +164,8 @@ class ThreadedSession(Session):
         timeout: seconds that a wait may take which is given no timeout of its own; None: as long as it takes.
         own_modules: packages and modules that each worker imports for itself, so that their global variables
             are its own, as in processes: ``["megatron"]``; ``["."]``: all that are no library's, neither
-            Python's nor an installed package's. Others are imported once, and are everybody's.
+            Python's nor an installed package's. Others are imported once, and are everybody's. From the first
+            program on (`run_file`, `run_module`) these are ``"."``, unless ``()`` says that there are none.
         extras: called with every worker's context, gives names its cells see without import.
 
     Raises:
@@ -191,7 +194,7 @@ class ThreadedSession(Session):
         devices: Devices = None,
         max_outstanding: int = MAX_OUTSTANDING,
         timeout: float | None = None,
-        own_modules: Iterable[str] | str = (),
+        own_modules: Iterable[str] | str | None = None,
         extras: Extras | None = None,
     ) -> None:
         check_plane("threads", ccl)
@@ -200,7 +203,7 @@ class ThreadedSession(Session):
                 "extras is a function that takes a worker's context and returns a dict of names, "
                 f"got {class_name(extras)}"
             )
-        own = module_names(own_modules)
+        own = None if own_modules is None else module_names(own_modules)
         axes = mesh_of(mesh)
         if num_workers is None and axes:
             num_workers = axes.num_workers

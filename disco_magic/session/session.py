@@ -65,7 +65,7 @@ class Session(
         device: where the workers' arrays live, in words: ``"cpu"``, ``"cuda:0"``, ``"cuda:[0-3]"``.
         devices: each worker's GPU; empty on the CPU.
         plane_name: what carries collectives, ``"threads"``.
-        own_modules: what each worker imports for itself; names.
+        own_modules: what each worker imports for itself; names. None: from its first program on ``"."``.
         closed: whether it was shut down.
     """
 

@@ -27,7 +27,7 @@ def helper(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("configured", "line", "wanted"),
     [
-        ("", "", ()),
+        ("", "", None),
         ("", "--own-modules kept_number", ("kept_number",)),
         ("kept_number", "", ("kept_number",)),
         ("megatron, utils", "--own-modules .", (".",)),

@@ -9,7 +9,7 @@ PyTorch keeps one set for the process, with one rank in it. As long as any sessi
 3. ``env://``, where ranks are looked for by default, tells a worker that of its own: the environment is
    everybody's.
 
-A world ends with its worker: a restarted session begins with none.
+A world ends with its worker: a restarted session begins with none. A program has its own, as a process would.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary, WeakSet
 
 from disco_magic.errors import UsageMistake
+from disco_magic.functions import programs
 from disco_magic.functions.calling import command_of
 from disco_magic.functions.context import calling_worker, is_beside
 from disco_magic.functions.per_worker import PerWorker
@@ -110,7 +111,7 @@ class Worlds:
         me = calling_worker()
         if me is None:
             return object.__getattribute__(self._shared, name)
-        world = self._worlds.of(me)
+        world = self._of(me)
         if name == _GATHERED and not is_beside():
             command = command_of(me)
             if world.command != command:  # what a cell that failed has left would take the calls of this one
@@ -123,13 +124,36 @@ class Worlds:
         if me is None:
             object.__setattr__(self._shared, name, value)
         else:
-            setattr(self._worlds.of(me), name, value)
+            setattr(self._of(me), name, value)
 
     def _new_world(self) -> Any:
         world = self._own()
         vars(world).update({name: {} for name in _TABLES})
-        vars(world).update(number=next(_numbers), registered=set(), command=0)
+        vars(world).update(number=next(_numbers), registered=set(), command=0, program=None, outer=None)
         return world
+
+    def _of(self, me: WorkerContext) -> Any:
+        """The worker's world now: a program begins without groups, and what cells have made is kept for them.
+
+        What a program leaves, cells go on with if they have made none; the next program does not find it.
+        """
+        world, execution = self._worlds.of(me), programs.execution_of(me)
+        if execution is not None and world.program is not execution:
+            made = self._new_world()
+            made.program, made.outer = execution, world if world.program is None else world.outer
+        elif execution is None and world.program is not None and world.outer.default_pg is not None:
+            made = world.outer
+        else:
+            return world
+        if world.program is not None:
+            self._forget(world)
+        me.belongings[self._worlds] = made
+        return made
+
+    def _forget(self, world: Any) -> None:
+        """Take what is registered of it out of PyTorch's table."""
+        while world.registered:
+            self._c10d._unregister_process_group(world.registered.pop())  # noqa: SLF001
 
     def _new_group(self, *args: Any, **kwargs: Any) -> Any:
         """A group of the calling worker's; in the place of `_new_process_group_helper`."""
@@ -142,12 +166,15 @@ class Worlds:
         given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
         if given["backend"] != _FAKE:
             given["backend"] = BACKEND
-        world = self._worlds.of(me)
+        world = self._of(me)
         given["group_name"] = type(name)(f"{name}@{world.number}")
         if given["group_size"] < 0:  # as PyTorch has it where MPI knows the ranks
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
         store = given["store"]
         if not given["global_ranks_in_group"]:
+            world.program = programs.execution_of(
+                me
+            )  # a cell may begin again where a program has left nothing
             with self._lock:
                 self._hook = self._hook if self._making else sys.excepthook
                 self._making.add(world)
@@ -171,15 +198,13 @@ class Worlds:
         if me is None:
             self._functions["_unregister_all_process_groups"].below()
             return
-        registered = self._worlds.of(me).registered
-        while registered:
-            self._c10d._unregister_process_group(registered.pop())  # noqa: SLF001
+        self._forget(self._of(me))
 
     def _is_barrier_after_init(self) -> Any:
         """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
         me = calling_worker()
         if me is not None:
-            world = self._worlds.of(me)
+            world = self._of(me)
             with self._lock:
                 sys.excepthook = self._hook
                 self._making.discard(world)

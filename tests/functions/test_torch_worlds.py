@@ -69,6 +69,30 @@ def test_a_restarted_session_begins_without_groups(s):
     s.run("dist.init_process_group()")
 
 
+def test_a_program_begins_without_groups_whatever_was_left(s, found, tmp_path):
+    # "trying to initialize the default process group twice", of a program that was run again.
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import sys, torch.distributed as dist\n"
+        "seen = dist.is_initialized()\ndist.init_process_group()\nif sys.argv[1:]: sys.exit(3)\n"
+    )
+    for arguments in ((), ("fails",), ()):
+        if arguments:
+            with pytest.raises(CellError, match="SystemExit: 3"):
+                s.run_file(path, *arguments)
+        else:
+            s.run_file(path)
+        assert (
+            s.run("seen, dist.is_initialized()").values == [(False, True)] * 4
+        )  # which cells may go on with
+    assert len(found.by_name) == 4
+    s.run("dist.destroy_process_group()\ndist.init_process_group()\nc10d = dist.distributed_c10d")
+    s.run("group = c10d._world.default_pg")
+    s.run_file(path)
+    assert s.run("seen, c10d._world.default_pg is group").values == [(False, True)] * 4
+    assert len(found.by_name) == 4
+
+
 def test_ranks_that_are_given_have_to_be_the_workers(s):
     s.run("dist.init_process_group(rank=worker_id, world_size=4)")
     s.run("dist.destroy_process_group()")

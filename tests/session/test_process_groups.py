@@ -369,7 +369,6 @@ import os
 import torch
 import torch.distributed as dist
 
-dist.destroy_process_group()
 dist.init_process_group("gloo")
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 t = torch.ones(1) * rank

@@ -7,6 +7,7 @@ from typing import Final
 from disco_magic.functions.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
 from disco_magic.functions.main_module import fit_doctest, fit_main
+from disco_magic.functions.own_exits import fit_atexit
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
@@ -37,6 +38,7 @@ CHANGES: Final = Libraries(
             fit_start_methods, "all workers start processes in the same way in this version of Python"
         ),
         "signal": fit_signal,
+        "atexit": fit_atexit,
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from disco_magic.functions.cells import Program
     from disco_magic.functions.context import WorkerContext
@@ -38,6 +38,14 @@ _SYS: Final = vars(sys)
 _PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
 
 
+class Exit(NamedTuple):
+    """What a program calls when it ends; see `atexit.register`."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+
 @dataclass(eq=False, slots=True)
 class Execution:
     """One worker's execution of a program.
@@ -46,11 +54,13 @@ class Execution:
         program: which.
         argv: its arguments, which it may change.
         ranks: see `ranks_of`; it may change them.
+        exits: what it has registered with `atexit`.
     """
 
     program: Program
     argv: list[str]
     ranks: dict[str, str]
+    exits: list[Exit] = field(default_factory=list)
 
 
 def ranks_of(worker: WorkerContext) -> dict[str, str]:

@@ -36,8 +36,8 @@ from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.own_streams import OwnStreams, end_all
-from disco_magic.functions.per_worker import restore_settings, settings_now
 from disco_magic.functions.printing import whole_print
+from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.streams import own_streams
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class CellRunner:
         self._variables = LastingVariables()
         self._streams = OwnStreams()
         self._streams_before: Mapping[str, Any] = {}
-        self._end_program: Callable[[], object] | None = None  # of the last one
+        self._program: ProgramRun | None = None  # the last one
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
             name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
@@ -171,8 +171,8 @@ class CellRunner:
 
     def succeed(self) -> CellRunner:
         """For a thread that takes the place of the one whose runner this is."""
-        if self._end_program is not None:
-            self._end_program()  # of which the thread, that may be writing to its streams, will find it over
+        if self._program is not None:
+            self._program.end()  # the thread, that may be writing to its streams, will find it over
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
@@ -244,39 +244,36 @@ class CellRunner:
         return value
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
-        execution = programs.Execution(program, list(program.argv), programs.ranks_of(self.context))
+        run = self._program = ProgramRun(self.context, program, self._streams)
         shield = Shield(self._holder)
-        functions, settings = own_builtins.now(self.context), settings_now(self.context)
         ended: list[Any] = []
 
-        def end() -> list[Any]:
-            if not programs.end(self.context, execution):
-                return []
-            own_builtins.restore(self.context, functions)
-            restore_settings(self.context, settings)
-            return self._streams.restore(self._streams_before)
-
         def execute() -> None:
-            own_imports.program_begins(self.context, own_builtins.behind_of(self.context))
-            programs.begin(self.context, execution)
+            run.begin()
             try:
-                shield.opened(self._evaluate_program, codes, program)
+                shield.opened(self._evaluate_program, codes, run)
             except SystemExit as done:
                 if done.code not in (None, 0):
                     raise
             finally:
-                ended.extend(end())
+                ended.extend(run.end())
 
-        self._end_program = end
         try:
             shield.shut(execute)
         finally:
             end_all(ended)
 
-    def _evaluate_program(self, codes: list[types.CodeType], program: Program) -> None:
-        if program.package:  # here, where it can be the worker's own
-            self.namespace["__builtins__"]["__import__"](program.package)
-        self._evaluate(codes)
+    def _evaluate_program(self, codes: list[types.CodeType], run: ProgramRun) -> None:
+        try:
+            if run.program.package:  # here, where it can be the worker's own
+                self.namespace["__builtins__"]["__import__"](run.program.package)
+            self._evaluate(codes)
+        except WorkerInterrupt:
+            raise
+        except BaseException:
+            run.call_exits()
+            raise
+        run.call_exits()
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

@@ -7,6 +7,7 @@ import decimal
 import gc
 import io
 import os
+import pickle
 import subprocess
 import sys
 
@@ -99,6 +100,28 @@ def test_what_one_print_writes_stays_together(session, capsys, monkeypatch):
     result = session(2).run("print('two', 1, 'lines\\nof', worker_id, sep='-')")
     assert sorted(pieces) == [f"[{worker}] two-1-lines\n[{worker}] of-{worker}\n" for worker in range(2)]
     assert result.stdout == {worker: f"two-1-lines\nof-{worker}\n" for worker in range(2)}
+
+
+HELD = """
+import copy, dataclasses, pickle
+@dataclasses.dataclass
+class Config:
+    log: object = print
+config = Config()
+"""
+
+
+def test_what_holds_print_can_be_pickled_and_copied(session, capsys):
+    # Not the same object as builtins.print: a checkpoint whose config had it could not be written.
+    s = session(2)
+    s.run(HELD)
+    assert s.run("copy.deepcopy(config).log is print, copy.copy(print) is print").values == [(True, True)] * 2
+    written = s.run("pickle.dumps(print)")[0]
+    assert b"disco" not in written
+    assert pickle.loads(written) is print  # noqa: S301 - our own
+    s.run("for each in allgather_objects(config): each.log(worker_id)")
+    assert sorted(capsys.readouterr().out.splitlines()) == ["[0] 0", "[0] 0", "[1] 1", "[1] 1"]
+    assert s.run("repr(print), print.__name__").values == [(repr(print), "print")] * 2
 
 
 @pytest.mark.parametrize(

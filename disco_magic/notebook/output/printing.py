@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from functools import wraps
 from typing import Any, Final
 
-from disco_magic.functions.printing import whole_print
+from disco_magic.functions.printing import WholePrint
 from disco_magic.functions.streams import WorkerStream
 
 _SYS: Final = vars(sys)
@@ -20,10 +19,15 @@ def over_the_prompt(stream: object) -> bool:
     return type(stream).__module__.startswith("prompt_toolkit")
 
 
-@wraps(print)
-def worker_print(*values: Any, file: Any = None, **options: Any) -> None:
-    """As `whole_print`; an asynchronous cell that prints while the user types keeps its worker's prefix."""
-    stream = _SYS.get("stdout") if file is None else file
-    if over_the_prompt(stream):
-        stream = WorkerStream(stream, "stdout")
-    whole_print(*values, file=stream, **options)
+class _WorkerPrint(WholePrint):
+    """As it; an asynchronous cell that prints while the user types keeps its worker's prefix."""
+
+    def __call__(self, *values: Any, file: Any = None, **options: Any) -> None:
+        """See `print`."""
+        stream = _SYS.get("stdout") if file is None else file
+        if over_the_prompt(stream):
+            stream = WorkerStream(stream, "stdout")
+        super().__call__(*values, file=stream, **options)
+
+
+worker_print: Final = _WorkerPrint()

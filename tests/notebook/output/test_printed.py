@@ -26,3 +26,8 @@ def test_beside_a_cell_that_goes_on_each_keeps_its_text(four):
     assert four.run("other.run('print(worker_id)').stdout") == {0: "0\n", 1: "1\n"}
     four.run("builtins.gate.set()\nh.wait()\nother.shutdown()")
     assert four.run("h.stdout") == dict.fromkeys(range(4), "late\n")
+
+
+def test_what_cells_find_as_print_is_pickled_as_python_s(four):
+    four.run("%%disco\nimport pickle\npickle.loads(pickle.dumps({'log': print}))['log'](worker_id)")
+    assert sorted(four.lines) == [f"[{worker}] {worker}" for worker in range(4)]

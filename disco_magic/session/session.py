@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
@@ -10,6 +11,7 @@ from disco_magic.core.messages import WITHDRAWN, CellDone, Stop
 from disco_magic.core.words import plural
 from disco_magic.errors import Failure, WorkerInterrupt, is_told
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.injection import PAUSES_S
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
+_LOOK_S: Final = 0.01  # between two looks whether a worker has stopped
 
 # fmt: off
 _BETWEEN_PARTS: Final = frozenset({
@@ -46,7 +49,8 @@ _BETWEEN_PARTS: Final = frozenset({
     "give_back",
     "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
     "log_unfinished", "on_worker_0", "open", "orphan", "own", "patience", "picture",
-    "raise_failures", "replace_stuck", "send", "set_register", "store", "store_copy", "succeed",
+    "raise_failures", "replace_stuck", "see_stopped",
+    "send", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw",
 })
 # fmt: on
@@ -110,6 +114,29 @@ class Session(
         self.check_present()
         launcher = self._launcher  # first: a restart meanwhile must not be told a number of the life before
         launcher.interrupt(self.ledger.seq, chosen)
+
+    def see_stopped(self, workers: Sequence[int] | None = None) -> list[int]:
+        """Wait until what `interrupt` has told to stop has ended, and interrupt again, as for a cell.
+
+        Returns the workers whose threads were given up after 0.9 s: they sit in a call that does not return.
+        """
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        seq, life, clock = self.ledger.seq, self.life, threading.Event()
+        for pause in PAUSES_S:
+            until = time.monotonic() + pause
+            while self._stopping(chosen, life):
+                if time.monotonic() > until:
+                    break
+                clock.wait(_LOOK_S)
+            else:
+                return []
+            self.interrupt_through(seq, chosen, life)
+        return self.replace_stuck(self._stopping(chosen, life), life)
+
+    def _stopping(self, workers: Sequence[int], life: Life) -> list[int]:
+        """Those of `workers` that were interrupted and have not ended yet."""
+        places = self.diagnosis().positions if life is self.life else ()
+        return [each.worker for each in places if each.worker in workers and each.state == "stopping"]
 
     def interrupt_through(self, seq: int, workers: Sequence[int], life: Life | None = None) -> None:
         """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed.

@@ -371,6 +371,24 @@ def test_interrupt_can_stop_some_workers_only(four):
     assert "there is no worker 9" in str(four.fail("%disco interrupt -w 9", UsageMistake))
 
 
+def test_interrupt_gives_up_a_thread_in_a_call_that_does_not_return(four, gate):
+    # The next cell stood behind "being stopped" for as long as the call took.
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    handle = four.run("%%disco --nowait\nx = worker_id\nif worker_id == 1: gate()")
+    gate.arrived(1)
+    four.run("%disco interrupt")
+    told, given_up = four.lines
+    assert told.startswith("told to stop: Cell In[4] on worker 1")
+    assert given_up.startswith(
+        "the thread of worker 1 did not end and was replaced by a new one with the same"
+    )
+    assert four.run("%%disco\nx").values == [0, 1, 2, 3]
+    gate.open()
+    with pytest.raises(CellError, match="WorkerInterrupt"):
+        handle.wait()
+
+
 # --- another session -------------------------------------------------------------------------------
 
 

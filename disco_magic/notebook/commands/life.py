@@ -137,6 +137,12 @@ def _interrupt(front: Front, options: Namespace) -> None:
     nothing = "nothing to interrupt: the workers are idle"
     told += ["what was sent after that is skipped"] if queued else []
     front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
+    replaced = session.see_stopped(workers) if told else []
+    if replaced:
+        front.sessions.say(
+            f"the thread of {people(tuple(replaced))} did not end and was replaced by a new one with the same"
+            " registers: it is in a call that cannot be interrupted"
+        )
 
 
 def _start_parser() -> OptionParser:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from typing import TYPE_CHECKING, Final
+
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 # interpreter's. A finalizer in Python lets another thread go on; if that starts or ends a third one it waits
 # for the lock, and keeps the interpreter: all threads stand still for ever.
 _COLLECTS: Final = sys.version_info < (3, 12)
-_one_at_a_time = threading.RLock()
+_one_at_a_time = new_rlock()
 
 
 def frame_of(thread_id: int) -> FrameType | None:

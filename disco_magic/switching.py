@@ -7,9 +7,10 @@ has set meanwhile, for good.
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ class Switching:
     """The shortest interval that anybody holds; what there was before, when nobody does."""
 
     def __init__(self) -> None:
-        self._turn = threading.RLock()
+        self._turn = new_rlock()
         self._held: dict[object, float] = {}
         self._before = 0.0
 

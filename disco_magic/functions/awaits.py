@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.sites import awaited_site
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     import types
@@ -74,7 +75,7 @@ class Shield:
     """Says where an exception may be injected into the calling thread."""
 
     def __init__(self, holder: Holder | None) -> None:
-        self._mutex: AbstractContextManager[object] = threading.Lock() if holder is None else holder.mutex
+        self._mutex: AbstractContextManager[object] = new_lock() if holder is None else holder.mutex
         self._lane = holder.lane if holder is not None else None
         if self._lane is not None and self._lane.thread_id != threading.get_ident():
             raise WorkerInterrupt("this thread was given up before it began to await")

@@ -42,7 +42,7 @@ def absent(name):
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         return absent(f"{name}.{attribute}")
-    told = dict.fromkeys(("__call__", "__repr__", "__iter__", "__len__", "__bool__"), tell)
+    told = dict.fromkeys(("__call__", "__repr__", "__iter__", "__len__", "__bool__", "__getitem__"), tell)
     # What a pickle does with instances of classes that come from built-in ones, as it is read.
     reads = ("__setitem__", "__setstate__", "append", "extend", "add", "update")
     inert = dict.fromkeys(reads, lambda *_: None) | {"__new__": lambda cls, *_, **__: object.__new__(cls)}

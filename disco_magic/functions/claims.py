@@ -7,6 +7,7 @@ from typing import Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker
+from disco_magic.locks import new_lock
 
 # An exception injected into a worker that waits for another one's import strikes between two waits.
 _PATIENCE_S: Final = 0.05
@@ -71,4 +72,4 @@ class Claim:
 
 claims: dict[str, Claim] = {}
 _awaited: dict[int, Claim] = {}  # thread -> whose end it waits for
-_taking_over = threading.Lock()
+_taking_over = new_lock()

@@ -11,7 +11,6 @@ worker's. Nobody waits for longer than `PATIENCE_S`, whatever else the GPU is do
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.functions.wanted import APART, WORD, batches
+from disco_magic.locks import new_lock
 from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Gatherer:
     def __init__(self, cupy: Any, index: int) -> None:
         self._cupy = cupy
         self._device = cupy.cuda.Device(index)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._bench: _Bench | None = None
 
     def gather(self, wanted: Sequence[Wanted]) -> list[Array] | None:

@@ -16,6 +16,8 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+from disco_magic.locks import new_rlock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
@@ -126,7 +128,7 @@ class Libraries:
         self._users: WeakSet[object] = WeakSet()
         self._undo: dict[str, Callable[[], None]] = {}
         # A `fit` may import what is to be changed, too, and so may a finalizer.
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._finder = AfterImport({name: partial(self._fit, name) for name in fits})
 
     def enter(self, user: object) -> None:

@@ -20,11 +20,11 @@ next session finds it there. A factory that makes records of a class of its own 
 from __future__ import annotations
 
 import logging
-import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import calling_worker
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class Marker:
     def __init__(self) -> None:
         self._below: Callable[..., logging.LogRecord] = logging.LogRecord
         self._owners: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = new_lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         """Make a record as the factory below does, and mark it."""

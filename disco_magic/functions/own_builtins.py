@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import builtins
 import sys
-import threading
 import types
 from contextvars import ContextVar
 from functools import update_wrapper
@@ -31,6 +30,7 @@ from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_t
 from disco_magic.functions.own_modules import Importer
 from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.standing_modules import IMPORTS
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class _Own(NamedTuple):
 
 
 _OWN: Final[PerWorker[dict[str, _Own]]] = PerWorker(dict)
-_LOCK: Final = threading.Lock()  # of what is put there and taken away
+_LOCK: Final = new_lock()  # of what is put there and taken away
 # Those that are being called: one may call what it found in the dictionary of `builtins`, an `_Asking`.
 _inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins", default=())
 

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerProgram
 from disco_magic.functions.replaced import Replaced, replace_all
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, ModuleType
 
 _OWN: Final = PerProgram()
-_LOCK: Final = threading.Lock()
+_LOCK: Final = new_lock()
 # Who sets one of these goes on to have the process get it: by a timer, for a process that it starts.
 _OF_THE_PROCESS: Final = frozenset({"SIGALRM", "SIGVTALRM", "SIGPROF", "SIGCHLD"})
 

@@ -11,7 +11,6 @@ Of a worker that is alone nothing is kept back: its prompts and progress bars ar
 from __future__ import annotations
 
 import re
-import threading
 from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from disco_magic.functions.context import is_beside
 from disco_magic.functions.running import text_of
 from disco_magic.functions.streams import current_writer, install_streams, remove_streams
 from disco_magic.functions.transcript import Transcript
+from disco_magic.locks import new_rlock
 from disco_magic.phrases import padded
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _Text(ABC):
     def __init__(self, worker: int, among: int) -> None:
         self._label = f"{padded((worker,), among)} "
         # A finalizer that prints may run while the same thread holds it; threads may share a context.
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._transcript = Transcript()
         self._bases: dict[str, Any] = {}  # channel -> the caller's stream
         self.is_closed = False

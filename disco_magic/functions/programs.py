@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def ranks_of(worker: WorkerContext) -> dict[str, str]:
 _executions: Final[dict[WorkerContext, Execution]] = {}
 _added: Final[list[str]] = []  # to `sys.path`
 _sources: Final[set[str]] = set()  # where the modules of those lie which are executed now
-_lock: Final = threading.Lock()
+_lock: Final = new_lock()
 
 
 class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name

@@ -9,13 +9,13 @@ import hashlib
 import importlib
 import re
 import sys
-import threading
 import types
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import module_from_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.modules import Module
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class PythonModule(Module):
 
 # CPython's finder takes entries out of a dictionary that it does not lock: of two threads at once one gets a
 # KeyError, also when they load different modules.
-_invalidating: Final = threading.Lock()
+_invalidating: Final = new_lock()
 
 
 def load(path: Path) -> PythonModule:

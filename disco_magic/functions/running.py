@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import threading
 import time
 import types
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from disco_magic.functions.own_streams import OwnStreams, end_all
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.streams import own_streams
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     import contextvars
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 # 1. The last worker of the process sees that no other has a namespace. 2. Another one begins, and finds what
 # it needs in its place. 3. The last one takes it away. Reentrant: a finalizer may end a session meanwhile.
-_FIRST_OR_LAST: Final = threading.RLock()
+_FIRST_OR_LAST: Final = new_rlock()
 
 
 @dataclass(frozen=True, slots=True)

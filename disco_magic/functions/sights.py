@@ -9,7 +9,6 @@ later. Whoever looks at them from another thread asks first whether the stream i
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.device import Device
 from disco_magic.errors import NoPicture
 from disco_magic.functions.gathering import Gatherer
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class Gatherers:
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._made: dict[int, Gatherer] = {}
 
     def on(self, index: int) -> Gatherer:

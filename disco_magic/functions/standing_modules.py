@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 import types
 from abc import ABC, abstractmethod
 from contextvars import Context
@@ -17,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.namespaces import CELL_MODULE, worker_calling
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ _OF_IMPORTS: Final = frozenset(
     {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
 _plain: Final[Callable[[types.ModuleType], dict[str, Any]]] = vars(types.ModuleType)["__dict__"].__get__
-LOCK: Final = threading.RLock()
+LOCK: Final = new_rlock()
 """Of `sys.modules` and `IMPORTS`, where more than one step is needed."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +10,7 @@ from weakref import WeakSet
 
 from disco_magic.functions import namespaces
 from disco_magic.functions.context import calling_worker
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from disco_magic.functions.context import WorkerContext
 
-LOCK: Final = threading.RLock()  # a finalizer may define or drop one meanwhile
+LOCK: Final = new_rlock()  # a finalizer may define or drop one meanwhile
 """Held while operators are defined, and what belongs to them is registered."""
 _FUNCTION: Final = "_fn"  # the ending of what may hold a function, of an operator's attributes
 _FIRST: Final = "_init_fn"

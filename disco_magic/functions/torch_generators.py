@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from threading import RLock, get_ident
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.per_worker import PerWorker
+from disco_magic.locks import new_rlock
 
 
 class Mine(NamedTuple):
@@ -37,7 +38,7 @@ class Generators(PerWorker[Mine]):
         super().__init__(self.begin)
         self.torch = torch
         self.everyones = torch.default_generator
-        self.lock = RLock()
+        self.lock = new_rlock()
         self.borrower: int | None = None
         self._is_other: dict[type, bool] = {}
         self._tensors: set[type] = set()
@@ -48,7 +49,7 @@ class Generators(PerWorker[Mine]):
         """A generator that begins at random."""
         generator = self.torch.Generator()
         generator.seed()
-        return Mine(generator, RLock())
+        return Mine(generator, new_rlock())
 
     def can_serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether a call with these arguments can draw from a worker's generator.

@@ -8,18 +8,18 @@ nobody begins to look (`LOOKING`): there would be nothing to be seen, and no mem
 
 from __future__ import annotations
 
-import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.replaced import Replaced, replace_all
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
 
-LOOKING: Final = threading.RLock()  # a finalizer may give memory back in the midst of a look
+LOOKING: Final = new_rlock()  # a finalizer may give memory back in the midst of a look
 """Held while a tensor's memory is asked for and NumPy gets its view, and while memory is given back."""
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.torch_groups import group_class
 from disco_magic.functions.torch_messages import HOME
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ class Worlds:
         self._own: Any = type("World", (self._first,), dict.fromkeys(_TABLES) | {"group_count": 0})
         self._worlds: PerWorker[Any] = PerWorker(self._new_world)
         self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._hook = sys.excepthook
         self._making: WeakSet[Any] = WeakSet()  # worlds that are just getting their first group
         self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001

@@ -7,13 +7,13 @@ what they were.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.registry import find_func
 from disco_magic.functions.tvm_values import callback, ffi_module
+from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ _NUMBERS: Final = ("runtime.disco.worker_id", "runtime.disco.worker_rank")
 # `ReduceKind` of TVM's Disco, which comes as a shape of one number.
 _OPS: Final = ("sum", "prod", "min", "max", "avg")
 
-_lock = threading.Lock()
+_lock = new_lock()
 _installed: set[str] = set()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.results import is_empty, result_bundle, show_only
 from disco_magic.notebook.tables.standing import Standings, standing_of
@@ -35,7 +36,7 @@ _ASKED_WITHIN_S: Final = 1.0
 # Weak: a list of cells must keep neither a handle nor what its error holds. The console keeps those that run.
 _handles: WeakSet[CellHandle] = WeakSet()
 # Another thread may send a cell while they are gone through. Reentrant: a finalizer may come in between.
-_handles_lock = threading.RLock()
+_handles_lock = new_rlock()
 
 
 class CellHandle(HasResult):

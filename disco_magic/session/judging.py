@@ -7,7 +7,6 @@ What somebody has been given stays; until then who stops the cell may say more o
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.ledger import Expectation
@@ -23,6 +22,7 @@ from disco_magic.errors import (
     is_of_interrupt,
     is_told,
 )
+from disco_magic.locks import new_rlock
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.results import CellResult
 
@@ -62,7 +62,7 @@ class Judging:
         # Of a wait that stops it, or will. Not bound to this: a cycle would keep it.
         self._why: Callable[[Any], BaseException] | None = None
         # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
-        self._settling = threading.RLock()
+        self._settling = new_rlock()
         self._is_settling = False
 
     @property

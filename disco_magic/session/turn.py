@@ -10,10 +10,10 @@ A reference that is dropped there is no such call: its finalizer only writes a q
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from disco_magic.errors import UsageMistake
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ class Turn:
     __slots__ = ("lock", "taken")
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.taken = False
 
     def __call__(self, act: Callable[[], T]) -> T:

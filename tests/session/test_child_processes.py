@@ -38,7 +38,7 @@ def test_a_program_s_processes_find_what_it_defines(session, tmp_path, method):
 
 
 DEFINED = """
-import collections, enum, functools
+import collections, enum, functools, operator
 import multiprocessing as mp
 from concurrent.futures import ProcessPoolExecutor
 spawn = mp.get_context("spawn")
@@ -52,6 +52,8 @@ class Table(dict): pass
 class Text(str): pass
 class Row(tuple): pass
 class Most(list): pass
+class Rows:
+    def __getitem__(self, place): return place
 def work(x): return x
 """
 CALLS = {
@@ -68,6 +70,7 @@ CALLS = {
     "a str": "with spawn.Pool(1) as pool: pool.map(repr, [Text('x')])",
     "a row": "with spawn.Pool(1) as pool: pool.map(len, [Row([1, 2])])",
     "a list": "with spawn.Pool(1) as pool: pool.map(len, [Most([1, 2])])",
+    "an item": "with spawn.Pool(1) as pool: pool.apply(operator.getitem, (Rows(), 0))",
     "a member": "with spawn.Pool(1) as pool: pool.apply(repr, (Kind.FIRST,))",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
@@ -14,6 +13,7 @@ from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
 from disco_magic.functions.describe import describe
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
 from disco_magic.notebook.inspector.holders import holders
@@ -68,7 +68,7 @@ class Inspector:
     def __init__(self, front: Front, refresher: Refresher) -> None:
         self._front = front
         self._refresher = refresher
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._closed = False
         self._said = ""
         self._still = Still()

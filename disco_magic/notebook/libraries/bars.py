@@ -17,6 +17,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class BarKeeper:
     """Puts `WorkerBars` into tqdm while cells run, and takes it out again."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._cells = 0
 
     def enter(self) -> None:

@@ -12,11 +12,11 @@ What is recorded (``record=True``) is the calling worker's own.
 from __future__ import annotations
 
 import sys
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.libraries.homes import home
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Catchers:
     def __init__(self) -> None:
         self.in_place = False
         # Not taken while anything else is waited for; a finalizer may come in on the same thread.
-        self._turn = threading.RLock()
+        self._turn = new_rlock()
         self._inside: list[_Inside] = []
         # Their `with` may still be left, by a thread that was given up: by then the notebook is elsewhere.
         self._dropped: WeakSet[Any] = WeakSet()

@@ -13,6 +13,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.arrange import display_id
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _AT_ONCE: Final = 10  # blocks whose ends are shown without waiting, in a second
 _CHANNELS: Final = ("stdout", "stderr")
 # One for all: a block of one widget may update what another one displays. Setting a widget's state runs its
 # observers, within it.
-_lock: Final = threading.RLock()
+_lock: Final = new_rlock()
 
 Output = dict[str, Any]
 

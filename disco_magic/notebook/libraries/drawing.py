@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.locks import new_lock, new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class _Turn:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self.holder: Sink | None = None
 
 
@@ -49,7 +49,7 @@ class Turns:
     def __init__(self, renew: Callable[[], object]) -> None:
         self._renew = renew
         self._turn = _Turn()
-        self._change = threading.Lock()
+        self._change = new_lock()
 
     def in_turn(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, by one thread at a time."""

@@ -7,11 +7,11 @@ cannot reach what its successor makes.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from disco_magic.functions.context import calling_worker
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Home:
 
 _homes: Final[WeakKeyDictionary[WorkerContext, Home]] = WeakKeyDictionary()
 # An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
-_turn: Final = threading.RLock()
+_turn: Final = new_rlock()
 
 
 def home() -> Home | None:

@@ -9,10 +9,11 @@ r"""The last lines of the terminal, below everything that is printed, while some
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ class Footer:
     """One per terminal, whoever prints: the lines of another cell must not land in it either."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lock = threading.RLock()  # as a page's: a finalizer may print while it is held
+        self._lock = new_rlock()  # as a page's: a finalizer may print while it is held
         self._clock = clock
         self._out: Callable[[str], None] | None = None
         self._lines: Sequence[str] = ()

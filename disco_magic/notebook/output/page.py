@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.arrange import Item, by_order
 from disco_magic.notebook.output.beside import Beside
@@ -59,7 +60,7 @@ class Page:
         *,
         among: int = 1,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         self._shown = frozenset(shown)
         self._clock = clock
         self._outlets = {"stdout": Outlet(sys.stdout, among), "stderr": Outlet(sys.stderr, among)}

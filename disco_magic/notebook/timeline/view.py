@@ -5,12 +5,12 @@ Only this module of the timeline needs ipywidgets; the picture itself does not.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
 
 from disco_magic.errors import DiscoError
+from disco_magic.locks import new_rlock
 from disco_magic.notebook.live.comms import answer_while_busy, everything_in
 from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
@@ -45,7 +45,7 @@ class TimelineView:
     ) -> None:
         self._take = take
         self._choose = choose
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._filling = self._closed = False
         self.timeline = self.shown = take()
         self.window = widgets.FloatRangeSlider(

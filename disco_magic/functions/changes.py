@@ -18,6 +18,7 @@ from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
 from disco_magic.functions.torch_operators import fit_operators
+from disco_magic.functions.torch_profiler import fit_profilers
 from disco_magic.functions.torch_random import fit_graphs, fit_torch_random
 from disco_magic.functions.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
 from disco_magic.functions.torch_worlds import fit_worlds
@@ -57,6 +58,9 @@ CHANGES: Final = Libraries(
         "torch._library.custom_ops": told_if_unknown(
             fit_operators,
             "workers that define the same operator disturb each other in this version of PyTorch",
+        ),
+        "torch.autograd.profiler": told_if_unknown(
+            fit_profilers, "several workers that profile at once end this process in this version of PyTorch"
         ),
         "torch.storage": fit_storage,
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
     """Compile a file of Python, in the encoding that it says; its lines keep its name in tracebacks.
 
-    It is the main program, has its ``__file__`` and its `sys.argv`, and may end by ``sys.exit()``.
+    Of a folder its ``__main__.py``. It is the main program, has its ``__file__`` and its `sys.argv`, and may
+    end by ``sys.exit()``.
 
     Raises:
         UsageMistake: it cannot be read.
         SyntaxError: with the line in the file.
     """
     name = os.fspath(path)
+    main = os.path.join(name, "__main__.py")
+    name = main if os.path.isfile(main) else name
     filename = os.path.abspath(name)
     folder = os.path.dirname(filename)
     return _compiled(name, Program((name, *arguments), filename, folder, folder))

@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from disco_magic.notebook.shell import Shell
 
 
+# DDP keeps count of the gradients of a backward pass, and so do the parameters that it has wrapped.
+_UNENDED: Final = (
+    "a backward pass of this DDP has not ended on all workers, and it begins no other one: wrap a copy, "
+    "`net = DDP(copy.deepcopy(net.module))`, and give a new optimizer its parameters and the state of the "
+    "old one; `worker.check(net.module)` says whether workers were stopped in different steps"
+)
 # What PyTorch says of its process groups -> what helps.
 _GROUPS: Final = {
     "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
     "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
     "initialize the default process group twice": "it is there since another cell: "
     "if not dist.is_initialized(): dist.init_process_group()",
+    "unmarked_param_indices.empty() INTERNAL ASSERT": _UNENDED,
+    "Expected to mark a variable ready only once": _UNENDED,
 }
 
 

@@ -95,7 +95,7 @@ class Cells(Failures):
         beside it that have changed since an earlier run imported them.
 
         Args:
-            path: of the file.
+            path: of the file, or of a folder with a ``__main__.py``.
             *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.

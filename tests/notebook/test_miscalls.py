@@ -60,6 +60,14 @@ def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
             "trying to initialize the default process group twice!",
             "it is there since another cell: if not dist.is_initialized(): dist.init_process_group()",
         ),
+        (
+            '!unmarked_param_indices.empty() INTERNAL ASSERT FAILED at "reducer.cpp":2121, please report it',
+            "a backward pass of this DDP has not ended on all workers, and it begins no other one: wrap",
+        ),
+        (
+            "Expected to mark a variable ready only once. This error is caused by one of these reasons",
+            "a backward pass of this DDP has not ended on all workers",
+        ),
     ],
 )
 def test_who_has_no_process_group_or_makes_it_again_is_told_what_helps(four, told, helps):

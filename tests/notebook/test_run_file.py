@@ -242,3 +242,25 @@ def test_a_session_warns_of_a_module_that_has_changed(session, program):
     assert s.run("value").values == [2]
     s.run_file(program, reload=True)
     assert s.run("value").values == ["two"]
+
+
+def test_variables_of_the_notebook_can_stand_on_its_line(four, program):
+    # A sweep swept nothing: the program got the text "{lr}".
+    program.write_text("import sys\nprint(sys.argv[1:])\n")
+    four.run(f"for lr in (0.1, 0.2): get_ipython().run_line_magic('disco', 'run -w 0 {program} --lr {{lr}}')")
+    assert four.lines == ["[0] ['--lr', '0.1']", "[0] ['--lr', '0.2']"]
+    four.run(
+        f"name, where = 'two words', {str(program)!r}\n"
+        "def sweep(decay):\n"
+        "    %disco run -w 0 {where} '$name' {decay * 2} {{kept}} {none} --cfg '{\"a\": 1}'\n"
+        "sweep(2)"
+    )
+    assert four.lines == ["[0] ['two words', '4', '{kept}', '{none}', '--cfg', '{\"a\": 1}']"]
+
+
+def test_of_a_folder_its_main_module_is_run(four, program):
+    (program.parent / "__main__.py").write_text("import beside\nprint('main', beside.TWO, __file__[-11:])\n")
+    four.run(f"%disco run -w 0 {program.parent}")
+    assert four.lines == ["[0] main 2 __main__.py"]
+    (program.parent / "empty").mkdir()
+    assert "directory" in str(four.fail(f"%disco run {program.parent}/empty", UsageMistake))

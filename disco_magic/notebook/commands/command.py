@@ -20,11 +20,13 @@ class Command(NamedTuple):
     Attributes:
         parser: of what stands behind its name.
         run: carries it out; what it returns becomes ``Out[n]``.
+        written: what a line is made into before its options are read; None: it is taken as it is.
         completes: which names its arguments are: of notebook variables, of registers, or also of their parts.
     """
 
     parser: OptionParser
     run: Callable[[Front, Namespace], Any]
+    written: Callable[[Front, str], str] | None = None
     completes: Literal["notebook", "registers", "parts"] | None = None
 
 

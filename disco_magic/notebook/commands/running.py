@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+from IPython.utils.text import DollarFormatter
 
 from disco_magic.functions.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
@@ -17,13 +21,17 @@ if TYPE_CHECKING:
     import argparse
     from argparse import Namespace
     from collections.abc import Sequence
+    from types import FrameType
 
     from disco_magic.notebook.front import Front
 
 _EPILOG: Final = """\
 The file runs as a cell does, among the workers' registers, and leaves its own. __name__ == "__main__" is true
 in it, and sys.argv has the arguments. Options of %disco run stand before the file. `%disco run -m shop.train`
-finds it by name, and its relative imports work; of a package it is its __main__.py."""
+finds it by name, and its relative imports work; of a package or a folder it is its __main__.py. {lr} and $lr
+are the notebook's variables, as IPython has it: for lr in (0.1, 0.2): %disco run train.py --lr {lr}"""
+# ``{{`` and ``}}`` are braces.
+_FIELD: Final = re.compile(r"\{\{|\}\}|\{[^{}]*\}|\$\w+")
 
 
 class _RunParser(OptionParser):
@@ -65,10 +73,27 @@ class _RunParser(OptionParser):
 def _run(front: Front, options: Namespace) -> Any:
     from disco_magic.notebook.execution import execute_program
 
-    name = of.unquoted(options.program)
+    name, arguments = of.unquoted(options.program), options.arguments
     if options.module:
-        return execute_program(front, partial(compile_module, name, options.arguments), options)
-    return execute_program(front, partial(compile_file, os.path.expanduser(name), options.arguments), options)
+        return execute_program(front, partial(compile_module, name, arguments), options)
+    return execute_program(front, partial(compile_file, os.path.expanduser(name), arguments), options)
+
+
+def _with_variables(front: Front, line: str) -> str:
+    """With values in the place of ``{lr}`` and ``$lr``, as IPython has it; where there is none, as it is."""
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as IPython finds who has written the line
+    while frame is not None and frame.f_code is not type(front.shell).run_line_magic.__code__:
+        frame = frame.f_back
+    around = None if frame is None else frame.f_back
+    scope = {**front.shell.user_ns, **({} if around is None else around.f_locals)}
+
+    def value(field: re.Match[str]) -> str:
+        try:
+            return str(DollarFormatter().vformat(field[0], (), scope))
+        except Exception:  # noqa: BLE001 - whatever the expression raises: it was none
+            return field[0]
+
+    return _FIELD.sub(value, line)
 
 
 def _parser() -> OptionParser:
@@ -90,4 +115,4 @@ def _parser() -> OptionParser:
     return parser
 
 
-RUN: Final = Command(_parser(), _run)
+RUN: Final = Command(_parser(), _run, written=_with_variables)

@@ -62,7 +62,7 @@ def perform(front: Front, line: str) -> Any:
         hint = there or f"there are: {', '.join(COMMANDS)}"
         raise UsageMistake(f"%disco has no subcommand {name!r}; {hint}")
     command = COMMANDS[name]
-    options = command.parser.read(rest)
+    options = command.parser.read(rest if command.written is None else command.written(front, rest))
     named = getattr(options, "session", None)
     if named is None:
         return command.run(front, options)

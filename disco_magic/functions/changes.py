@@ -15,6 +15,7 @@ from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.replacing_modules import fit_imports
 from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, fit_megatron
 from disco_magic.functions.source_lines import fit_linecache
+from disco_magic.functions.torch_barriers import fit_barriers
 from disco_magic.functions.torch_compiler import fit_compiler
 from disco_magic.functions.torch_messages import HOME
 from disco_magic.functions.torch_operators import fit_operators
@@ -54,6 +55,9 @@ CHANGES: Final = Libraries(
         "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"
+        ),
+        "torch.distributed": told_if_unknown(
+            fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
         ),
         "torch._library.custom_ops": told_if_unknown(
             fit_operators,

@@ -45,15 +45,23 @@ def install(monkeypatch):
         _unregister_process_group=by_name.pop,
         _is_barrier_after_init=lambda: 0,
         by_name=by_name,
+        monitored_barrier=refused,
+        _get_default_group=lambda: found._world.default_pg,
         Backend=Backend,
         ProcessGroup=ProcessGroup,
         PrefixStore=lambda prefix, store: (prefix, store),
         rendezvous=lambda url, **options: handlers[urlsplit(url).scheme](url, **options),
     )
     vars(modules["torch.distributed"]).update(public(found), distributed_c10d=found, HashStore=object)
+    vars(modules["torch.distributed"]).update(monitored_barrier=found.monitored_barrier)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     return found
+
+
+def refused(group=None, timeout=None, wait_all_ranks=False):
+    """As PyTorch's, which asks for one backend of its own."""
+    raise ValueError("monitored_barrier is only implemented for GLOO backend.")
 
 
 def cat(tensors):

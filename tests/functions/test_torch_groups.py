@@ -340,3 +340,15 @@ def test_a_message_that_was_not_waited_for_is_told_of(s):
             "if worker_id == 0: asked = world.recv([t(0)], 1)\n"
             "elif worker_id == 1: world.send([t(1)], 0)\nbarrier()"
         )
+
+
+def test_a_monitored_barrier_is_one_and_elsewhere_what_it_was(s):
+    # "only implemented for GLOO backend", also where that was asked for.
+    s.run("dist.monitored_barrier()\ndist.monitored_barrier(world, wait_all_ranks=True)")
+    s.run("dist.distributed_c10d.monitored_barrier(timeout=None)")
+    with pytest.raises(CellError, match=r"monitored_barrier|barrier\(\)"):
+        s.run("if worker_id: dist.monitored_barrier()")
+    with pytest.raises(ValueError, match="only implemented for GLOO"):
+        sys.modules["torch.distributed"].monitored_barrier()
+    with pytest.raises(CellError, match="only implemented for GLOO"):
+        s.run("dist.monitored_barrier('another group')")

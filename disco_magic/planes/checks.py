@@ -121,7 +121,7 @@ def _arguments(calls: Sequence[Call]) -> str | None:
         ("root", _root, calls, "pass the same root everywhere"),
         ("op", _op, calls, "pass the same op everywhere"),
         ("device", _device, with_array, "move the array first, with xp.asarray(x) or x.get()"),
-        ("dtype", _dtype, with_array, "convert with x.astype(...) first"),
+        ("dtype", _dtype, with_array, "make the dtypes equal"),
         ("shape", _ndim, with_array, "all arrays need the same number of dimensions"),
         ("axis", _axis(calls), calls, "pass the same axis everywhere"),
         ("counts", _is_counted, calls, "pass counts everywhere, or nowhere"),

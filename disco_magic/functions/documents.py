@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.functions.fingerprint import PLAIN
 from disco_magic.functions.kinds import home_of, module_of, name_of, qualname_of
 from disco_magic.functions.members import Member, attribute, member
+from disco_magic.functions.module_classes import is_plain_module
 from disco_magic.functions.sites import Site
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def signature_of(value: Any) -> str:
     Defaults and annotations are worded without running code of theirs. `__signature__` is asked, as Python
     itself does: where an object of the user's makes that up, its code runs.
     """
-    if value is None or type(value) in (types.ModuleType, property):
+    if value is None or type(value) is property or is_plain_module(type(value)):
         return ""
     try:
         found = inspect.signature(value)
@@ -205,7 +206,7 @@ def _place(value: Any) -> str:
     """The file, or the line of a cell; nothing for what C code has made."""
     origin: Any = value.fget if type(value) is property else value
     try:
-        if type(origin) is types.ModuleType or isinstance(origin, type):
+        if is_plain_module(type(origin)) or isinstance(origin, type):
             return inspect.getfile(origin)
         code = inspect.unwrap(origin).__code__ if type(origin) in _FUNCTIONS else None
     except Exception:  # noqa: BLE001 - built in, or of a cell's own module, which has no file

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from disco_magic.functions.module_classes import is_plain_module
 from disco_magic.functions.namespaces import CELL_MODULE
 
 # Whose arrays and tables tell their shape, dtype and size without code of the user's.
@@ -84,7 +85,7 @@ def what_it_is(value: Any) -> str:
         return qualname_of(value)
     if kind is types.FunctionType or kind is types.BuiltinFunctionType:
         return str(value.__qualname__)
-    if kind is types.ModuleType:
+    if is_plain_module(kind):
         return str(value.__name__)
     module = module_of(kind)  # of a class that cells define it says nothing
     return qualname_of(kind) if module == CELL_MODULE else f"{module}.{qualname_of(kind)}"

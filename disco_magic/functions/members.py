@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions.describe import describe
 from disco_magic.functions.kinds import home_of
+from disco_magic.functions.module_classes import is_plain_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ class Member(NamedTuple):
     def is_definition(self) -> bool:
         """Whether it is a function, a class or a module: something that is the same on all workers."""
         kind = type(self.value)
-        if issubclass(kind, type) or kind in _DEFINITIONS:
+        if issubclass(kind, type) or kind in _DEFINITIONS or is_plain_module(kind):
             return True
         return callable(self.value) and not kind.__flags__ & _HEAP_TYPE  # of C: built-in functions, ufuncs
 
@@ -142,8 +143,10 @@ def kind_of(value: Any) -> str:
     """``module``, ``class``, ``property``, ``function`` or ``instance``."""
     if issubclass(type(value), type):
         return "class"
-    if type(value) in (types.ModuleType, property):
-        return type(value).__name__
+    if is_plain_module(type(value)):
+        return "module"
+    if type(value) is property:
+        return "property"
     return "function" if Member(value).is_definition else "instance"
 
 

@@ -10,8 +10,14 @@ from typing import Any
 class OfModules(type):
     """The class of such classes.
 
-    Much code, the import system's too, says ``type(sys)`` where it means the class of all modules.
+    Much code, the import system's too, says ``type(sys)`` where it means the class of all modules. They are
+    called as that is.
     """
+
+    def __new__(cls, _: str, bases: tuple[type, ...], names: dict[str, Any]) -> OfModules:
+        """Under the name of the class of modules."""
+        called = {"__module__": "builtins", "__qualname__": "module"}
+        return super().__new__(cls, types.ModuleType.__name__, bases, names | called)
 
     def __call__(cls, *args: Any, **options: Any) -> types.ModuleType:
         """A plain one."""
@@ -19,6 +25,11 @@ class OfModules(type):
 
     def __instancecheck__(cls, thing: object) -> bool:
         return isinstance(thing, types.ModuleType)
+
+
+def is_plain_module(kind: type) -> bool:
+    """Whether that is the class of modules, or what stands for it."""
+    return kind is types.ModuleType or issubclass(kind, ModuleOfWorkers)
 
 
 class ModuleOfWorkers(types.ModuleType, metaclass=OfModules):

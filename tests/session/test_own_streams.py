@@ -222,6 +222,14 @@ def test_sys_is_of_the_class_of_modules_for_who_asks_for_that(session):
     assert type(this) is types.ModuleType
 
 
+def test_what_stands_for_modules_of_python_s_is_shown_as_a_module(session):
+    s = session(2)
+    s.run("import sys, builtins, os")
+    shown = str(s.registers())
+    assert all(f"module \u00b7 {name}" in shown for name in ("sys", "builtins", "os"))
+    assert "OfWorkers" not in shown + repr(s.check()) + repr(type(sys))
+
+
 def test_the_process_may_have_none(session, monkeypatch):
     s = session(1)
     with monkeypatch.context() as patch:

@@ -69,13 +69,14 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
         whose: the first one is, in words.
     """
     first, count, size = samples[0], samples[0].size, math.prod(shape)
-    apart = np.zeros(count, bool)
+    apart, nowhere = np.zeros(count, bool), np.zeros(count, bool)
     furthest, finite = 0.0, True
     for other in samples[1:]:
         if is_number(first.dtype):
             distances = distance(first, other)
             apart |= distances != 0
             finite = finite and bool(np.isfinite(distances).all())
+            nowhere |= (first != first) != (other != other)  # noqa: PLR0124 - NaN, of every dtype that has one
             furthest = max(furthest, float(np.max(distances, initial=0, where=np.isfinite(distances))))
         else:
             apart |= ~equal(first, other)
@@ -86,8 +87,10 @@ def gap(samples: Sequence[Array], shape: tuple[int, ...], whose: str = "the firs
         return "as numbers they are equal: signs of zeros differ, or bits of NaNs"
     of = f"{count:,} sampled elements" if count < size else f"{count:,} elements"
     by = f", by up to {furthest:.3g}{'' if finite else ' where both are finite'}" if furthest else ""
+    lost = int(np.count_nonzero(nowhere))
+    odd = f"; {lost:,} {'is' if lost == 1 else 'are'} NaN in some only" if lost else ""
     where = "" if differing == count or count < size else _place(int(apart.argmax()), shape, differing)
-    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}{where}"
+    return f"{differing:,} of {of} differ{'s' * (differing == 1)} from {whose}{by}{where}{odd}"
 
 
 def _place(number: int, shape: tuple[int, ...], differing: int) -> str:

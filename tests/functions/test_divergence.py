@@ -218,7 +218,17 @@ def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
             "2 of 4 elements differ from the first worker's, by up to 3, the first at [1, 0]",
         ),
         ([[1, 2], [2, 3], [1, 9]], (2,), "2 of 2 elements differ from the first worker's, by up to 7"),
-        ([[1.0, np.nan], [1.0, 2.0]], (2,), "1 of 2 elements differs from the first worker's, at [1]"),
+        (
+            [[1.0, np.nan], [1.0, 2.0]],
+            (2,),
+            "1 of 2 elements differs from the first worker's, at [1]; 1 is NaN in some only",
+        ),
+        (
+            [[1.0, 2.0, np.nan], [1.5, np.nan, 3.0], [1.5, np.nan, 3.0]],
+            (3,),
+            "3 of 3 elements differ from the first worker's, by up to 0.5 where both are finite"
+            "; 2 are NaN in some only",
+        ),
         (
             [[1.0, np.inf], [3.0, 2.0]],
             (9,),

@@ -226,8 +226,10 @@ def test_of_very_many_parts_the_rest_is_said_to_be_left_out():
         (
             [[1.0, 2.0, np.nan], [1.5, np.nan, 3.0], [1.5, np.nan, 3.0]],
             (3,),
-            "3 of 3 elements differ from the first worker's, by up to 0.5 where both are finite"
-            "; 2 are NaN in some only",
+            (
+                "3 of 3 elements differ from the first worker's, by up to 0.5 where both are finite"
+                "; 2 are NaN in some only"
+            ),
         ),
         (
             [[1.0, np.inf], [3.0, 2.0]],

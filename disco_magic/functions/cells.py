@@ -25,6 +25,7 @@ _recent: deque[str] = deque(maxlen=1000)
 _PARSES = 20
 _FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 _MAIN = "__main__"
+_OF_LOGGERS = ("getLogger", "get_logger")
 
 
 class Program(NamedTuple):
@@ -156,11 +157,28 @@ def _mean_main(tree: ast.Module) -> None:
     if any(not isinstance(getattr(each, "ctx", None), ast.Load) for each in own):
         return
     for node in ast.walk(tree):  # a visitor's recursion would limit how long an expression may be
+        _call_loggers_main(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 value[:] = [_without_main_test(each) for each in value]
             else:
                 setattr(node, field, _without_main_test(value))
+
+
+def _call_loggers_main(node: ast.AST) -> None:
+    """Let ``getLogger(__name__)``, and ``__name__ in (...)``, be about the name of the main program."""
+    if isinstance(node, ast.Call) and node.args and _is_name(node.args[0]):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in _OF_LOGGERS:
+            node.args[0] = ast.copy_location(ast.Constant(value=_MAIN), node.args[0])
+    elif (
+        isinstance(node, ast.Compare) and _is_name(node.left) and isinstance(node.ops[0], ast.In | ast.NotIn)
+    ):
+        node.left = ast.copy_location(ast.Constant(value=_MAIN), node.left)
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"
 
 
 def _without_main_test(node: Any) -> Any:
@@ -187,7 +205,7 @@ def cell_from_tree(
         SyntaxError: what the parser lets through and the compiler does not.
     """
     sites.label(filename, label)
-    if _MAIN in source:
+    if "__name__" in source:
         _mean_main(tree)
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     statements = list(tree.body)

@@ -340,6 +340,25 @@ def test_a_cell_is_the_main_program_however_it_asks(cell, test):
     assert names["ran"] is True
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("__name__ in ('__main__', 'other')", True),
+        ("__name__ not in ['__main__']", False),
+        ("__name__ in ('__disco__',)", False),
+        ("logging.getLogger(__name__).name", "__main__"),
+        ("getLogger(__name__).name", "__main__"),
+        ("logging.getLogger(__name__ + '.data').name", "__disco__.data"),
+        ("str(__name__)", "__disco__"),
+    ],
+)
+def test_loggers_and_lists_of_names_are_about_the_main_program(expression, value):
+    # Lines of the program's log began with __disco__.
+    names = {"__name__": "__disco__"}
+    exec(compile_cell(f"import logging\nfrom logging import getLogger\nfound = {expression}\n").body, names)
+    assert names["found"] == value
+
+
 def test_long_expressions_and_whatever_else_compares_are_left_as_they_are():
     names = {"__name__": "__disco__"}
     long = " + ".join(["1"] * 900)

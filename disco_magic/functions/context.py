@@ -22,6 +22,7 @@ from disco_magic.functions.marks import Marks
 from disco_magic.functions.named import Naming
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
+from disco_magic.functions.stepping import Stepping
 from disco_magic.functions.torch_groups import Verbs
 from disco_magic.functions.torch_messages import Messages
 
@@ -43,7 +44,7 @@ class Guard(Protocol):
         """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
 
 
-class WorkerContext(Agreeing, PointToPoint, Naming):
+class WorkerContext(Agreeing, PointToPoint, Naming, Stepping):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:

@@ -59,6 +59,7 @@ class Judging:
         self._is_handed = False
         self._is_before_end = False  # it had ended when its session did
         self._cancelled = False
+        self._last_step: int | None = None  # after which its workers were asked to end
         # Of a wait that stops it, or will. Not bound to this: a cycle would keep it.
         self._why: Callable[[Any], BaseException] | None = None
         # Reentrant, so that a finalizer that strikes in it gets to `_is_settling`.
@@ -109,7 +110,8 @@ class Judging:
             outcome = (CellError if result.errors else WorkerError)(failures, others, cancelled=cancelled)
             outcome.result = result  # type: ignore[attr-defined]
         why = self._why
-        if why is None:
+        has_failed = not all(map(is_of_interrupt, failures.values()))
+        if why is None or (self._last_step is not None and has_failed):
             self._end(outcome)
         else:
             self._end(self._in_place_of(outcome, why(self)))

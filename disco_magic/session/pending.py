@@ -248,7 +248,9 @@ class PendingCell(Stopping, HasResult):
                 self._stop_for(partial(Stopping.late, limit=limit, then=then, failed=failed), self._withdraw)
                 return None
             if item is INTERRUPT:
-                self._struck = True
+                if self._ask():
+                    continue
+                self._struck, self._last_step, self._why = True, None, None
                 self._stop_for(Stopping.interrupted, self._interrupt)
                 return None
             self._accept(item)

@@ -17,7 +17,8 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
-from disco_magic.core.words import until_the_end
+from disco_magic.core.words import plural, until_the_end
+from disco_magic.functions.stepping import ask
 from disco_magic.injection import PAUSES_S
 from disco_magic.phrases import ranges
 from disco_magic.session.judging import Judging
@@ -53,6 +54,23 @@ class Stopping(Judging):
         self._before: list[str] | None = None  # what an interrupt has stopped, too
         self._then: Diagnosis | None = None  # where everybody was when it struck
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
+
+    def _ask(self) -> bool:
+        """Ask its workers to end after the same step, if it is in loops of steps; whether they will."""
+        if self._last_step is not None or self.session.life is not self._life:
+            return False
+        self._last_step = ask(self.session.id, self.workers, self.seq)
+        if self._last_step is None:
+            return False
+        self._why = Stopping.between_steps
+        return True
+
+    def between_steps(self) -> KeyboardInterrupt:
+        """The error of a cell that has ended so."""
+        return interrupt(
+            f"{self.label} was stopped between two steps: workers {ranges(self.workers)} have done"
+            f" {plural(self._last_step or 0, 'step')} each"
+        )
 
     def _interrupt(self) -> None:
         if self._before is None:

@@ -1,0 +1,144 @@
+"""Loops that the stop button ends between two steps, on all workers after the same one.
+
+An interrupt ends each worker wherever it is. What has counters of its own, an optimizer or DDP, is then in
+the midst of something, and workers may be a step apart. Of a loop of steps each worker counts its own; who
+wants it to end asks all of them, at one moment, for the first step that nobody has begun. Nobody waits for
+that.
+
+::
+
+    worker 0   step 7 .......... step 8 ....... 9?  interrupted
+    worker 1   step 7 ... step 8 .............. 9?  interrupted
+                         ask: 8 is the last one that anybody has begun
+"""
+
+from __future__ import annotations
+
+from operator import length_hint
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+from disco_magic.errors import WorkerInterrupt, is_told
+from disco_magic.functions.calling import Calling, command_of
+from disco_magic.locks import new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+__tracebackhide__ = is_told
+
+Item = TypeVar("Item")
+
+_LOCK: Final = new_lock()
+
+
+class _Count:
+    """The steps that a worker has begun in the command that it executes.
+
+    Attributes:
+        command: its number.
+        begun: how many.
+        last: the last one that it is to do; None: as many as there are.
+    """
+
+    __slots__ = ("__weakref__", "begun", "command", "last")
+
+    def __init__(self, command: int) -> None:
+        self.command, self.begun = command, 0
+        self.last: int | None = None
+
+    def begin(self) -> None:
+        """Another one begins.
+
+        Raises:
+            WorkerInterrupt: it is not to be done.
+        """
+        with _LOCK:
+            if self.last is not None and self.begun >= self.last:
+                raise WorkerInterrupt(f"stopped after step {self.begun:,}")
+            self.begun += 1
+
+    def take_back(self) -> None:
+        """There was none."""
+        with _LOCK:
+            self.begun -= 1
+
+
+_COUNTS: Final[WeakValueDictionary[tuple[int, int], _Count]] = WeakValueDictionary()  # by session and worker
+
+
+class Steps(Generic[Item]):
+    """Gives what an iterable gives, and counts; see `Stepping.steps`."""
+
+    def __init__(self, items: Iterable[Item], count: _Count) -> None:
+        self._items, self._count = iter(items), count
+        self._length = length_hint(items, -1)
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        self._count.begin()  # first: what is taken from `items` is not lost
+        try:
+            return next(self._items)
+        except StopIteration:
+            self._count.take_back()
+            raise
+
+    def __len__(self) -> int:
+        if self._length < 0:
+            raise TypeError("what is stepped through has no length")
+        return self._length
+
+
+class Stepping(Calling):
+    """Loops in steps; mixed into `WorkerContext`."""
+
+    session_id: int
+    _steps: _Count | None = None
+
+    def steps(self, items: Iterable[Item]) -> Steps[Item]:
+        """What `items` gives, in a loop that the stop button ends between two steps.
+
+        ``for batch in worker.steps(batches):`` ends on all workers after the same step, where all are in such
+        loops when the button, or Ctrl-C, is pressed. Models and optimizers are then what they are between two
+        steps, and the next cell can go on with them. Pressed again, it stops the cell at once, as without.
+
+        Each step is meant to be the same one on all workers; loops may follow and contain each other.
+
+        Args:
+            items: anything that can be gone through: ``range(100)``, a ``DataLoader``, a bar of tqdm.
+
+        Returns:
+            Steps: an iterator, as long as `items` if that has a length.
+
+        Raises:
+            UsageMistake: called in a thread that the worker has started.
+            TypeError: `items` cannot be gone through.
+
+        Cost: 1 us per step, and nobody waits for anybody.
+
+        Example:
+            >>> session.run("for step in worker.steps(range(3)): total = allreduce(step)").errors
+            {}
+        """
+        command = command_of(self)
+        if self._steps is None or self._steps.command != command:
+            self._steps = _COUNTS[self.session_id, self.id] = _Count(command)
+        return Steps(items, self._steps)
+
+
+def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
+    """Let these workers end what they execute after the same step; which one that will be.
+
+    None: some are in no loop of steps in that command.
+    """
+    counts = [_COUNTS.get((session_id, worker)) for worker in workers]
+    with _LOCK:
+        there = [each for each in counts if each is not None and each.command == command]
+        if len(there) < len(counts):
+            return None
+        last = max(each.begun for each in there)
+        for each in there:
+            each.last = last
+        return last

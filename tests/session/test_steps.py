@@ -1,0 +1,118 @@
+"""Loops in steps: Ctrl-C ends all workers after the same one, and the next cell goes on from there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from disco_magic.errors import CellError, SyncTimeout
+
+LOOP = """
+done = 0
+for step in worker.steps(range(10**9)):
+    total = allreduce(1)
+    if worker_id == 1 and done == 5: interrupt_main()
+    x = sum(range(1000 * worker_id))
+    done += 1
+"""
+BETWEEN = r"was stopped between two steps: workers \[0-2\] have done (\d+) steps each"
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_ctrl_c_ends_all_workers_after_the_same_step(busy, again):
+    s = busy(3)
+    for _ in range(again):
+        with pytest.raises(KeyboardInterrupt, match=BETWEEN) as caught:
+            s.run(LOOP)
+        (steps,) = map(int, re.search(BETWEEN, str(caught.value)).groups())
+        assert steps > 5
+        assert s.run("done").values == [steps] * 3
+    assert sorted(caught.value.result.errors) == [0, 1, 2]
+
+
+def test_pressed_again_it_stops_them_at_once(busy):
+    s = busy(3)
+    with pytest.raises(KeyboardInterrupt, match=r"was stopped on workers \[0-2\]; registers may differ"):
+        s.run(
+            "for step in worker.steps(range(9)):\n    barrier()\n"
+            "    if worker_id == 2:\n        interrupt_main()\n"
+            "        while worker._steps.last is None: pass\n        interrupt_main()\n    while True: pass\n"
+        )
+    assert s.run("step").values == [0] * 3
+
+
+def test_who_is_in_no_such_loop_is_stopped_at_once_with_all_others(busy):
+    s = busy(2)
+    s.run("for _ in worker.steps(range(3)): pass")  # of another cell: it counts no more
+    with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+        s.run(
+            "if worker_id:\n    send(1, 0)\n    for _ in worker.steps(range(10**9)): pass\n"
+            "recv(1), interrupt_main()\nwhile True: pass\n"
+        )
+
+
+@pytest.mark.parametrize("end", ["timeout", "cancel"])
+def test_a_time_that_is_over_and_cancel_stop_them_at_once(session, end):
+    s = session(2)
+    source = "for _ in worker.steps(range(9)):\n    while True: pass\n"
+    if end == "timeout":
+        with pytest.raises(SyncTimeout):
+            s.run(source, timeout=1)
+    else:
+        pending = s.run_nowait(source)
+        pending.cancel()
+        with pytest.raises(CellError, match="was cancelled"):
+            pending.wait()
+
+
+def test_what_fails_before_the_step_is_done_is_told(busy):
+    s = busy(2)
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        s.run(
+            "for step in worker.steps(range(10**9)):\n    barrier()\n"
+            "    if worker_id:\n        interrupt_main()\n        while worker._steps.last is None: pass\n"
+            "    barrier()\n    1 / (worker_id - 1)\n    barrier()\n"
+        )
+
+
+def test_steps_of_several_loops_and_of_loops_in_loops_are_counted_together(busy):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match=r"workers \[0-1\] have done \d+ steps each"):
+        s.run(
+            "inner = 0\nfor _ in worker.steps(range(4)): inner += 1\n"
+            "for epoch in worker.steps(range(10**6)):\n"
+            "    for batch in worker.steps('abc'):\n"
+            "        inner += allreduce(1) // 2\n"
+            "        if worker_id and inner == 20: interrupt_main()\n"
+        )
+    assert len(set(s.run("epoch, batch, inner").values)) == 1
+
+
+def test_nothing_is_taken_from_what_is_gone_through_before_its_step(busy):
+    s = busy(1)
+    with pytest.raises(KeyboardInterrupt, match="have done 3 steps each"):
+        s.run(
+            "rows = iter(range(10**9)); seen = []\nfor row in worker.steps(rows):\n"
+            "    seen.append(row)\n    if row == 2:\n        interrupt_main()\n"
+            "        while worker._steps.last is None: pass\n"
+        )
+    assert s.run("seen, next(rows)").values == [([0, 1, 2], 3)]
+
+
+def test_it_is_an_iterator_as_long_as_what_it_goes_through(session):
+    s = session(2)
+    assert (
+        s.run("len(worker.steps(range(7))), list(worker.steps('ab')), worker._steps.begun").values
+        == [(7, ["a", "b"], 2)] * 2
+    )
+    with pytest.raises(CellError, match="TypeError: 'int' object is not iterable"):
+        s.run("worker.steps(3)")
+    with pytest.raises(CellError, match="TypeError: what is stepped through has no length"):
+        s.run("len(worker.steps(x for x in 'ab'))")
+    with pytest.raises(CellError, match="UsageMistake"):
+        s.run(
+            "import threading\nfailed = []\ndef run():\n    try: worker.steps('ab')\n"
+            "    except Exception as error: failed.append(error)\n"
+            "thread = threading.Thread(target=run); thread.start(); thread.join()\nraise failed[0]"
+        )

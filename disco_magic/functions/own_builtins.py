@@ -126,7 +126,11 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
                 vars(builtins)[name] = asking.process
         else:
             # What somebody took from the dictionary stands for a function, also when it is there no more.
-            types.ModuleType.__setattr__(self, name, value.first if type(value) is _Asking else value)
+            value = value.first if type(value) is _Asking else value
+            types.ModuleType.__setattr__(self, name, value)
+            for each in list(IMPORTS.values()):
+                if isinstance(each, Importer):
+                    each.offer({name: value})
 
     def __delattr__(self, name: str) -> None:
         me = calling_worker()

@@ -7,6 +7,7 @@ functions of `importlib` know of them.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from functools import update_wrapper
 from importlib.abc import MetaPathFinder
@@ -14,7 +15,6 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from disco_magic.core.module_names import OF_USER
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.own_modules import Importer, is_loaded_once
 from disco_magic.functions.replaced import Replaced
@@ -29,6 +29,7 @@ from disco_magic.functions.standing_modules import (
     serve_process,
     stand,
 )
+from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     import types
@@ -66,7 +67,7 @@ serve_process(_PROCESS)
 def _reload(module: types.ModuleType) -> types.ModuleType:
     """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
     name = getattr(getattr(module, "__spec__", None), "name", None)
-    mine = None if name is None else imports_of(name)
+    mine = None if name is None else imports_for(name)
     own = None if mine is None or name is None else mine.modules.get(name)
     if name is None or own is None or (own is not module and not isinstance(module, Standing)):
         return _RELOAD.below(module)  # type: ignore[no-any-return]
@@ -80,17 +81,40 @@ def _reload(module: types.ModuleType) -> types.ModuleType:
 
 
 def _import_module(name: str, package: str | None = None) -> types.ModuleType:
-    """In the place of `importlib.import_module`: who waits for another's import has the own one made."""
+    """In the place of `importlib.import_module`: a worker gets its own."""
     module: types.ModuleType = _IMPORT.below(name, package)
     if isinstance(module, Standing):
-        imports_for(module.__name__).load(module.__name__)
+        own = imports_for(module.__name__).load(module.__name__)
+        return module if imports_of(module.__name__) is None else own
     return module
 
 
-for _ours, _first in ((_reload, importlib.reload), (_import_module, importlib.import_module)):
+def _lock_unlock_module(name: str) -> None:
+    """In the place of what the import system waits with: the caller's module is executed, if it was not."""
+    if isinstance(sys.modules.get(name), Standing):
+        imports_for(name).load(name)
+    else:
+        _WAIT.below(name)
+
+
+def _getmodule(object: Any, _filename: str | None = None) -> types.ModuleType | None:  # noqa: A002 - as `inspect` has it
+    """In the place of `inspect.getmodule`: a worker gets its own."""
+    module: types.ModuleType | None = _OF.below(object, _filename)
+    mine = imports_of(module.__name__) if isinstance(module, Standing) else None
+    return module if mine is None or module is None else mine.modules.get(module.__name__, module)
+
+
+for _ours, _first in (
+    (_reload, importlib.reload),
+    (_import_module, importlib.import_module),
+    (_getmodule, inspect.getmodule),
+):
     update_wrapper(_ours, _first)
 _RELOAD: Final = Replaced(importlib, "reload", _reload)
 _IMPORT: Final = Replaced(importlib, "import_module", _import_module)
+_WAIT: Final = Replaced(importlib._bootstrap, "_lock_unlock_module", _lock_unlock_module)  # noqa: SLF001
+_OF: Final = Replaced(inspect, "getmodule", _getmodule)
+_REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
 
 
 _of_programs: Final[WeakSet[WorkerContext]] = WeakSet()  # workers whose programs have modules of their own
@@ -99,6 +123,7 @@ _of_programs: Final[WeakSet[WorkerContext]] = WeakSet()  # workers whose program
 def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
     """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
     importer = Importer(f"worker {worker.id}", names, _FINDER)
+    is_of_library("")  # `sysconfig` imports a module for that, and our finder would ask again
     with LOCK:
         if not IMPORTS:
             _PROCESS.begin()
@@ -106,8 +131,8 @@ def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
         IMPORTS[worker] = importer
         if _FINDER not in sys.meta_path:
             sys.meta_path.insert(0, _FINDER)
-            _RELOAD.put()
-            _IMPORT.put()
+            for each in _REPLACED:
+                each.put()
         _stand_for(importer)
     return importer
 
@@ -123,7 +148,7 @@ def _stand_for(importer: Importer) -> None:
 
 
 def let_programs_begin(worker: WorkerContext) -> None:
-    """Let that worker import for itself, from its first program on, all modules that are no library's."""
+    """Let that worker import for itself, from its first program on, what is no library's and not there."""
     _of_programs.add(worker)
 
 
@@ -133,12 +158,15 @@ def program_begins(worker: WorkerContext, behind: dict[str, Any]) -> None:
         return
     _of_programs.discard(worker)
     mine = IMPORTS.get(worker)
-    if isinstance(mine, Importer):
-        with LOCK:
-            mine.add(OF_USER)
-            _stand_for(mine)
-    else:
-        behind["__import__"] = begin(worker, (OF_USER,))
+    if not isinstance(mine, Importer):
+        mine = behind["__import__"] = begin(worker, ())
+    with LOCK:
+        # What cells have of such a module, objects and classes, belongs to it.
+        mine.own_rest(
+            name.partition(".")[0]
+            for name, module in list(sys.modules.items())
+            if not isinstance(module, Standing)
+        )
 
 
 def end(worker: WorkerContext) -> None:
@@ -149,6 +177,6 @@ def end(worker: WorkerContext) -> None:
             mine.is_over = True
             if not IMPORTS:
                 sys.meta_path.remove(_FINDER)
-                _RELOAD.take()
-                _IMPORT.take()
+                for each in _REPLACED:
+                    each.take()
                 leave_all()

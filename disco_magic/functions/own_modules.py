@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
 from disco_magic.functions.imported import find_beside
-from disco_magic.functions.standing_modules import LOCK, Imports, Standing, stand, stand_no_more
+from disco_magic.functions.standing_modules import (
+    LOCK,
+    Imports,
+    Standing,
+    is_executed_by_others,
+    stand,
+    stand_no_more,
+)
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -35,6 +42,12 @@ if TYPE_CHECKING:
 
 _SYSTEM: Final[Any] = _bootstrap
 _ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
+
+
+_ONCE_FOR_ALL: Final = (
+    "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
+    "all share their modules: --own-modules none, or own_modules=()"
+)
 
 
 class Importer(Imports):
@@ -54,6 +67,7 @@ class Importer(Imports):
         self._finder = finder
         self._whose = whose
         self._names = frozenset(names)
+        self._shared: frozenset[str] = frozenset()  # what of the user's it does not import for itself
         self._is_own: dict[str, bool] = {}  # by the first part of a name
         self._turns: dict[str, _Turn] = {}
         self._running: set[str] = set()
@@ -61,9 +75,14 @@ class Importer(Imports):
         self.is_over = False
         self.begin()
 
-    def add(self, name: str) -> None:
-        """Import that for itself, too; what it has imported before stays what it is."""
-        self._names |= {name}
+    def own_rest(self, shared: Iterable[str]) -> None:
+        """Import for itself, too, what is no library's, but for these packages and modules."""
+        self._shared = frozenset(shared)
+        self._names |= {OF_USER}
+
+    def offer(self, names: Mapping[str, Any]) -> None:
+        """Let modules have these among their builtins."""
+        self._builtins.update(names)
 
     def begin(self) -> None:
         """Have modules find among the builtins what is there now."""
@@ -96,7 +115,7 @@ class Importer(Imports):
         if root in self._names:
             return True
         known = self._is_own.get(root)
-        if known is None and OF_USER in self._names:
+        if known is None and OF_USER in self._names and root not in self._shared:
             known = self._is_of_user(root)
             if known:  # another one may be found later
                 self._is_own[root] = known
@@ -110,7 +129,9 @@ class Importer(Imports):
         """
         found = self.modules.get(name)
         if found is not None and name not in self._running:
-            return found
+            if name in sys.modules:
+                return found
+            self.modules.pop(name, None)  # somebody has taken it out, to have it executed again
         with LOCK:
             turn = self._turns.setdefault(name, _Turn(name))
         with turn:  # else who waits for the others waits for this one
@@ -131,6 +152,8 @@ class Importer(Imports):
         if spec is not None and not is_loaded_once(spec):
             return self._execute(spec, self.modules.get(parent), last)
         module = sys.modules.get(name) if spec is None else importlib.import_module(name)
+        if isinstance(module, Standing) and module.__name__ != name:  # put there under another name, too
+            module = self.load(module.__name__)
         if module is None or isinstance(module, Standing):  # nor has anybody put one there
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         self.modules[name] = module
@@ -141,6 +164,7 @@ class Importer(Imports):
     def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
         name = spec.name
         module = importlib.util.module_from_spec(spec)
+        self.begin()  # what was put there since
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
         try:  # something may strike anywhere in it
@@ -150,7 +174,9 @@ class Importer(Imports):
                 setattr(around, last, module)
             if spec.loader is not None:
                 spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
+            if OF_USER in self._names and is_executed_by_others(name, self):
+                error.add_note(_ONCE_FOR_ALL.format(name))
             self.modules.pop(name, None)
             if around is not None and getattr(around, last, None) is module:
                 delattr(around, last)

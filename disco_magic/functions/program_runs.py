@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions import own_builtins, own_exits, own_imports, programs
+from disco_magic.functions.own_modules import Importer
 from disco_magic.functions.per_worker import restore_settings, settings_now
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class ProgramRun:
         behind = own_builtins.behind_of(self._worker)
         own_imports.program_begins(self._worker, behind)
         behind.update({name: ends for name, ends in _EXITS.items() if name not in behind})
+        importer = behind.get("__import__")
+        if isinstance(importer, Importer):
+            importer.offer(_EXITS)
         programs.begin(self._worker, self._execution)
 
     def end(self) -> list[Any]:

@@ -264,16 +264,18 @@ class CellRunner:
             end_all(ended)
 
     def _evaluate_program(self, codes: list[types.CodeType], run: ProgramRun) -> None:
+        failed: list[BaseException] = []
         try:
             if run.program.package:  # here, where it can be the worker's own
                 self.namespace["__builtins__"]["__import__"](run.program.package)
             self._evaluate(codes)
         except WorkerInterrupt:
             raise
-        except BaseException:
-            run.call_exits()
-            raise
+        except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
+            failed.append(error)
         run.call_exits()
+        if failed:
+            raise failed.pop()
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

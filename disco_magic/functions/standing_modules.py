@@ -64,8 +64,9 @@ def serve_process(imports: Imports) -> None:
 class StandingSpec(ModuleSpec):
     """That of a `Standing`: whoever imports it has their module executed.
 
-    The import system asks whether a module that is in `sys.modules` is just being imported by another thread.
-    It is the one moment of an import at which anybody is asked.
+    The import system asks whether a module that is in `sys.modules` is just being imported by another thread,
+    and then waits for it by `_lock_unlock_module`: the one moment of an import at which anybody is asked.
+    What is raised here would be lost; see `own_imports`.
 
     Args:
         found: how the modules are found in whose place it is.
@@ -79,9 +80,8 @@ class StandingSpec(ModuleSpec):
 
     @property
     def _initializing(self) -> bool:
-        if isinstance(sys.modules.get(self.name), Standing):
-            imports_for(self.name).load(self.name)
-        return False
+        standing = isinstance(sys.modules.get(self.name), Standing)
+        return standing and self.name not in imports_for(self.name).modules
 
     @_initializing.setter
     def _initializing(self, _: bool) -> None:
@@ -199,6 +199,11 @@ def stand_no_more(name: str) -> None:
             name in each.modules for each in everybody
         ):
             del sys.modules[name]
+
+
+def is_executed_by_others(name: str, mine: Imports) -> bool:
+    """Whether another worker, or the process, has that module of its own."""
+    return any(name in each.modules for each in [*_of_process, *list(IMPORTS.values())] if each is not mine)
 
 
 def leave_all() -> None:

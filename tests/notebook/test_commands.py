@@ -375,7 +375,7 @@ def test_interrupt_gives_up_a_thread_in_a_call_that_does_not_return(four, gate):
     # The next cell stood behind "being stopped" for as long as the call took.
     four.ip.user_ns["gate"] = gate
     four.run("%disco broadcast gate")
-    handle = four.run("%%disco --nowait\nx = worker_id\nif worker_id == 1: gate()")
+    handle = four.run("%%disco --nowait -w 1\nx = 5\ngate()")
     gate.arrived(1)
     four.run("%disco interrupt")
     told, given_up = four.lines
@@ -383,10 +383,27 @@ def test_interrupt_gives_up_a_thread_in_a_call_that_does_not_return(four, gate):
     assert given_up.startswith(
         "the thread of worker 1 did not end and was replaced by a new one with the same"
     )
-    assert four.run("%%disco\nx").values == [0, 1, 2, 3]
+    assert four.run("%%disco -w 1\nx")[1] == 5
     gate.open()
     with pytest.raises(CellError, match="WorkerInterrupt"):
         handle.wait()
+
+
+def test_interrupt_leaves_those_who_clean_up_alone(four, gate):
+    # A second strike ended a checkpoint that was just being written.
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    handle = four.run(
+        "%%disco --nowait -w 1 -o h\nimport time\nsaved = False\ntry:\n    gate()\n    while True: pass\n"
+        "finally:\n    for n in range(150):\n        time.sleep(0.01)\n    saved = True"
+    )
+    gate.arrived(1)
+    gate.open()
+    four.run("%disco interrupt")
+    assert four.lines[1].startswith("not ended yet, perhaps cleaning up: worker 1; .cancel() of the handle")
+    with pytest.raises(CellError, match="WorkerInterrupt"):
+        handle.wait()
+    assert four.run("%%disco -w 1\nsaved")[1] is True
 
 
 # --- another session -------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
+import subprocess
 import sys
 
 import pytest
 
+from disco_magic.errors import CellError
 from disco_magic.functions.scripts import compile_file
 from disco_magic.functions.standing_modules import Standing
+from tests.conftest import DEADLINE_S
 
 STATE = """
 rank = None
@@ -37,15 +42,45 @@ def program(tmp_path, module_of):
     return tmp_path / "program.py", name
 
 
-@pytest.mark.parametrize(("own", "found"), [(None, [0, 1, 2]), (["json_of_nobody"], [0, 1, 2])])
-def test_each_worker_has_its_own_from_the_first_program_on(session, program, own, found):
+@pytest.mark.parametrize("own", [None, ["json_of_nobody"]])
+def test_each_worker_has_its_own_from_the_first_program_on(session, program, own):
     path, name = program
     s = session(3, own_modules=own)
-    s.run(f"import {name} as before\nbefore.set_up(-1)")
     s.run_file(path)
-    assert s.run("found").values == found
-    assert s.run(f"import {name}\n{name}.rank, before.rank").values == [(rank, -1) for rank in found]
+    assert s.run("found").values == [0, 1, 2]
+    assert s.run(f"import {name}\n{name}.rank").values == [0, 1, 2]
     assert s.own_modules == (own if own is None else tuple(own))
+
+
+OF_CELLS = """
+import pickle
+from NAME import Thing, fail
+thing = Thing()
+def guarded():
+    import NAME
+    try: NAME.fail()
+    except NAME.Thing.Wrong: return "caught"
+"""
+
+
+def test_what_was_imported_before_stays_everybody_s_and_objects_of_it_belong_to_it(
+    session, module_of, tmp_path
+):
+    # A model that a cell had made could not be saved any more after any program.
+    name = module_of("class Thing:\n    class Wrong(Exception): pass\ndef fail(): raise Thing.Wrong\n")
+    other = module_of("value = []\n")
+    (tmp_path / "program.py").write_text(
+        f"import {name}, {other}\n{other}.value.append(worker_id)\nbarrier()"
+    )
+    s = session(2)
+    s.run(OF_CELLS.replace("NAME", name))
+    s.run_file(tmp_path / "program.py")
+    seen = f"pickle.loads(pickle.dumps(thing)).__class__ is Thing, guarded(), isinstance(thing, {name}.Thing)"
+    assert s.run(f"import {name}, {other}\n{seen}, {other}.value").values == [
+        (True, "caught", True, [rank]) for rank in range(2)
+    ]
+    assert s.run("len(allgather_objects(thing))").values == [2, 2]
+    assert not isinstance(sys.modules[name], Standing)
 
 
 def test_a_session_that_was_told_so_has_all_share_them(session, program):
@@ -73,17 +108,113 @@ def test_what_goes_from_worker_to_worker_becomes_the_receiver_s(session, program
 
 def test_the_notebook_has_what_it_imports_and_all_is_as_before_when_the_session_ends(session, program):
     path, name = program
-    mine = __import__(name)
     s = session(2)
     s.run_file(path)
     s.run_file(path)
+    mine = importlib.import_module(name)
     assert (mine.rank, mine.executed) == (None, [1])
-    assert __import__(name).rank is None
     assert s.run(f"import {name}\n{name}.executed").values == [[1], [1]]
+    mine.set_up("the notebook's")
     s.restart()
-    assert s.run(f"import {name}\n{name}.rank").values == [None, None]
+    assert s.run(f"import {name}\n{name}.rank").values == ["the notebook's"] * 2  # no program yet
     s.shutdown()
-    assert sys.modules[name] is mine
+    assert sys.modules[name].rank == "the notebook's"
+    assert not isinstance(sys.modules[name], Standing)
+
+
+@pytest.fixture
+def helped(session, module_of, tmp_path):
+    """Runs a program of two workers that has a module beside it, called HELPER in the sources."""
+    s = session(2)
+
+    def run(helper, source):
+        name = module_of(helper)
+        (tmp_path / "program.py").write_text(source.replace("HELPER", name))
+        s.run_file(tmp_path / "program.py", timeout=DEADLINE_S)
+        return s, name
+
+    return run
+
+
+def test_who_imports_one_in_the_notebook_hears_what_is_wrong_with_it(helped):
+    # The import passed, and whoever used the module later got the error, again and again.
+    _, name = helped("import os\nrank = int(os.environ['RANK'])\n", "import HELPER\n")
+    with pytest.raises(KeyError, match="RANK"):
+        __import__(name)
+    with pytest.raises(KeyError, match="RANK"):
+        importlib.import_module(name)
+
+
+def test_it_can_be_reloaded_in_the_notebook_and_on_a_worker(helped, tmp_path):
+    s, name = helped("value = 1\n", "import HELPER\n")
+    mine = __import__(name)
+    assert mine.value == 1
+    (tmp_path / f"{name}.py").write_text("value = 'another one'\n")
+    importlib.reload(mine)
+    assert mine.value == "another one"
+    s.run(f"import importlib, {name}\nif worker_id: importlib.reload({name})")
+    assert s.run(f"{name}.value").values == [1, "another one"]
+
+
+def test_what_a_program_puts_among_the_builtins_its_modules_find(helped):
+    source = "import builtins\nbuiltins.__dict__['_'] = str.upper\nimport HELPER\nfound = HELPER.f()\n"
+    later = "builtins.shout = str.upper\nbarrier()\nfound += HELPER.g()\n"
+    try:
+        helper = "def f(): return _('hi')\ndef g(): return shout('ho')\ndef leave(): exit(0)\n"
+        s, _ = helped(helper, f"{source}{later}HELPER.leave()\nfound = 'not left'\n")
+        assert s.run("found").values == ["HIHO"] * 2
+    finally:
+        for name in ("_", "shout"):
+            vars(builtins).pop(name, None)
+
+
+def test_what_belongs_to_a_module_is_found_to_do_so(helped):
+    # Registries of a module's own classes came out empty, its doctests were not run.
+    helper = 'class A: pass\ndef f():\n    """\n    >>> 1 + 1\n    2\n    """\n'
+    source = (
+        "import HELPER, inspect, doctest, importlib\n"
+        "classes = inspect.getmembers(HELPER, inspect.isclass)\n"
+        "found = [name for name, each in classes if inspect.getmodule(each) is HELPER]\n"
+        "tested = tuple(doctest.testmod(HELPER)), importlib.import_module('HELPER') is HELPER\n"
+    )
+    s, _ = helped(helper, source)
+    assert s.run("found, tested").values == [(["A"], ((0, 1), True))] * 2
+
+
+def test_another_name_of_one_and_one_that_was_taken_out_are_imported(helped):
+    source = (
+        "import sys, HELPER\nsys.modules['alias_of_HELPER'] = sys.modules['HELPER']\n"
+        "import alias_of_HELPER as alias\nfound = alias is HELPER\nHELPER.value = 5\nbarrier()\n"
+        "if worker_id == 0:\n    del sys.modules['HELPER']\n    import HELPER\nbarrier()\n"
+        "found = found, HELPER.value\nsys.modules.pop('alias_of_HELPER', None)\n"
+    )
+    s, _ = helped("value = 1\n", source)
+    assert s.run("found").values == [(True, 1), (True, 5)]
+
+
+def test_one_that_cannot_be_executed_twice_says_what_helps(helped):
+    # Of what registers a name with a library once, all workers but one fail.
+    once = "import sys\nif hasattr(sys, 'once'): raise ValueError('already registered')\nsys.once = True\n"
+    try:
+        with pytest.raises(CellError) as caught:
+            helped(once, "for turn in range(2):\n    if turn == worker_id: import HELPER\n    barrier()\n")
+        assert "already registered" in str(caught.value)
+        assert "let all share their modules: --own-modules none" in caught.value.origin.traceback_text
+    finally:
+        del sys.once
+
+
+def test_it_can_be_the_first_that_asks_where_libraries_are(tmp_path):
+    # On Python 3.13 our own question was asked again by the answer, and sysconfig stayed broken.
+    (tmp_path / "program.py").write_text("import json\n")
+    source = (
+        "import disco_magic, sysconfig\nwith disco_magic.ThreadedSession(2) as s: s.run_file('program.py')\n"
+        "print(sysconfig.get_paths()['purelib'] > '')\n"
+    )
+    ran = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
 
 
 def test_two_programs_at_once_begin_to_have_their_own(session, program):

@@ -137,11 +137,18 @@ def _interrupt(front: Front, options: Namespace) -> None:
     nothing = "nothing to interrupt: the workers are idle"
     told += ["what was sent after that is skipped"] if queued else []
     front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
-    replaced = session.see_stopped(workers) if told else []
-    if replaced:
+    if not told:
+        return
+    given_up, cleaning_up = session.see_stopped(places)
+    if given_up:
         front.sessions.say(
-            f"the thread of {people(tuple(replaced))} did not end and was replaced by a new one with the same"
+            f"the thread of {people(tuple(given_up))} did not end and was replaced by a new one with the same"
             " registers: it is in a call that cannot be interrupted"
+        )
+    if cleaning_up:
+        front.sessions.say(
+            f"not ended yet, perhaps cleaning up: {people(tuple(cleaning_up))}; .cancel() of the handle,"
+            " or the stop button in the next cell, gives the thread up"
         )
 
 

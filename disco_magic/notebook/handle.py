@@ -221,9 +221,14 @@ class CellHandle(HasResult):
         timer.daemon = True
         Context().run(timer.start)  # it is no thread of the worker's that has ended the cell
 
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known how it ended: somebody has asked, or it was reported."""
+        return self.asked or self._told
+
     def report(self) -> None:
         """Show in the cell's own output how it ended, its value or what failed, if nobody has asked."""
-        if self.asked or self._told or not self.done() or self._scope.page.is_gone:
+        if self.is_told or not self.done() or self._scope.page.is_gone:
             return
         self._told = True
         self.pending.heard()

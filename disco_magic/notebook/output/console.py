@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from disco_magic.functions.imported import Libraries
+    from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.libraries.warned import Filters
     from disco_magic.notebook.output.scope import NotebookScope
     from disco_magic.notebook.shell import Shell
@@ -43,6 +44,7 @@ class Console:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._open: list[NotebookScope] = []
+        self._ended: list[CellHandle] = []  # cells that have ended, and were not reported yet
         self._publishers: list[WorkerPublisher] = []
         self._formatting: WorkerFormatting | None = None
         self._filters: Filters | None = None
@@ -75,9 +77,14 @@ class Console:
         """
         if threading.current_thread() is not threading.main_thread():
             return
-        for scope in self._open:
-            if not scope.running():
-                scope.close()
+        ended = [each for scope in self._open if not scope.running() and (each := scope.close())]
+        for handle in ended:
+            if handle.done() and handle.error is None:
+                handle.report_soon()  # "Run all" may ask for its value in the next cell
+            else:
+                handle.report()
+        # Nobody else may keep them until then.
+        self._ended = [each for each in self._ended + ended if not each.is_told]
         if self._kept is not None:  # cells that nobody waits for may have put others there since
             for channel, stream in zip(CHANNELS, self._kept, strict=True):
                 put_back(channel, stream)
@@ -94,10 +101,11 @@ class Console:
     def close(self) -> None:
         """Put everything back now, also if nobody can be told any more how a cell has ended."""
         try:
-            for scope in self._open:
-                scope.close()
+            for handle in [each for scope in self._open if (each := scope.close())] + self._ended:
+                handle.report()
         finally:
             self._open.clear()
+            self._ended.clear()
             self._remove()
             if self._filters is not None:
                 self._filters.restore()

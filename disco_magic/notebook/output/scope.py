@@ -170,12 +170,11 @@ class NotebookScope:
         self._ghosts = [ghost for ghost in self._ghosts if ghost() is not None]
         return bool(self._ghosts) or any(map(may_write_to, self._sinks.values()))
 
-    def close(self) -> None:
-        """No worker executes the cell any more, whatever they said."""
+    def close(self) -> CellHandle | None:
+        """No worker executes the cell any more, whatever they said; gives its handle, to be reported."""
         self.page.close()
         handle, self.handle = self.handle, None  # each refers to the other
-        if handle is not None:
-            handle.report()
+        return handle
 
     @property
     def stdout(self) -> Mapping[int, str]:

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from disco_magic.notebook import handle as handles
+from disco_magic.session.current import session
 from tests.conftest import until
 from tests.notebook.handles.cells import GATE, WAITING
 
@@ -45,6 +46,28 @@ def test_it_is_shown_in_its_richest_form(fresh):
 def test_who_asks_does_not_get_it_twice(four, ask):
     four.run(f"{SENT.format('', '5')}{ask};\nh.report()")
     assert "[0-3] 5" not in four.out
+
+
+def test_a_next_cell_may_still_ask(four):
+    # In "Run all" the value stood twice.
+    handle = four.run("%%disco --nowait -o h\nworker_id // 4 + 100")
+    until(handle.done)
+    four.run("pass")
+    assert four.shown == []
+    four.run("h.wait()")
+    assert four.out.count("[0-3] 100") == 1
+    handle.report()
+    assert four.read() == ""
+
+
+def test_it_is_kept_until_it_was_reported_whoever_else_keeps_it(four, monkeypatch):
+    monkeypatch.setattr(handles, "_ASKED_WITHIN_S", 0.2)
+    four.run("%%disco --nowait\n5;\n6")
+    session().sync_all()
+    four.run("pass")
+    four.run("_ = __ = ___ = None\nOut.clear()")
+    seen = [four.out]
+    until(lambda: seen.append(four.read()) or "[0-3] 6" in "".join(seen))
 
 
 def test_it_is_shown_once_and_of_those_who_are_shown(four):

@@ -145,8 +145,8 @@ class Worlds:
             made = world.outer
         else:
             return world
-        if world.program is not None:
-            self._forget(world)
+        if world.program is not None:  # tensors that it has left are found in their groups by name
+            made.registered |= world.registered
         me.belongings[self._worlds] = made
         return made
 

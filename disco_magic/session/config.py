@@ -165,7 +165,8 @@ class ThreadedSession(Session):
         own_modules: packages and modules that each worker imports for itself, so that their global variables
             are its own, as in processes: ``["megatron"]``; ``["."]``: all that are no library's, neither
             Python's nor an installed package's. Others are imported once, and are everybody's. From the first
-            program on (`run_file`, `run_module`) these are ``"."``, unless ``()`` says that there are none.
+            program on (`run_file`, `run_module`) these are ``"."``, but for what was imported before, unless
+            ``()`` says that there are none.
         extras: called with every worker's context, gives names its cells see without import.
 
     Raises:

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from disco_magic.errors import WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
-from disco_magic.locks import new_lock
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ __tracebackhide__ = is_told
 
 Item = TypeVar("Item")
 
-_LOCK: Final = new_lock()
+_LOCK: Final = new_rlock()  # a finalizer may leave a loop meanwhile
 
 
 class _Count:
@@ -38,13 +38,14 @@ class _Count:
     Attributes:
         command: its number.
         begun: how many.
+        loops: how many loops it is in.
         last: the last one that it is to do; None: as many as there are.
     """
 
-    __slots__ = ("__weakref__", "begun", "command", "last")
+    __slots__ = ("__weakref__", "begun", "command", "last", "loops")
 
     def __init__(self, command: int) -> None:
-        self.command, self.begun = command, 0
+        self.command, self.begun, self.loops = command, 0, 0
         self.last: int | None = None
 
     def begin(self) -> None:
@@ -63,6 +64,11 @@ class _Count:
         with _LOCK:
             self.begun -= 1
 
+    def enter(self, loops: int) -> None:
+        """It goes into so many loops, or -1: it has left one."""
+        with _LOCK:
+            self.loops += loops
+
 
 _COUNTS: Final[WeakValueDictionary[tuple[int, int], _Count]] = WeakValueDictionary()  # by session and worker
 
@@ -72,18 +78,31 @@ class Steps(Generic[Item]):
 
     def __init__(self, items: Iterable[Item], count: _Count) -> None:
         self._items, self._count = iter(items), count
+        self._is_entered = False
         self._length = length_hint(items, -1)
 
     def __iter__(self) -> Iterator[Item]:
         return self
 
     def __next__(self) -> Item:
+        if not self._is_entered:
+            self._is_entered = True
+            self._count.enter(1)
         self._count.begin()  # first: what is taken from `items` is not lost
         try:
             return next(self._items)
         except StopIteration:
             self._count.take_back()
+            self._leave()
             raise
+
+    def _leave(self) -> None:
+        if self._is_entered:
+            self._is_entered = False
+            self._count.enter(-1)
+
+    def __del__(self) -> None:
+        self._leave()  # by `break`
 
     def __len__(self) -> int:
         if self._length < 0:
@@ -131,11 +150,11 @@ class Stepping(Calling):
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
     """Let these workers end what they execute after the same step; which one that will be.
 
-    None: some are in no loop of steps in that command.
+    None: some are in no loop of steps of that command now.
     """
     counts = [_COUNTS.get((session_id, worker)) for worker in workers]
     with _LOCK:
-        there = [each for each in counts if each is not None and each.command == command]
+        there = [each for each in counts if each is not None and each.command == command and each.loops]
         if len(there) < len(counts):
             return None
         last = max(each.begun for each in there)

@@ -52,6 +52,16 @@ def test_who_is_in_no_such_loop_is_stopped_at_once_with_all_others(busy):
         )
 
 
+@pytest.mark.parametrize("left", ["pass", "if _ == 1: break"])
+def test_who_has_left_its_loops_is_stopped_at_once(busy, left):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+        s.run(
+            f"for _ in worker.steps(range(3)):\n    {left}\n"
+            "barrier()\nif worker_id: interrupt_main()\nwhile True: pass"
+        )
+
+
 @pytest.mark.parametrize("end", ["timeout", "cancel"])
 def test_a_time_that_is_over_and_cancel_stop_them_at_once(session, end):
     s = session(2)

@@ -76,9 +76,10 @@ _COUNTS: Final[WeakValueDictionary[tuple[int, int], _Count]] = WeakValueDictiona
 class Steps(Generic[Item]):
     """Gives what an iterable gives, and counts; see `Stepping.steps`."""
 
+    _is_entered = False
+
     def __init__(self, items: Iterable[Item], count: _Count) -> None:
         self._items, self._count = iter(items), count
-        self._is_entered = False
         self._length = length_hint(items, -1)
 
     def __iter__(self) -> Iterator[Item]:

@@ -56,7 +56,7 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
     """Summary line -> the workers that failed with it, in the order of `failures`.
 
     With the command, where that is another one than the origin's. Those that differ only in that each names
-    its own worker, or an object by its address, are one: ``worker N``.
+    its own worker, or an object by its address, are one: ``the worker``.
     """
     origin = next(iter(failures.values()))
     texts = {
@@ -76,7 +76,7 @@ def grouped(failures: Mapping[int, Failed]) -> dict[str, list[int]]:
 
 def form_of(text: str, worker: int) -> str:
     """What is the same of an error on every worker: without its number, and without addresses."""
-    return re.sub(rf"\bworker {worker}\b", "worker N", _ADDRESS.sub("0x…", text))
+    return re.sub(rf"\bworker {worker}\b", "the worker", _ADDRESS.sub("0x…", text))
 
 
 def other_lines(others: Iterable[Failed]) -> list[str]:

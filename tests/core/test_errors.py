@@ -91,14 +91,17 @@ def test_a_worker_error_groups_equal_failures_and_shows_the_origins_traceback():
     [
         (
             ["worker 0 gave None", "worker 1 gave None", "worker 2 gave None"],
-            ["[0-2] ValueError: worker N gave None"],
+            ["[0-2] ValueError: the worker gave None"],
         ),
         (
             ["<f at 0x7f01beef>", "<f at 0x7f02beef>", "no"],
             ["[0-1] ValueError: <f at 0x\u2026>", "[2] ValueError: no"],
         ),
         (["worker 1 failed", "worker 1 failed", "worker 1 failed"], ["[0-2] ValueError: worker 1 failed"]),
-        (["worker 0", "worker 10", "worker 2"], ["[0,2] ValueError: worker N", "[1] ValueError: worker 10"]),
+        (
+            ["worker 0", "worker 10", "worker 2"],
+            ["[0,2] ValueError: the worker", "[1] ValueError: worker 10"],
+        ),
         (
             ["0xdead00 is bad", "0xdead01 is bad"],
             ["[0] ValueError: 0xdead00 is bad", "[1] ValueError: 0xdead01 is bad"],

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import signal
+import sys
 import threading
 import traceback
 from itertools import pairwise
@@ -44,6 +45,8 @@ LAST_PAUSES_S: Final = (0.35, 0.15)
 
 # An evaluation loop looks for a pending exception at every backward jump; one is enough, ten cost nothing.
 _JUMPS = 10
+# Errors in the midst of which another one was raised, and so on: so many are looked at.
+_CONTEXTS = 20
 
 
 class _Lowered(BaseException):
@@ -65,6 +68,17 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
     if not stays:
         _put(thread_id, ctypes.py_object())
     return stays
+
+
+def is_cleaning_up(thread_id: int) -> bool:
+    """Whether that thread is in an ``except`` or ``finally`` to which a WorkerInterrupt has led."""
+    found = sys._current_exceptions().get(thread_id)  # noqa: SLF001 - Python's own, which others see, too
+    error = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    for _ in range(_CONTEXTS):
+        if error is None or isinstance(error, WorkerInterrupt):
+            break
+        error = error.__context__
+    return isinstance(error, WorkerInterrupt)
 
 
 def _put(thread_id: int, pending: ctypes.py_object[type[BaseException]]) -> None:

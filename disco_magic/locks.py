@@ -10,30 +10,46 @@ from __future__ import annotations
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
+from weakref import ref
 
 if TYPE_CHECKING:
     from threading import Lock, RLock
 
-_locks: Final[WeakSet[Any]] = WeakSet()
+# No callbacks, as sets of weak references have them: a Ctrl-C that strikes in one is lost.
+_locks: Final[list[ref[Any]]] = []
+_ROOM: Final = [1000]  # so many, before those that are gone are looked for
+_tidying: Final = threading.Lock()
 
 
 def new_lock() -> Lock:
     """As `threading.Lock`."""
     made = threading.Lock()
-    _locks.add(made)
+    _add(made)
     return made
 
 
 def new_rlock() -> RLock:
     """As `threading.RLock`; one that the forking thread holds stays its own."""
     made = threading.RLock()
-    _locks.add(made)
+    _add(made)
     return made
 
 
+def _add(made: Any) -> None:
+    _locks.append(ref(made))
+    count = len(_locks)
+    if count < _ROOM[0] or not _tidying.acquire(blocking=False):
+        return
+    try:
+        there = [each for each in _locks[:count] if each() is not None]
+        _locks[:count] = there  # what was added meanwhile stands behind
+        _ROOM[0] = 1000 + 2 * len(there)
+    finally:
+        _tidying.release()
+
+
 def _free_all() -> None:
-    for each in list(_locks):
+    for each in [lock for one in _locks if (lock := one()) is not None]:
         is_owned = getattr(each, "_is_owned", None)  # of those that are reentrant
         if is_owned is None or not is_owned():
             each._at_fork_reinit()  # noqa: SLF001 - what `threading` itself calls for its own

@@ -19,6 +19,7 @@ from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.allocations import nbytes_kept
 from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
+from disco_magic.injection import is_cleaning_up
 from disco_magic.lane import Lane
 from disco_magic.phrases import words
 from disco_magic.serving import Serving
@@ -166,6 +167,8 @@ class Worker(Serving):
         started = self.cells.started
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
         state: State = "stopping" if stopping else "executing"
+        if stopping and is_cleaning_up(lane.thread_id):
+            state = "cleaning"
         at_most = started is None
         return Position(
             self.id, state, words, self._site(), seconds=seconds, at_most=at_most, seq=command.seq

@@ -6,7 +6,7 @@ Pure: a launcher says what each worker does (`Position`); this says what that me
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
 from disco_magic.phrases import people, ranges
@@ -14,7 +14,8 @@ from disco_magic.phrases import people, ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-State = Literal["idle", "queued", "executing", "stopping", "waiting", "moving"]
+_AT_WORK: Final = {"stopping": "being stopped in", "cleaning": "stopped, and cleaning up in"}
+State = Literal["idle", "queued", "executing", "stopping", "cleaning", "waiting", "moving"]
 
 HEADER = ("worker", "doing", "where", "for", "behind")
 WORDS = 3  # columns of words, before those of numbers
@@ -27,7 +28,8 @@ class Position:
     Attributes:
         worker: its id.
         state: ``idle``; ``queued``: has commands and has not begun the next one; ``executing`` user code;
-            ``stopping``: was interrupted, and has not ended yet; ``waiting`` for other workers; ``moving``
+            ``stopping``: was interrupted, and has not ended yet; ``cleaning``: likewise, in an ``except`` or
+            ``finally`` of its own; ``waiting`` for other workers; ``moving``
             data, or waiting until others have.
         command: the command in words, ``Cell In[7]``.
         site: the line of the user's code, ``Cell In[7], line 4``; empty if it is in none.
@@ -62,7 +64,7 @@ class Position:
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"
-        return f"{'being stopped in' if self.state == 'stopping' else 'executing'} {self.command}"
+        return f"{_AT_WORK.get(self.state, 'executing')} {self.command}"
 
     @property
     def duration(self) -> str:

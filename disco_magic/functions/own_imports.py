@@ -13,7 +13,6 @@ from functools import update_wrapper
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakSet
 
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.own_modules import Importer, is_loaded_once
@@ -117,7 +116,7 @@ _OF: Final = Replaced(inspect, "getmodule", _getmodule)
 _REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
 
 
-_of_programs: Final[WeakSet[WorkerContext]] = WeakSet()  # workers whose programs have modules of their own
+_OF_PROGRAMS: Final = object()  # what workers have whose programs are to have modules of their own
 
 
 def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
@@ -149,14 +148,13 @@ def _stand_for(importer: Importer) -> None:
 
 def let_programs_begin(worker: WorkerContext) -> None:
     """Let that worker import for itself, from its first program on, what is no library's and not there."""
-    _of_programs.add(worker)
+    worker.belongings[_OF_PROGRAMS] = True
 
 
 def program_begins(worker: WorkerContext, behind: dict[str, Any]) -> None:
     """A worker is about to execute one; `behind` is what lies behind its namespace. Takes some ms once."""
-    if worker not in _of_programs:
+    if not worker.belongings.pop(_OF_PROGRAMS, False):
         return
-    _of_programs.discard(worker)
     mine = IMPORTS.get(worker)
     if not isinstance(mine, Importer):
         mine = behind["__import__"] = begin(worker, ())

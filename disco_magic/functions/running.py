@@ -121,6 +121,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
     own_imports.end(context)
+    context.forget_steps()
     own_loggers.end(context)
     own_builtins.leave(context)
     CHANGES.leave(context)
@@ -245,8 +246,7 @@ class CellRunner:
 
     def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
         run = self._program = ProgramRun(self.context, program, self._streams)
-        shield = Shield(self._holder)
-        ended: list[Any] = []
+        shield, ended = Shield(self._holder), list[Any]()
 
         def execute() -> None:
             run.begin()
@@ -264,18 +264,19 @@ class CellRunner:
             end_all(ended)
 
     def _evaluate_program(self, codes: list[types.CodeType], run: ProgramRun) -> None:
-        failed: list[BaseException] = []
+        failed = []
         try:
             if run.program.package:  # here, where it can be the worker's own
                 self.namespace["__builtins__"]["__import__"](run.program.package)
             self._evaluate(codes)
         except WorkerInterrupt:
+            run.call_exits()  # here, where another strike would be one in the midst of cleaning up
             raise
         except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
             failed.append(error)
         run.call_exits()
-        if failed:
-            raise failed.pop()
+        for each in failed:
+            raise each
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

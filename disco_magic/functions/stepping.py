@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from operator import length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
-from weakref import WeakValueDictionary
 
 from disco_magic.errors import WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
@@ -42,7 +41,7 @@ class _Count:
         last: the last one that it is to do; None: as many as there are.
     """
 
-    __slots__ = ("__weakref__", "begun", "command", "last", "loops")
+    __slots__ = ("begun", "command", "last", "loops")
 
     def __init__(self, command: int) -> None:
         self.command, self.begun, self.loops = command, 0, 0
@@ -70,7 +69,7 @@ class _Count:
             self.loops += loops
 
 
-_COUNTS: Final[WeakValueDictionary[tuple[int, int], _Count]] = WeakValueDictionary()  # by session and worker
+_COUNTS: Final[dict[tuple[int, int], _Count]] = {}  # by session and worker
 
 
 class Steps(Generic[Item]):
@@ -146,6 +145,10 @@ class Stepping(Calling):
         if self._steps is None or self._steps.command != command:
             self._steps = _COUNTS[self.session_id, self.id] = _Count(command)
         return Steps(items, self._steps)
+
+    def forget_steps(self) -> None:
+        """The worker has ended."""
+        _COUNTS.pop((self.session_id, self.id), None)
 
 
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:

@@ -29,7 +29,7 @@ from disco_magic.session.recording import Recording
 from disco_magic.session.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Sequence
 
     from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Launcher
@@ -115,32 +115,30 @@ class Session(
         launcher = self._launcher  # first: a restart meanwhile must not be told a number of the life before
         launcher.interrupt(self.ledger.seq, chosen)
 
-    def see_stopped(self, before: Sequence[Position]) -> tuple[list[int], list[int]]:
-        """Wait for a while until what `interrupt` has told to stop has ended.
-
-        Nothing strikes again: who cleans up goes on. Whose thread is after 0.9 s where it was, in a call that
-        does not return, gets another one.
-
-        Args:
-            before: where those workers were when they were told.
+    def see_stopped(self, workers: Sequence[int] | None = None) -> tuple[list[int], list[int]]:
+        """Wait for a while until what `interrupt` has told to stop has ended; who cleans up is left alone.
 
         Returns:
-            list[int], list[int]: whose threads were given up, and who else has not ended yet.
+            list[int], list[int]: whose threads were given up after 0.9 s, in a call that does not return, and
+                who cleans up.
         """
-        sites, life, clock = {each.worker: each.site for each in before}, self.life, threading.Event()
-        until = time.monotonic() + sum(PAUSES_S)
-        while self._stopping(sites, life) and time.monotonic() < until:
-            clock.wait(_LOOK_S)
-        left = self._stopping(sites, life)
-        given_up = self.replace_stuck([each for each, site in left.items() if site == sites[each]], life)
-        return given_up, [each for each in left if each not in given_up]
+        chosen = self._everybody if workers is None else self.check_workers(workers)
+        seq, life, clock = self.ledger.seq, self.life, threading.Event()
+        stuck: list[int] = []
+        for pause in PAUSES_S:
+            if stuck:
+                self.interrupt_through(seq, stuck, life)
+            until = time.monotonic() + pause
+            while (left := self._stopping(chosen, life)) and time.monotonic() < until:
+                clock.wait(_LOOK_S)
+            stuck = [worker for worker, state in left.items() if state == "stopping"]
+        return self.replace_stuck(stuck, life), [worker for worker in left if worker not in stuck]
 
-    def _stopping(self, workers: Container[int], life: Life) -> dict[int, str]:
-        """Those of `workers` that were interrupted and have not ended yet, and where they are."""
+    def _stopping(self, workers: Sequence[int], life: Life) -> dict[int, str]:
+        """Those of `workers` that were interrupted and have not ended yet, and whether they clean up."""
         places = self.diagnosis().positions if life is self.life else ()
-        return {
-            each.worker: each.site for each in places if each.worker in workers and each.state == "stopping"
-        }
+        chosen = [each for each in places if each.worker in workers]
+        return {each.worker: each.state for each in chosen if each.state in ("stopping", "cleaning")}
 
     def interrupt_through(self, seq: int, workers: Sequence[int], life: Life | None = None) -> None:
         """Stop `workers` as far as command `seq`; a repeated call injects again where that is needed.

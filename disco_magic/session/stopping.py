@@ -8,6 +8,9 @@ In steps, because CPython cannot end a thread that sits in C code::
     0.90 s   give up the threads that are still stuck; new ones go on with the same registers
     10.9 s   give up the cell: something holds a worker up that is no command
 
+Who has got the interrupt and cleans up is left alone from then on, until another Ctrl-C; if nobody presses
+that, of a cell that was cancelled or whose time is over, for 10 s.
+
 `injection.PAUSES_S` says why not more often.
 """
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from disco_magic.session.arguments import Limit
     from disco_magic.session.failures import Unheard
 
+_SIGINTS_TO_INSIST = 2
 _SIGINTS_TO_GIVE_UP = 3
 _LOOKS_TO_GIVE_UP = 100
 
@@ -51,6 +55,7 @@ class Stopping(Judging):
         self._unbegun: set[int] = set()  # those who had not begun when it was withdrawn
         self._replaced: set[int] = set()
         self._sigints = 0
+        self._is_patient = True  # with those who clean up
         self._before: list[str] | None = None  # what an interrupt has stopped, too
         self._then: Diagnosis | None = None  # where everybody was when it struck
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
@@ -76,7 +81,7 @@ class Stopping(Judging):
         if self._before is None:
             self._then = self.session.diagnosis() if self.session.life is self._life else None
             self._before = self._running_before(self._then.positions if self._then is not None else ())
-        self.session.interrupt_through(self.seq, self.workers, self._life)
+        self.session.interrupt_through(self.seq, self._to_strike(self.workers), self._life)
 
     def _running_before(self, places: Sequence[Position]) -> list[str]:
         """What its workers execute that was sent before it: an interrupt stops that, too."""
@@ -86,33 +91,69 @@ class Stopping(Judging):
         return list(dict.fromkeys(each.command for each in before))
 
     def _withdraw(self) -> None:
-        self._unbegun.update(self.session.withdraw(self.seq, self._begun(), self.label, self._life))
+        struck = self._to_strike(self._begun())
+        self._unbegun.update(self.session.withdraw(self.seq, struck, self.label, self._life))
 
     def _begun(self) -> list[int]:
         """Those who have begun it, for all that is known."""
         return [worker for worker in self.workers if worker not in self._unbegun]
 
     def _stop(self, strike: Callable[[], None]) -> None:
-        """Strike, replace what is stuck, wait until every worker has ended the cell or is given up."""
+        """Strike, replace what is stuck, wait until every worker has ended the cell or is given up.
+
+        Who cleans up, in an ``except`` or ``finally`` of its own, is struck again only by another Ctrl-C, or
+        if that takes long and nobody has pressed it.
+        """
         self._sigints = 1
         self._was_stopped = True
-        for pause in PAUSES_S:
-            (self._interrupt if self._struck else strike)()
-            self._listen(time.monotonic() + pause)
-            if self._is_over or self._sigints >= _SIGINTS_TO_GIVE_UP:
+        looks = 0
+        while True:
+            self._strike_and_replace(strike)
+            if self._is_settled or not self._cleaning():
                 break
-        if not self._is_over:
-            self._replaced.update(self.session.replace_stuck(self._begun(), self._life))
+            while not self._is_settled and self._spares and self._cleaning():
+                self._listen(time.monotonic() + LOOK_UP_S)
+                looks += 1
+                self._is_patient = self._struck or looks < _LOOKS_TO_GIVE_UP
         self._sigints = 0
         # Looks, not seconds: while C code holds the interpreter's lock nobody could have answered.
         for _ in range(_LOOKS_TO_GIVE_UP):
             self._listen(time.monotonic() + LOOK_UP_S)
-            if self._is_over or self._sigints >= _SIGINTS_TO_GIVE_UP:
+            if self._is_settled:
                 break
         if not self._ended and (note := self._unheard.get(self.seq)):
             self._orphan(note)  # what fails in the end is the session's
         elif self._outcome is None:
             self._settle()
+
+    @property
+    def _spares(self) -> bool:
+        """Whether those who clean up are not struck."""
+        return self._is_patient and self._sigints < _SIGINTS_TO_INSIST
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether nobody waits any more for those who have not ended."""
+        return self._is_over or self._sigints >= _SIGINTS_TO_GIVE_UP
+
+    def _strike_and_replace(self, strike: Callable[[], None]) -> None:
+        for pause in PAUSES_S:
+            (self._interrupt if self._struck else strike)()
+            self._listen(time.monotonic() + pause)
+            if self._is_settled:
+                break
+        if not self._is_over:
+            self._replaced.update(self.session.replace_stuck(self._to_strike(self._begun()), self._life))
+
+    def _cleaning(self) -> set[int]:
+        """Its workers that clean up."""
+        places = self.session.diagnosis().positions if self.session.life is self._life else ()
+        return {each.worker for each in places if each.state == "cleaning" and each.worker in self.workers}
+
+    def _to_strike(self, workers: Sequence[int]) -> list[int]:
+        """Those of `workers` that may be struck now."""
+        cleaning = self._cleaning() if self._spares else set[int]()
+        return [worker for worker in workers if worker not in cleaning]
 
     def _listen(self, deadline: float) -> None:
         while not self._is_over and self._sigints < _SIGINTS_TO_GIVE_UP:

@@ -100,9 +100,7 @@ def test_stream_shows_lines_at_once_whatever_is_configured(four):
 
 
 def test_local_runs_the_cell_in_the_notebook_too(crew):
-    crew.run(
-        "%%disco --local\ndef double(x):\n    return 2 * x\nn = double(4)\nprint(str(__name__))\nn"
-    )
+    crew.run("%%disco --local\ndef double(x):\n    return 2 * x\nn = double(4)\nprint(str(__name__))\nn")
     assert crew.lines[:2] == ["__main__", "8"]
     assert sorted(crew.lines[2:-1]) == [f"[{w}] __disco__" for w in range(crew.n)]
     assert crew.lines[-1].endswith("] 8")

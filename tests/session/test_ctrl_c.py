@@ -38,6 +38,49 @@ def test_ctrl_c_stops_the_cell_on_all_workers(busy):
     assert s.run("worker_id").values == [0, 1]
 
 
+CLEANS_UP = """
+cleaned = 0
+try:
+    if worker_id == 0: interrupt_main()
+    while True: pass
+{0}:
+    for n in range(120):
+        time.sleep(0.01)
+        cleaned += 1
+"""
+
+
+@pytest.mark.parametrize("how", ["finally", "except KeyboardInterrupt"])
+@pytest.mark.parametrize("end", ["ctrl-c", "cancel", "timeout"])
+def test_who_cleans_up_is_left_alone(busy, here, how, end):
+    # A second strike after 0.35 s cut a checkpoint off that was just being written.
+    s = busy(2)
+    s.run("import time")
+    source = CLEANS_UP.format(how)
+    if end == "ctrl-c":
+        with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+            s.run(source)
+    elif end == "timeout":
+        with pytest.raises(SyncTimeout):
+            s.run(source.replace("interrupt_main()", "pass"), timeout=0.5)
+    else:
+        pending = s.run_nowait(source.replace("if worker_id == 0: interrupt_main()", "here()"))
+        here.arrived(2)
+        pending.cancel()
+    assert s.run("cleaned").values == [120, 120]
+
+
+def test_ctrl_c_pressed_again_ends_cleaning_up(busy):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+        s.run(
+            "import _thread\n"
+            "try:\n    if worker_id == 0: interrupt_main()\n    while True: pass\n"
+            "finally:\n    if worker_id == 1: _thread.interrupt_main()\n    while True: pass\n"
+        )
+    assert s.run("worker_id").values == [0, 1]
+
+
 def test_ctrl_c_says_which_threads_were_replaced(busy, gate):
     s = busy(2)
 

@@ -139,7 +139,7 @@ def _interrupt(front: Front, options: Namespace) -> None:
     front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
     if not told:
         return
-    given_up, cleaning_up = session.see_stopped(places)
+    given_up, cleaning_up = session.see_stopped(workers)
     if given_up:
         front.sessions.say(
             f"the thread of {people(tuple(given_up))} did not end and was replaced by a new one with the same"
@@ -147,7 +147,7 @@ def _interrupt(front: Front, options: Namespace) -> None:
         )
     if cleaning_up:
         front.sessions.say(
-            f"not ended yet, perhaps cleaning up: {people(tuple(cleaning_up))}; .cancel() of the handle,"
+            f"still cleaning up: {people(tuple(cleaning_up))}; .cancel() of the handle,"
             " or the stop button in the next cell, gives the thread up"
         )
 

@@ -123,7 +123,8 @@ class Stepping(Calling):
         loops when the button, or Ctrl-C, is pressed. Models and optimizers are then what they are between two
         steps, and the next cell can go on with them. Pressed again, it stops the cell at once, as without.
 
-        Each step is meant to be the same one on all workers; loops may follow and contain each other.
+        In files it is ``disco_magic.worker.steps``. Each step is meant to be the same one on all workers;
+        loops may follow and contain each other.
 
         Args:
             items: anything that can be gone through: ``range(100)``, a ``DataLoader``, a bar of tqdm.
@@ -151,15 +152,23 @@ class Stepping(Calling):
         _COUNTS.pop((self.session_id, self.id), None)
 
 
+def done(session_id: int, workers: Sequence[int], command: int) -> dict[int, int]:
+    """How many steps of a command each of these workers has begun, as far as that is known."""
+    counts = {worker: _COUNTS.get((session_id, worker)) for worker in workers}
+    return {
+        worker: each.begun for worker, each in counts.items() if each is not None and each.command == command
+    }
+
+
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
     """Let these workers end what they execute after the same step; which one that will be.
 
-    None: some are in no loop of steps of that command now.
+    None: some are in no loop of steps of that command now, or were asked before.
     """
     counts = [_COUNTS.get((session_id, worker)) for worker in workers]
     with _LOCK:
         there = [each for each in counts if each is not None and each.command == command and each.loops]
-        if len(there) < len(counts):
+        if len(there) < len(counts) or any(each.last is not None for each in there):
             return None
         last = max(each.begun for each in there)
         for each in there:

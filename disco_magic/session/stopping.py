@@ -21,9 +21,9 @@ from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.words import plural, until_the_end
-from disco_magic.functions.stepping import ask
+from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
-from disco_magic.phrases import ranges
+from disco_magic.phrases import people, ranges, who_has
 from disco_magic.session.judging import Judging
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
@@ -72,10 +72,16 @@ class Stopping(Judging):
 
     def between_steps(self) -> KeyboardInterrupt:
         """The error of a cell that has ended so."""
-        return interrupt(
-            f"{self.label} was stopped between two steps: workers {ranges(self.workers)} have done"
-            f" {plural(self._last_step or 0, 'step')} each"
-        )
+        steps = who_has((each, plural(count, "step")) for each, count in self._steps().items())
+        told = [
+            f"{people(workers)} {'has' if len(workers) == 1 else 'have'} done {count}"
+            for count, workers in steps.items()
+        ]
+        each = " each" if len(told) == 1 < len(self.workers) else ""
+        return interrupt(f"{self.label} was stopped between two steps: {', '.join(told)}{each}")
+
+    def _steps(self) -> dict[int, int]:
+        return done(self.session.id, self.workers, self.seq)
 
     def _interrupt(self) -> None:
         if self._before is None:

@@ -13,6 +13,7 @@ from disco_magic.notebook.commands.table import COMMANDS
 from disco_magic.notebook.keeper import Wanted
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.session.current import session
+from tests.conftest import until
 
 
 def names(shell):
@@ -385,6 +386,29 @@ def test_interrupt_gives_up_a_thread_in_a_call_that_does_not_return(four, gate):
     )
     assert four.run("%%disco -w 1\nx")[1] == 5
     gate.open()
+    with pytest.raises(CellError, match="WorkerInterrupt"):
+        handle.wait()
+
+
+def test_interrupt_lets_loops_of_steps_end_their_step_and_again_stops_them(four, gate):
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    loop = "for step in worker.steps(range(10**9)):\n    barrier()\n    if step == 5: gate()\n"
+    handle = four.run(f"%%disco --nowait -o h\n{loop}")
+    gate.arrived(4)
+    four.run("%disco interrupt")
+    assert four.lines == [
+        "told to stop after 6 steps: Cell In[4] on workers [0-3]; %disco interrupt again stops it at once"
+    ]
+    gate.open()
+    with pytest.raises(CellError, match="WorkerInterrupt: stopped after step 6"):
+        handle.wait()
+    assert four.run("%%disco\nstep").values == [5] * 4
+    handle = four.run("%%disco --nowait -o h\nfor step in worker.steps(range(9)):\n    while True: pass\n")
+    until(lambda: all(each.site for each in session().doctor().positions))
+    four.run("%disco interrupt")
+    four.run("%disco interrupt")
+    assert four.lines[0].startswith("told to stop: Cell In[")
     with pytest.raises(CellError, match="WorkerInterrupt"):
         handle.wait()
 

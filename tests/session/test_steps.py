@@ -31,6 +31,29 @@ def test_ctrl_c_ends_all_workers_after_the_same_step(busy, again):
     assert sorted(caught.value.result.errors) == [0, 1, 2]
 
 
+def test_who_has_fewer_steps_than_the_others_stops_them_at_once(busy):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
+        s.run(
+            "for step in worker.steps(range(3 if worker_id else 10**9)):\n"
+            "    if not worker_id and step == 7: recv(1), interrupt_main()\n"
+            "if worker_id: send(1, 0)\nwhile True: pass\n"
+        )
+
+
+def test_who_ends_before_the_last_step_is_told_apart(busy):
+    s = busy(2)
+    told = r"between two steps: worker 0 has done 8 steps, worker 1 has done 3 steps$"
+    with pytest.raises(KeyboardInterrupt, match=told):
+        s.run(
+            "for step in worker.steps(range(3 if worker_id else 10**9)):\n"
+            "    if worker_id == 0 and step == 7: recv(1), interrupt_main()\n"
+            "    if worker_id and step == 2: send(1, 0)\n"
+            "    while worker_id and step == 2 and worker._steps.last is None: pass\n"
+            "    while not worker_id and step == 7 and worker._steps.last is None: pass\n"
+        )
+
+
 def test_pressed_again_it_stops_them_at_once(busy):
     s = busy(3)
     with pytest.raises(KeyboardInterrupt, match=r"was stopped on workers \[0-2\]; registers may differ"):
@@ -101,7 +124,7 @@ def test_steps_of_several_loops_and_of_loops_in_loops_are_counted_together(busy)
 
 def test_nothing_is_taken_from_what_is_gone_through_before_its_step(busy):
     s = busy(1)
-    with pytest.raises(KeyboardInterrupt, match="have done 3 steps each"):
+    with pytest.raises(KeyboardInterrupt, match="worker 0 has done 3 steps"):
         s.run(
             "rows = iter(range(10**9)); seen = []\nfor row in worker.steps(rows):\n"
             "    seen.append(row)\n    if row == 2:\n        interrupt_main()\n"

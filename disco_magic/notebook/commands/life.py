@@ -19,7 +19,9 @@ from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
+    from disco_magic.core.doctor import Position
     from disco_magic.core.snapshot import SessionSnapshot
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -132,6 +134,14 @@ def _interrupt(front: Front, options: Namespace) -> None:
     places = [each for each in session.doctor().positions if workers is None or each.worker in workers]
     at_work = who_has((each.worker, each.command or "what was sent") for each in places if each.behind)
     queued = any(each.behind > 1 for each in places)
+    last = None if queued or workers is not None else _last_step(session, places)
+    if last is not None:
+        (command,) = at_work
+        front.sessions.say(
+            f"told to stop after {plural(last, 'step')}: {command} on {people(at_work[command])};"
+            " %disco interrupt again stops it at once"
+        )
+        return
     session.interrupt(workers)
     told = [f"{command} on {people(who)}" for command, who in at_work.items()]
     nothing = "nothing to interrupt: the workers are idle"
@@ -150,6 +160,15 @@ def _interrupt(front: Front, options: Namespace) -> None:
             f"still cleaning up: {people(tuple(cleaning_up))}; .cancel() of the handle,"
             " or the stop button in the next cell, gives the thread up"
         )
+
+
+def _last_step(session: Session, places: Sequence[Position]) -> int | None:
+    """After which step all of these workers will end, if they are in loops of steps of one cell."""
+    from disco_magic.functions.stepping import ask  # not for %load_ext
+
+    running = {each.worker: each.seq for each in places if each.seq is not None}
+    commands = set(running.values())
+    return ask(session.id, list(running), commands.pop()) if len(commands) == 1 else None
 
 
 def _start_parser() -> OptionParser:

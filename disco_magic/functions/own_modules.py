@@ -18,11 +18,13 @@ import importlib
 import importlib.util
 import sys
 import threading
+import warnings
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
+from disco_magic.functions import programs
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.standing_modules import (
     LOCK,
@@ -44,6 +46,11 @@ _SYSTEM: Final[Any] = _bootstrap
 _ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
 
 
+_FIRST: Final = "worker 0"
+_SHARED: Final = (
+    "{} was imported before, and all workers share what it keeps in global variables: with --reload, or "
+    "reload=True, each imports it for itself"
+)
 _ONCE_FOR_ALL: Final = (
     "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
     "all share their modules: --own-modules none, or own_modules=()"
@@ -67,7 +74,8 @@ class Importer(Imports):
         self._finder = finder
         self._whose = whose
         self._names = frozenset(names)
-        self._shared: frozenset[str] = frozenset()  # what of the user's it does not import for itself
+        self._shared: set[str] = set()  # what of the user's it does not import for itself
+        self._met: set[str] = set()  # of these, what programs have imported
         self._is_own: dict[str, bool] = {}  # by the first part of a name
         self._turns: dict[str, _Turn] = {}
         self._running: set[str] = set()
@@ -77,8 +85,21 @@ class Importer(Imports):
 
     def own_rest(self, shared: Iterable[str]) -> None:
         """Import for itself, too, what is no library's, but for these packages and modules."""
-        self._shared = frozenset(shared)
+        self._shared = set(shared)
         self._names |= {OF_USER}
+
+    def forget(self, name: str) -> None:
+        """Import that anew, and for itself also if it was everybody's."""
+        super().forget(name)
+        self._shared.discard(name.partition(".")[0])
+
+    def _tell_shared(self, root: str) -> None:
+        """Warn, once and on the first worker, of what a program imports that was everybody's before."""
+        if root in self._met or root not in self._shared or not programs.is_executed():
+            return
+        self._met.add(root)
+        if self._whose == _FIRST and root not in sys.stdlib_module_names and self._is_of_user(root):
+            warnings.warn(_SHARED.format(root), stacklevel=3)
 
     def offer(self, names: Mapping[str, Any]) -> None:
         """Let modules have these among their builtins."""
@@ -99,6 +120,7 @@ class Importer(Imports):
         """See `builtins.__import__`."""
         absolute = _resolved(name, globals, level)
         if self.is_over or not absolute or not self.owns(absolute):
+            self._tell_shared(absolute.partition(".")[0])
             return builtins.__import__(name, globals, locals, fromlist or (), level)
         module = self.load(absolute)
         if not fromlist:

@@ -42,6 +42,10 @@ class Imports(ABC):
     def __init__(self) -> None:
         self.modules: dict[str, types.ModuleType] = {}
 
+    def forget(self, name: str) -> None:
+        """Let the next import of that module execute it."""
+        self.modules.pop(name, None)
+
     @abstractmethod
     def owns(self, name: str) -> bool:
         """Whether that module is one of these."""
@@ -227,7 +231,7 @@ def leave_all() -> None:
 def forget_module(name: str) -> None:
     """Let the next import of that module read its file; who has the old one keeps it."""
     for each in [*_of_process, *list(IMPORTS.values())]:
-        each.modules.pop(name, None)
+        each.forget(name)
 
 
 def is_of_workers(module: object) -> bool:

@@ -24,7 +24,8 @@ _UNENDED: Final = (
     "`net = DDP(copy.deepcopy(net.module))`, and give a new optimizer its parameters and the state of the "
     "old one; `worker.check(net.module)` says whether workers were stopped in different steps"
 )
-# What PyTorch says of its process groups -> what helps.
+_LEFT: Final = "if an earlier run of a program has left it in a module: %disco run --reload imports them anew"
+# What PyTorch, and what builds on it, says of process groups -> what helps.
 _GROUPS: Final = {
     "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
     "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
@@ -32,6 +33,8 @@ _GROUPS: Final = {
     "if not dist.is_initialized(): dist.init_process_group()",
     "unmarked_param_indices.empty() INTERNAL ASSERT": _UNENDED,
     "Expected to mark a variable ready only once": _UNENDED,
+    "already initialized": _LEFT,
+    "already been initialized": _LEFT,
 }
 
 
@@ -49,7 +52,7 @@ def advice_on_miscalls(shell: Shell, error: BaseException) -> list[str]:
 
     Or if PyTorch's own collectives look for processes.
     """
-    if type(error) in (ValueError, RuntimeError):
+    if type(error) in (ValueError, RuntimeError, AssertionError):
         told = words(error)
         return [helps for said, helps in _GROUPS.items() if said in told]
     if type(error) not in (TypeError, AttributeError, KeyError):

@@ -49,6 +49,13 @@ def test_an_axis_that_is_no_name_of_the_mesh_is_not_told_of(four):
     assert four.shown[-1] == "it is worker.at(**coordinates)"
 
 
+def test_a_module_that_keeps_what_an_earlier_run_has_left_is_told_of(four):
+    four.fail("%%disco\nassert False, 'tensor model parallel group is already initialized'", CellError)
+    assert four.shown[-1].startswith(
+        "if an earlier run of a program has left it in a module: %disco run --reload"
+    )
+
+
 @pytest.mark.parametrize(
     ("told", "helps"),
     [

@@ -74,13 +74,28 @@ def test_what_was_imported_before_stays_everybody_s_and_objects_of_it_belong_to_
     )
     s = session(2)
     s.run(OF_CELLS.replace("NAME", name))
-    s.run_file(tmp_path / "program.py")
+    with pytest.warns(UserWarning, match=f"{name} was imported before, and all workers share") as told:
+        s.run_file(tmp_path / "program.py")
+    assert len(told) == 1
     seen = f"pickle.loads(pickle.dumps(thing)).__class__ is Thing, guarded(), isinstance(thing, {name}.Thing)"
     assert s.run(f"import {name}, {other}\n{seen}, {other}.value").values == [
         (True, "caught", True, [rank]) for rank in range(2)
     ]
     assert s.run("len(allgather_objects(thing))").values == [2, 2]
     assert not isinstance(sys.modules[name], Standing)
+
+
+def test_what_was_imported_before_is_each_worker_s_own_after_a_reload(session, program):
+    path, name = program
+    __import__(name)
+    s = session(3)
+    with pytest.warns(UserWarning, match="with --reload, or reload=True, each imports it for itself"):
+        s.run_file(path)
+    assert len(set(s.run("found").values)) == 1
+    s.run_file(path, reload=True)
+    assert s.run("found").values == [0, 1, 2]
+    s.run_file(path)
+    assert s.run("found").values == [0, 1, 2]
 
 
 def test_a_session_that_was_told_so_has_all_share_them(session, program):

@@ -121,7 +121,6 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     programs.end(context)
     namespaces.drop(context.session_id, context.id, namespace)
     own_imports.end(context)
-    context.forget_steps()
     own_loggers.end(context)
     own_builtins.leave(context)
     CHANGES.leave(context)

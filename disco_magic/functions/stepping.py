@@ -69,6 +69,7 @@ class _Count:
             self.loops += loops
 
 
+_MOST: Final = 4096
 _COUNTS: Final[dict[tuple[int, int], _Count]] = {}  # by session and worker
 
 
@@ -145,11 +146,15 @@ class Stepping(Calling):
         command = command_of(self)
         if self._steps is None or self._steps.command != command:
             self._steps = _COUNTS[self.session_id, self.id] = _Count(command)
+            _tidy()
         return Steps(items, self._steps)
 
-    def forget_steps(self) -> None:
-        """The worker has ended."""
-        _COUNTS.pop((self.session_id, self.id), None)
+
+def _tidy() -> None:
+    """Drop counts of loops that are over, if there are many: workers end without a word."""
+    with _LOCK:
+        for key in [key for key, each in _COUNTS.items() if not each.loops] if len(_COUNTS) > _MOST else ():
+            del _COUNTS[key]
 
 
 def done(session_id: int, workers: Sequence[int], command: int) -> dict[int, int]:

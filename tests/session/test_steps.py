@@ -7,6 +7,7 @@ import re
 import pytest
 
 from disco_magic.errors import CellError, SyncTimeout
+from disco_magic.functions import stepping
 
 LOOP = """
 done = 0
@@ -149,3 +150,12 @@ def test_it_is_an_iterator_as_long_as_what_it_goes_through(session):
             "    except Exception as error: failed.append(error)\n"
             "thread = threading.Thread(target=run); thread.start(); thread.join()\nraise failed[0]"
         )
+
+
+def test_of_loops_that_are_over_few_are_kept(session, monkeypatch):
+    monkeypatch.setattr(stepping, "_MOST", 10)
+    for _ in range(8):
+        s = session(2)
+        s.run("for _ in worker.steps(range(2)): pass")
+        s.shutdown()
+    assert len(stepping._COUNTS) <= 12

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, overload
 
 from disco_magic.core.markup import MARK
+from disco_magic.core.registers import register_of
 from disco_magic.core.words import aligned
 from disco_magic.errors import Divergence, is_told
 from disco_magic.phrases import people, ranges, who_has
@@ -128,6 +129,13 @@ class CheckReport:
         return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
 
     @property
+    def _near_in_part(self) -> list[str]:
+        """Registers of which some parts are near, and all else is equal."""
+        differing = {register_of(row.name) for row in self.differing}
+        parts = [register_of(row.name) for row in self.rows if row.near and row.name != register_of(row.name)]
+        return [name for name in dict.fromkeys(parts) if name not in differing]
+
+    @property
     def _equal(self) -> str:
         """What counts as equal."""
         if not self.within:
@@ -150,6 +158,7 @@ class CheckReport:
             "different": [row.name for row in self.differing],
             **{f"equal{over}": _names(agreeing, over, by_value=True) for over in overs},
             f"near, within {self.within}": [row.name for row in agreeing if row.near],
+            "equal but for these": self._near_in_part,
             **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
             "values not compared": [
                 f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs

@@ -30,6 +30,14 @@ class CallersWorker:
         vars(self).update(_asked=asked)
         functools.update_wrapper(self, asked)
 
+    def steps(self, items: Iterable[Any]) -> Iterable[Any]:
+        """As `WorkerContext.steps`; outside of a worker `items` as they are: programs run elsewhere, too."""
+        try:
+            me = self._asked()
+        except UsageMistake:
+            return items
+        return me.steps(items)
+
     def __call__(self) -> WorkerContext:
         """The worker that executes the calling function."""
         return self._asked()

@@ -17,12 +17,12 @@ from __future__ import annotations
 from operator import length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from disco_magic.errors import WorkerInterrupt, is_told
+from disco_magic.errors import UsageMistake, WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __tracebackhide__ = is_told
 
@@ -78,11 +78,14 @@ class Steps(Generic[Item]):
 
     _is_entered = False
 
-    def __init__(self, items: Iterable[Item], count: _Count) -> None:
-        self._items, self._count = iter(items), count
+    def __init__(self, items: Iterable[Item], counted: Callable[[], _Count]) -> None:
+        self._items, self._counted = iter(items), counted
+        self._count = counted()
         self._length = length_hint(items, -1)
 
     def __iter__(self) -> Iterator[Item]:
+        self._leave()
+        self._count = self._counted()  # a later cell may go on with it
         return self
 
     def __next__(self) -> Item:
@@ -124,8 +127,8 @@ class Stepping(Calling):
         loops when the button, or Ctrl-C, is pressed. Models and optimizers are then what they are between two
         steps, and the next cell can go on with them. Pressed again, it stops the cell at once, as without.
 
-        In files it is ``disco_magic.worker.steps``. Each step is meant to be the same one on all workers;
-        loops may follow and contain each other.
+        In files it is ``disco_magic.worker.steps``, which outside of a worker gives `items` as they are. Each
+        step is meant to be the same one on all workers; loops may follow and contain each other.
 
         Args:
             items: anything that can be gone through: ``range(100)``, a ``DataLoader``, a bar of tqdm.
@@ -143,11 +146,21 @@ class Stepping(Calling):
             >>> session.run("for step in worker.steps(range(3)): total = allreduce(step)").errors
             {}
         """
-        command = command_of(self)
+        return Steps(items, self._counted)
+
+    def _counted(self) -> _Count:
+        """That of the command which is executed."""
+        try:
+            command = command_of(self)
+        except UsageMistake:
+            raise UsageMistake(
+                f"worker.steps was called in a thread that worker {self.id} has started: its loops are"
+                " counted in its own"
+            ) from None
         if self._steps is None or self._steps.command != command:
             self._steps = _COUNTS[self.session_id, self.id] = _Count(command)
             _tidy()
-        return Steps(items, self._steps)
+        return self._steps
 
 
 def _tidy() -> None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.functions import stepping
 
@@ -134,6 +135,22 @@ def test_nothing_is_taken_from_what_is_gone_through_before_its_step(busy):
     assert s.run("seen, next(rows)").values == [([0, 1, 2], 3)]
 
 
+def test_one_that_is_kept_goes_on_in_the_next_cell(busy):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="steps each"):
+        s.run(
+            "kept = worker.steps(iter(range(10**9)))\nfor step in kept:\n    barrier()\n"
+            "    if worker_id and step == 3: interrupt_main()\n"
+        )
+    s.run("before = step\nfor step in kept: break")
+    assert s.run("step - before").values == [1, 1]
+
+
+def test_outside_of_a_worker_it_is_what_is_gone_through():
+    items = [1, 2]
+    assert disco.worker.steps(items) is items
+
+
 def test_it_is_an_iterator_as_long_as_what_it_goes_through(session):
     s = session(2)
     assert (
@@ -144,7 +161,7 @@ def test_it_is_an_iterator_as_long_as_what_it_goes_through(session):
         s.run("worker.steps(3)")
     with pytest.raises(CellError, match="TypeError: what is stepped through has no length"):
         s.run("len(worker.steps(x for x in 'ab'))")
-    with pytest.raises(CellError, match="UsageMistake"):
+    with pytest.raises(CellError, match=r"worker\.steps was called in a thread that worker 0 has started"):
         s.run(
             "import threading\nfailed = []\ndef run():\n    try: worker.steps('ab')\n"
             "    except Exception as error: failed.append(error)\n"

@@ -104,7 +104,8 @@ def _parser() -> OptionParser:
     parser.add_argument(
         "--reload",
         action="store_true",
-        help="import modules that lie beside the file, or beneath, anew: they may have changed since",
+        help="import modules that lie beside the file, or beneath, anew: they may have changed since, or "
+        "keep what an earlier run has left in them",
     )
     parser.add_argument(
         "-m", dest="module", action="store_true", help="FILE is the name of a module, as with python -m"

@@ -262,3 +262,19 @@ def background():
     for thread in threads:
         thread.join(DEADLINE_S)
         assert not thread.is_alive(), f"a background call hangs:\n{stacks([thread])}"
+
+
+@pytest.fixture
+def module_of(tmp_path, monkeypatch):
+    """Writes a module and gives its name, by which it can be imported during the test."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = []
+
+    def write(source):
+        made.append(f"written_module_{len(made)}")  # not ..._test: pytest has a loader of its own for these
+        (tmp_path / f"{made[-1]}.py").write_text(source)
+        return made[-1]
+
+    yield write
+    for name in made:
+        sys.modules.pop(name, None)

@@ -134,19 +134,3 @@ def folder(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
-
-
-@pytest.fixture
-def module_of(tmp_path, monkeypatch):
-    """Writes a module and gives its name, by which it can be imported during the test."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    made = []
-
-    def write(source):
-        made.append(f"module_{len(made)}_of_this_test")
-        (tmp_path / f"{made[-1]}.py").write_text(source)
-        return made[-1]
-
-    yield write
-    for name in made:
-        sys.modules.pop(name, None)

@@ -20,22 +20,6 @@ from tests.notebook.acting import as_worker, new_worker
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
-    """``written(text)`` writes a module that can be imported, and gives its name."""
-    monkeypatch.syspath_prepend(tmp_path)
-    names = []
-
-    def write(text):
-        names.append(f"written_{len(names)}_{tmp_path.name}")
-        (tmp_path / f"{names[-1]}.py").write_text(text)
-        return names[-1]
-
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
-
-
-@pytest.fixture
 def finder(monkeypatch):
     """``finder(actions)`` puts a finder before all others."""
 
@@ -45,8 +29,8 @@ def finder(monkeypatch):
     return put_first
 
 
-def test_a_module_is_given_to_its_action_once_it_is_there(written, finder):
-    name, other, seen = written("x = 1"), written("x = 2"), []
+def test_a_module_is_given_to_its_action_once_it_is_there(module_of, finder):
+    name, other, seen = module_of("x = 1"), module_of("x = 2"), []
     finder({name: lambda module: seen.append((module.x, type(module.__loader__).__name__))})
     module = __import__(name)
     assert (module.x, __import__(other).x) == (1, 2)
@@ -54,9 +38,9 @@ def test_a_module_is_given_to_its_action_once_it_is_there(written, finder):
     assert module.__spec__.loader is module.__loader__
 
 
-def test_who_only_looks_for_a_module_finds_what_its_loader_can_do(written, finder):
+def test_who_only_looks_for_a_module_finds_what_its_loader_can_do(module_of, finder):
     # `runpy` finds a module without importing it, and asks the loader that it finds for the code.
-    name, seen = written("x = 1"), []
+    name, seen = module_of("x = 1"), []
     finder({name: seen.append})
     assert runpy.run_module(name)["x"] == 1
     assert find_spec(name).loader.get_source(name) == "x = 1"
@@ -65,9 +49,9 @@ def test_who_only_looks_for_a_module_finds_what_its_loader_can_do(written, finde
     assert (seen, name in sys.modules) == ([], False)
 
 
-def test_a_finder_that_cannot_find_is_not_asked(written, monkeypatch):
+def test_a_finder_that_cannot_find_is_not_asked(module_of, monkeypatch):
     # The import system goes past what has no `find_spec`; ours asks all others in its place.
-    name, seen = written("x = 1"), []
+    name, seen = module_of("x = 1"), []
     monkeypatch.setattr(sys, "meta_path", [AfterImport({name: seen.append}), object(), *sys.meta_path])
     assert [__import__(name)] == seen
 
@@ -88,16 +72,18 @@ def test_a_folder_without_code_is_found_as_ever(finder, tmp_path, monkeypatch):
     del sys.modules["disco_bare_folder"]
 
 
-def test_a_module_that_a_worker_imports_sets_itself_up_as_the_process_s(written, finder, texts, live):
-    name = written("from disco_magic.notebook.output.streams import current_sink\nsink = current_sink.get()")
+def test_a_module_that_a_worker_imports_sets_itself_up_as_the_process_s(module_of, finder, texts, live):
+    name = module_of(
+        "from disco_magic.notebook.output.streams import current_sink\nsink = current_sink.get()"
+    )
     finder({name: print})
     _, (sink, _) = live(texts)
     module = as_worker(new_worker(), sink, __import__, name)
     assert module.sink is None
 
 
-def test_a_module_that_is_being_imported_is_not_there_yet(written):
-    name = written("from disco_magic.functions.imported import is_imported\nearly = is_imported(__name__)")
+def test_a_module_that_is_being_imported_is_not_there_yet(module_of):
+    name = module_of("from disco_magic.functions.imported import is_imported\nearly = is_imported(__name__)")
     assert __import__(name).early is False
     assert is_imported(name)
     assert not is_imported("disco_no_such_module")
@@ -111,9 +97,9 @@ class User:
 
 
 @pytest.fixture
-def libraries(written):
+def libraries(module_of):
     """`Libraries` that changes one module that is there and one that is not; `log` says what was done."""
-    there, later = written(""), written("")
+    there, later = module_of(""), module_of("")
     __import__(there)
     log = []
 
@@ -155,10 +141,10 @@ def test_the_last_user_undoes_it_and_one_that_is_gone_is_no_user(libraries):
     assert libraries.log == ["there", "not there"]
 
 
-def test_what_changes_one_library_may_import_another(written, background):
+def test_what_changes_one_library_may_import_another(module_of, background):
     # Imports under the lock call `_fit` again, on the same thread.
     user, log = User(), []
-    inner, outer = written(""), written("")
+    inner, outer = module_of(""), module_of("")
 
     def fit_outer(module):
         __import__(inner)
@@ -180,12 +166,12 @@ def test_what_changes_one_library_may_import_another(written, background):
         ValueError("it requires a code object with 1 free vars, not 0"),
     ],
 )
-def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(written, answer):
+def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(module_of, answer):
     def fit(_):
         if answer is not None:
             raise answer
 
-    user, name = User(), written("")
+    user, name = User(), module_of("")
     libraries = Libraries({name: fit})
     libraries.enter(user)
     assert __import__(name)
@@ -258,7 +244,7 @@ def get_console():
 """
 
 
-def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_one(written, monkeypatch):
+def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_one(module_of, monkeypatch):
     made = []
 
     class Console:
@@ -266,7 +252,7 @@ def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_o
             made.append(options)
 
     monkeypatch.setitem(sys.modules, "rich.console", SimpleNamespace(Console=Console))
-    module = __import__(written(RICH))
+    module = __import__(module_of(RICH))
     ask = module.get_console
     undo = fit_console(module)
     workers = [new_worker(number) for number in range(2)]
@@ -289,9 +275,9 @@ def test_every_worker_has_a_console_of_its_own_and_the_notebook_has_the_common_o
     ],
     ids=["object", "closure"],
 )
-def test_a_console_that_somebody_has_wrapped_is_everybody_s(written, wrapped):
+def test_a_console_that_somebody_has_wrapped_is_everybody_s(module_of, wrapped):
     # Code without a closure cannot be put into a function with one, nor into what is no function.
-    module = __import__(written(f"{RICH}\n\n{wrapped}\n"))
+    module = __import__(module_of(f"{RICH}\n\n{wrapped}\n"))
     ask = module.get_console
     assert fit_console(module) is None
     assert module.get_console is ask

@@ -227,8 +227,7 @@ class Agreeing(Trees):
             rows = near_enough(self, rows, held, tolerance, over)
         rows = told_apart_by(self, rows, held, over)
         rows = rows if names is None else tuple(_named(rows, names))
-        within = str(tolerance) if tolerance else ""
-        return CheckReport(title, members, rows, within), names is not None and not apart
+        return CheckReport(title, members, rows, str(tolerance)), names is not None and not apart
 
     def _circles(self, members: Members, over: Over) -> Circles:
         """The members, and where they are if axes say so."""

@@ -89,9 +89,10 @@ class _Seen:
 
     def __getattr__(self, name: str) -> Any:
         mine = self._own.mine()
-        if mine is None:
-            return getattr(self._module, name)
-        return mine.get(name) or self._first.get(name) or getattr(self._module, name)
+        for found in () if mine is None else (mine, self._first):
+            if name in found:
+                return found[name]
+        return getattr(self._module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         mine = self._own.mine()

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_DICTIONARY: Final[Any] = vars(types.ModuleType)["__dict__"]
+dictionary_of: Final[Callable[[types.ModuleType], dict[str, Any]]] = _DICTIONARY.__get__
+"""The true dictionary of a module, whatever its class shows who asks for ``__dict__``."""
+SYS: Final = dictionary_of(sys)
+"""That of `sys`: what the process has. Workers that ask `sys` itself are told their own."""
 
 
 class OfModules(type):

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.module_classes import SYS
 from disco_magic.functions.own_builtins import behind_of
 from disco_magic.functions.per_worker import PerProgram
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAME: Final = "displayhook"
-_SYS: Final = vars(sys)
 _OWN: Final = PerProgram()
 
 
@@ -63,7 +63,7 @@ def read() -> Callable[[Any], object]:
     if mine is not None:
         return mine.get(_NAME, _show)  # type: ignore[no-any-return]
     try:
-        present = _SYS[_NAME]
+        present = SYS[_NAME]
     except KeyError:
         raise AttributeError(f"module 'sys' has no attribute {_NAME!r}", name=_NAME, obj=sys) from None
     return _asking.process if present is _asking else present  # type: ignore[no-any-return]
@@ -77,8 +77,8 @@ def assign(hook: Callable[[Any], object]) -> None:
             mine.pop(_NAME, None)
         else:
             mine[_NAME] = _show if hook is sys.__displayhook__ else hook
-    elif _SYS.get(_NAME) is not _asking:
-        _SYS[_NAME] = _asking.process if hook is _asking else hook
+    elif SYS.get(_NAME) is not _asking:
+        SYS[_NAME] = _asking.process if hook is _asking else hook
     elif hook is not _asking:
         _asking.process = hook
 
@@ -88,18 +88,18 @@ def delete() -> None:
     mine = _OWN.mine()
     if mine is not None:
         mine.pop(_NAME, None)
-    elif _SYS.pop(_NAME, None) is None:
+    elif SYS.pop(_NAME, None) is None:
         raise AttributeError(_NAME, name=_NAME, obj=sys)
 
 
 def begin() -> None:
     """From now on it is so. Idempotent."""
-    present = _SYS.get(_NAME)
+    present = SYS.get(_NAME)
     if present is not None and present is not _asking:
-        _asking.process, _SYS[_NAME] = present, _asking
+        _asking.process, SYS[_NAME] = present, _asking
 
 
 def end() -> None:
     """No more. Idempotent."""
-    if _SYS.get(_NAME) is _asking:
-        _SYS[_NAME] = _asking.process
+    if SYS.get(_NAME) is _asking:
+        SYS[_NAME] = _asking.process

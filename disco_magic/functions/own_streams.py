@@ -18,13 +18,13 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.module_classes import SYS
 from disco_magic.functions.streams import WorkerStream, current_writer, own_streams, put_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NOTHING: Final = object()
-_SYS: Final = vars(sys)
 
 
 class Plain(WorkerStream):
@@ -132,7 +132,7 @@ class OwnStreams:
     def put(self, channel: str, stream: Any) -> None:
         """The worker puts a stream there; one of ours of this channel, or Python's first: it has none."""
         is_ours = isinstance(stream, WorkerStream) and stream.is_of(channel)
-        if stream is _NOTHING or is_ours or stream is _SYS.get(f"__{channel}__", _NOTHING):
+        if stream is _NOTHING or is_ours or stream is SYS.get(f"__{channel}__", _NOTHING):
             self.instead.pop(channel, None)
         else:
             self.instead[channel] = _Instead(stream)
@@ -156,7 +156,7 @@ def read(channel: str) -> Any:
         AttributeError: the process has none.
     """
     try:
-        process = _SYS[channel]
+        process = SYS[channel]
     except KeyError:
         raise AttributeError(f"module 'sys' has no attribute {channel!r}", name=channel, obj=sys) from None
     mine = _mine()
@@ -171,7 +171,7 @@ def assign(channel: str, stream: Any) -> None:
     elif isinstance(stream, Plain):  # somebody else leaves the block of a worker: its generator was dropped
         put_below(channel, stream)
     else:
-        _SYS[channel] = stream
+        SYS[channel] = stream
 
 
 def delete(channel: str) -> None:
@@ -179,5 +179,5 @@ def delete(channel: str) -> None:
     mine = _mine()
     if mine is not None:
         mine.put(channel, _NOTHING)
-    elif _SYS.pop(channel, _NOTHING) is _NOTHING:
+    elif SYS.pop(channel, _NOTHING) is _NOTHING:
         raise AttributeError(channel, name=channel, obj=sys)

@@ -6,13 +6,16 @@ C code that asks for it gets the process's. Whatever else is asked for takes 20 
 from __future__ import annotations
 
 import sys
-import types
 from typing import Any
 
 from disco_magic.functions import own_displayhook, own_streams, programs
-from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
-
-_DICTIONARY: Any = vars(types.ModuleType)["__dict__"]
+from disco_magic.functions.module_classes import (
+    ModuleOfWorkers,
+    dictionary_of,
+    exchange,
+    is_tester,
+    put_back,
+)
 
 
 def _own_stream(channel: str) -> property:
@@ -58,7 +61,7 @@ class SysOfWorkers(ModuleOfWorkers):
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         """As ever; but ``mock.patch`` takes from it what it is to put back, which is what the caller has."""
-        found: dict[str, Any] = _DICTIONARY.__get__(self)
+        found = dictionary_of(self)
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
         return found | {"displayhook": own_displayhook.read()} if is_tester(frame) else found
 

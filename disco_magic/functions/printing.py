@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from functools import update_wrapper
 from typing import Any, Final
 
+from disco_magic.functions.module_classes import SYS
 from disco_magic.functions.streams import WorkerStream
-
-_SYS: Final = vars(sys)
 
 
 class WholePrint:
@@ -26,7 +24,7 @@ class WholePrint:
     ) -> None:
         """See `print`."""
         # The process's, as Python's own has it: what a worker has put in its place is called from there.
-        stream = _SYS.get("stdout") if file is None else file
+        stream = SYS.get("stdout") if file is None else file
         between, last = " " if sep is None else sep, "\n" if end is None else end
         is_text = isinstance(between, str) and isinstance(last, str)  # else the error is Python's own
         if not (is_text and isinstance(stream, WorkerStream) and stream.names_worker):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.module_classes import SYS
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ RANKS: Final = (
 )
 """Variables of torchrun's that say which process of a program one is, and where to find the first one."""
 _PORT: Final = 29500  # as torchrun has it
-_SYS: Final = vars(sys)
 _PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
 
 
@@ -139,7 +139,7 @@ def is_executed() -> bool:
 def arguments() -> list[str]:
     """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
     mine = _mine()
-    argv: list[str] = _SYS["argv"] if mine is None else mine.argv
+    argv: list[str] = SYS["argv"] if mine is None else mine.argv
     return argv
 
 
@@ -147,7 +147,7 @@ def assign_arguments(argv: list[str]) -> None:
     """Let this be ``sys.argv`` of who calls."""
     mine = _mine()
     if mine is None:
-        _SYS["argv"] = argv
+        SYS["argv"] = argv
     else:
         mine.argv = argv
 

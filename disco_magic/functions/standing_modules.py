@@ -15,11 +15,12 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.module_classes import dictionary_of
 from disco_magic.functions.namespaces import CELL_MODULE, worker_calling
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from disco_magic.functions.context import WorkerContext
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _OF_IMPORTS: Final = frozenset(
     {"__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
 )
-_plain: Final[Callable[[types.ModuleType], dict[str, Any]]] = vars(types.ModuleType)["__dict__"].__get__
 LOCK: Final = new_rlock()
 """Of `sys.modules` and `IMPORTS`, where more than one step is needed."""
 
@@ -126,13 +126,13 @@ class Standing(types.ModuleType):
         facts: dict[str, Any] = {"__spec__": own, "__loader__": own.loader, "__package__": spec.parent}
         if spec.has_location:
             facts["__file__"] = spec.origin
-        _plain(self).update(facts)
+        dictionary_of(self).update(facts)
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
         """That of the caller's module if it has been executed: who goes through all modules executes none."""
         executed = imports_for(self.__name__).modules.get(self.__name__)
-        return _plain(self) if executed is None else getattr(executed, "__dict__", {})
+        return dictionary_of(self) if executed is None else getattr(executed, "__dict__", {})
 
     def __getattr__(self, name: str) -> Any:
         executed = imports_for(self.__name__).modules.get(self.__name__)

@@ -170,12 +170,15 @@ def _tidy() -> None:
             del _COUNTS[key]
 
 
+def _counts(session_id: int, workers: Sequence[int], command: int) -> dict[int, _Count]:
+    """Of these workers, those that are known to be of this command."""
+    counts = {worker: _COUNTS.get((session_id, worker)) for worker in workers}
+    return {worker: each for worker, each in counts.items() if each is not None and each.command == command}
+
+
 def done(session_id: int, workers: Sequence[int], command: int) -> dict[int, int]:
     """How many steps of a command each of these workers has begun, as far as that is known."""
-    counts = {worker: _COUNTS.get((session_id, worker)) for worker in workers}
-    return {
-        worker: each.begun for worker, each in counts.items() if each is not None and each.command == command
-    }
+    return {worker: each.begun for worker, each in _counts(session_id, workers, command).items()}
 
 
 def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
@@ -183,10 +186,9 @@ def ask(session_id: int, workers: Sequence[int], command: int) -> int | None:
 
     None: some are in no loop of steps of that command now, or were asked before.
     """
-    counts = [_COUNTS.get((session_id, worker)) for worker in workers]
     with _LOCK:
-        there = [each for each in counts if each is not None and each.command == command and each.loops]
-        if len(there) < len(counts) or any(each.last is not None for each in there):
+        there = [each for each in _counts(session_id, workers, command).values() if each.loops]
+        if len(there) < len(workers) or any(each.last is not None for each in there):
             return None
         last = max(each.begun for each in there)
         for each in there:

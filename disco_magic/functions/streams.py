@@ -10,12 +10,13 @@ process ends with a segmentation fault. So the last `_KEPT` are kept, and used a
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import ref
+
+from disco_magic.functions.module_classes import SYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,8 +151,6 @@ def unwrapped(stream: Any) -> Any:
 # No lock guards these: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
 # callbacks: a Ctrl-C that strikes in one is lost.
 _owners: Final[list[ref[object]]] = []
-# What the process has as its streams: workers that ask `sys` are told their own, see `own_streams`.
-_PRESENT: Final = vars(sys)
 _stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
 
 
@@ -175,9 +174,9 @@ def remove_streams(owner: object) -> None:
     if _owners:
         return
     for channel in CHANNELS:
-        stream = _PRESENT.get(channel)
+        stream = SYS.get(channel)
         if isinstance(stream, WorkerStream):
-            _PRESENT[channel] = unwrapped(stream)
+            SYS[channel] = unwrapped(stream)
     if _owners:  # somebody has come meanwhile, and found them in place
         _put()
 
@@ -190,14 +189,14 @@ def put_back(channel: str, before: Any) -> None:
     """
     if _is_closed(unwrapped(before)):
         return
-    if unwrapped(_PRESENT.get(channel)) is not unwrapped(before):
+    if unwrapped(SYS.get(channel)) is not unwrapped(before):
         bare = before is not None and not isinstance(before, WorkerStream)
-        _PRESENT[channel] = _stand_in(before, channel) if bare else before
+        SYS[channel] = _stand_in(before, channel) if bare else before
 
 
 def put_below(channel: str, stream: WorkerStream) -> None:
     """Make the stream below `stream` the process's, under a stand-in as long as anybody needs one."""
-    _PRESENT[channel] = unwrapped(stream)
+    SYS[channel] = unwrapped(stream)
     if _owners:
         _put()
 
@@ -211,9 +210,9 @@ def _is_closed(stream: Any) -> bool:
 
 def _put() -> None:
     for channel in CHANNELS:
-        stream = _PRESENT.get(channel)
+        stream = SYS.get(channel)
         if stream is not None and not isinstance(stream, WorkerStream):
-            _PRESENT[channel] = _stand_in(stream, channel)
+            SYS[channel] = _stand_in(stream, channel)
 
 
 def _stand_in(base: Any, channel: str) -> WorkerStream:

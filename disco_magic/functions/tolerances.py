@@ -46,20 +46,26 @@ class Tolerance(NamedTuple):
     atol: float = 0.0
 
     def __str__(self) -> str:
-        return f"rtol={self.rtol:g}, atol={self.atol:g}"
+        """In words; "": not at all."""
+        return f"rtol={self.rtol:g}, atol={self.atol:g}" if self else ""
 
     def __bool__(self) -> bool:
         return self != (0.0, 0.0)
 
     def covers(self, first: Array, other: Array) -> bool:
         """Whether all elements are near enough; integers and bools, and what is no number, only if equal."""
-        kind = first.dtype.kind
-        if kind in _EXACT or not is_number(first.dtype) or first.dtype != other.dtype:
+        if not _may_differ(first.dtype) or first.dtype != other.dtype:
             return bool(equal(first, other).all())
         apart = distance(first, other)
         with np.errstate(all="ignore"):
-            most = self.atol + self.rtol * np.abs(first if kind == "c" else first.astype(apart.dtype))
+            wide = first if first.dtype.kind == "c" else first.astype(apart.dtype)
+            most = self.atol + self.rtol * np.abs(wide)
         return bool(((apart == 0) | (np.isfinite(apart) & (apart <= most))).all())
+
+
+def _may_differ(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of that dtype may differ a little: integers and bools have to be equal."""
+    return is_number(dtype) and dtype.kind not in _EXACT
 
 
 def tolerance_of(rtol: object, atol: object) -> Tolerance:
@@ -102,10 +108,11 @@ def near_enough(
             are_near = _arrays_are if is_array else _numbers_are
             if are_near(me, part_of(held, row.name), circle, tolerance):
                 near.setdefault(row.name, []).append(circle)
-    for each in me.allgather_objects(near, in_group=over is not None, over=over):
-        for name, circles in each.items():
-            near[name] = [*near.get(name, ()), *circles]
-    return tuple(replace(row, near=frozenset(near.get(row.name, ()))) for row in rows)
+    everybody_s = me.allgather_objects(near, in_group=over is not None, over=over)
+    return tuple(
+        replace(row, near=frozenset(circle for each in everybody_s for circle in each.get(row.name, ())))
+        for row in rows
+    )
 
 
 def _arrays_are(me: Objects, array: Any, circle: Workers, tolerance: Tolerance) -> bool:
@@ -173,7 +180,7 @@ def _of_facts(facts: Facts) -> _Numbers:
     near = {
         str(number): fact
         for number, fact in enumerate(facts)
-        if type(fact) is np.ndarray and is_number(fact.dtype) and fact.dtype.kind not in _EXACT
+        if type(fact) is np.ndarray and _may_differ(fact.dtype)
     }
     rest = [f"{near[key].dtype}" if (key := str(n)) in near else fact for n, fact in enumerate(facts)]
     return _Numbers(fingerprint(rest), near)
@@ -182,5 +189,5 @@ def _of_facts(facts: Facts) -> _Numbers:
 def _is_inexact(value: object) -> bool:
     kind = type(value)
     if issubclass(kind, np.generic):
-        return is_number(value.dtype) and value.dtype.kind not in _EXACT  # type: ignore[attr-defined]
+        return _may_differ(value.dtype)  # type: ignore[attr-defined]
     return kind in (float, complex)

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from disco_magic.functions import namespaces
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.module_classes import dictionary_of
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ _BACKWARD: Final = "_backward_fn"
 _CONTEXT: Final = "_setup_context_fn"
 _OF_FORWARD: Final = "_disco_own"  # an attribute of what autograd calls a context
 _AUTOCAST: Final = "Autocast"
-# The true dictionary of a module: `namespaces` has a class of modules that show another one.
-_DICTIONARY: Final[Any] = vars(ModuleType)["__dict__"]
 
 
 class Owners:
@@ -126,7 +125,7 @@ def _owner_around(owners: Sequence[WorkerContext]) -> WorkerContext | None:
 def is_of_shared_module(scope: Mapping[str, Any] | None) -> bool:
     """Whether these are the global variables of a module that all workers have in common."""
     module = None if scope is None else sys.modules.get(scope.get("__name__", ""))
-    return isinstance(module, ModuleType) and _DICTIONARY.__get__(module) is scope
+    return isinstance(module, ModuleType) and dictionary_of(module) is scope
 
 
 def _none() -> None:

@@ -172,9 +172,8 @@ class Worlds:
             given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
         store = given["store"]
         if not given["global_ranks_in_group"]:
-            world.program = programs.execution_of(
-                me
-            )  # a cell may begin again where a program has left nothing
+            # A cell may begin again where a program has left nothing.
+            world.program = programs.execution_of(me)
             with self._lock:
                 self._hook = self._hook if self._making else sys.excepthook
                 self._making.add(world)

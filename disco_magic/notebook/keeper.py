@@ -98,8 +98,9 @@ class SessionKeeper:
     def find(self) -> Session | None:
         """The current session (`disco_magic.session()`), or None."""
         aimed = self._aimed.get()
-        if aimed is not None:
-            return aimed
+        return self._current() if aimed is None else aimed
+
+    def _current(self) -> Session | None:
         if "disco_magic.session.current" not in sys.modules:  # nobody has made one; it would bring NumPy
             return None
         from disco_magic.session.current import session
@@ -111,12 +112,7 @@ class SessionKeeper:
 
     def is_current(self, session: Session) -> bool:
         """Whether it is what commands and cells mean that name none."""
-        from disco_magic.session.current import session as current
-
-        try:
-            return current() is session
-        except UsageMistake:
-            return False
+        return self._current() is session
 
     def holders(self, name: str) -> list[int]:
         """The workers of the current session that have a register of this name; none without a session."""

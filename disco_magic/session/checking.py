@@ -189,8 +189,7 @@ class Checks(Calls):
             if tolerance and any(row.differs for row in rows):
                 nearness = Nearness(rows, tolerance, workers)
                 rows = next(iter(self._asked(nearness, workers, limit).values()))
-            within = str(tolerance) if tolerance else ""
-            return CheckReport(title, workers, self._with_gaps(rows, workers, limit), within)
+            return CheckReport(title, workers, self._with_gaps(rows, workers, limit), str(tolerance))
         except KeyboardInterrupt as struck:
             if type(struck) is not KeyboardInterrupt:  # this thread is a worker of another session
                 raise

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
+from disco_magic.functions.module_classes import SYS
 from disco_magic.functions.printing import WholePrint
 from disco_magic.functions.streams import WorkerStream
-
-_SYS: Final = vars(sys)
 
 
 def over_the_prompt(stream: object) -> bool:
@@ -24,7 +22,7 @@ class _WorkerPrint(WholePrint):
 
     def __call__(self, *values: Any, file: Any = None, **options: Any) -> None:
         """See `print`."""
-        stream = _SYS.get("stdout") if file is None else file
+        stream = SYS.get("stdout") if file is None else file
         if over_the_prompt(stream):
             stream = WorkerStream(stream, "stdout")
         super().__call__(*values, file=stream, **options)

@@ -105,7 +105,8 @@ class Failures(Resting):
         told = {worker: each for worker, each in failures.items() if not is_of_interrupt(each)}
         further = [each for each in others if not is_of_interrupt(each)]
         if further and not told:
-            told[further[0].worker] = further.pop(0)
+            first = further.pop(0)
+            told[first.worker] = first
         if told:
             _LOG.warning("session ended with failures that were never raised: %s", describe(told, further))
 

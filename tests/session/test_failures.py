@@ -230,6 +230,26 @@ def test_nothing_is_logged_of_those_who_were_let_go_because_another_one_was_stop
     assert warnings_of(caplog) == []
 
 
+def test_what_failed_after_a_call_that_was_stopped_is_logged_alone(caplog, gate):
+    def spin():
+        gate()
+        while True:
+            pass
+
+    s = disco.ThreadedSession(1, devices="cpu")
+    s.call_packed(spin)
+    gate.arrived()
+    s.interrupt()
+    gate.open()
+    s.call_packed(fail_on, 0)
+    until(lambda: len(s.ledger._others) == 1)
+    s.shutdown()
+    (said,) = warnings_of(caplog)
+    assert "never raised: call fail_on failed on worker 0\n" in said
+    assert "ValueError: boom" in said
+    assert "WorkerInterrupt" not in said
+
+
 def program(tmp_path, *lines):
     """Run a program of its own; what it printed, and what it wrote to stderr."""
     script = tmp_path / "script.py"

@@ -60,7 +60,7 @@ class Position:
         if self.state == "queued":
             return "about to execute what was sent"
         if self.state == "waiting":
-            named = self.call.startswith("recv from")  # its call says for whom
+            named = self.call.startswith(("recv from", "send to"))  # its call says for whom
             return f"waiting in {self.call}" + ("" if named else f" for {people(self.needs)}")
         if self.state == "moving":
             return self.call if self.call.startswith("connecting") else f"moving data in {self.call}"

@@ -38,6 +38,7 @@ class Seat(NamedTuple):
         within: the verb that the user called, where this call is a part of it: ``allreduce_tree``.
         tag: of a message; who receives gets those that bear the same. Collectives with different ones never
             meet.
+        rendezvous: of a `send`, whether it waits until its message is asked for.
     """
 
     worker: int
@@ -49,6 +50,7 @@ class Seat(NamedTuple):
     over: str = ""
     within: str = ""
     tag: int | str = 0
+    rendezvous: bool = False
 
     @property
     def rank(self) -> int:
@@ -93,6 +95,9 @@ class Plane(Protocol):
 
         There can only be any if ``mail[worker]`` is not empty.
         """
+
+    def arrived(self, worker: int, source: int, scope: int, tag: int | str) -> int:
+        """How many messages with that tag of `source` in `scope` `worker` could `recv` without waiting."""
 
     def waited_s(self, worker: int) -> float:
         """Seconds that `worker` has spent asleep in calls, for others; from any thread."""
@@ -157,8 +162,17 @@ class Plane(Protocol):
     def barrier(self, seat: Seat) -> None:
         """Return when every member has called it."""
 
-    def send(self, seat: Seat, x: Any, to: int) -> None:
-        """Hand a copy of `x` to worker `to`, with the tag of `seat`; does not wait for it."""
+    def send(self, seat: Seat, x: Any, to: int) -> Any:
+        """Hand a copy of `x` to worker `to`, with the tag of `seat`; what `deliver` takes.
+
+        Does not wait for it, or, with ``seat.rendezvous``, until it has called `recv` or `announce` for that.
+        """
+
+    def deliver(self, seat: Seat, sent: Any) -> None:
+        """Wait until the receiver has called `recv` or `announce` for what the caller sent in this scope."""
+
+    def announce(self, seat: Seat, source: int) -> None:
+        """The caller is going to `recv` from `source` in this scope; does not wait."""
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """Wait for the next array that worker `source` sends to the caller in this scope with that tag."""

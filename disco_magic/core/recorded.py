@@ -116,7 +116,7 @@ def attended(
     if slept > 0:
         begin = end - slept if unfinished else start
         detail = "for others"
-        source = rest[0] if rest and verb.rpartition(" ")[2] == "recv" else None
+        source = rest[0] if rest and verb.rpartition(" ")[2] in ("recv", "send") else None
         spans.append(
             Span(worker, "waiting", words, begin, begin + slept, where, detail, unfinished, source=source)
         )

@@ -27,12 +27,13 @@ class Spent:
     Attributes:
         worker: its id.
         running_s: seconds in commands and not waiting.
-        waiting_s: seconds asleep in collectives and `recv`, for others.
+        waiting_s: seconds asleep in collectives, `recv` and `send`, for others.
         idle_s: the rest. Commands too short to be recorded count as idle; `session.stats()` has them all.
         errors: commands that failed.
         came_last: in how many collectives it was the last member to come.
-        others_waited_s: how long the others waited for it there and in `recv`, all together.
-        in_recv_s: how much of that in `recv`. Who waits for one that waits itself waits for whom that needs.
+        others_waited_s: how long the others waited for it there, in `recv` and in `send`, all together.
+        messages_s: how much of that in `recv` and `send`. Who waits for one that waits itself waits for whom
+            that needs.
     """
 
     worker: int
@@ -42,7 +43,7 @@ class Spent:
     errors: int
     came_last: int
     others_waited_s: float
-    in_recv_s: float = 0.0
+    messages_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,13 @@ class Summary:
         workers: one per worker that is shown.
         collectives: how many collectives of several workers all members came to.
         missed: by whom others were missed, those first for whom they waited longest.
+        messages: what they waited in besides collectives: ``send and recv``.
     """
 
     workers: tuple[Spent, ...]
     collectives: int
     missed: tuple[Missed, ...] = ()
+    messages: str = "recv"
 
     @property
     def sentence(self) -> str:
@@ -98,8 +101,9 @@ class Summary:
         if not worst.others_waited_s:
             return ""
         of = f"{self.collectives:,} collective{'' if self.collectives == 1 else 's'}"
-        received_s = sum(each.in_recv_s for each in self.workers)
-        where = f"{of} and recv" if received_s and self.collectives else "recv" if received_s else of
+        met = [of] if self.collectives else []
+        sent = [self.messages] if any(each.messages_s for each in self.workers) else []
+        where = " and ".join(met + sent) or of
         total = sum(each.others_waited_s for each in self.workers)
         if worst.others_waited_s < total * min(2 / len(self.workers), 2 / 3):
             most = f"{human_seconds(worst.others_waited_s)} of it for worker {worst.worker}"
@@ -109,8 +113,8 @@ class Summary:
             )
         waited = f"waited {human_seconds(worst.others_waited_s)} for"
         if not worst.came_last:
-            return f"the others {waited} worker {worst.worker} in recv, all together"
-        of_it = f", {human_seconds(worst.in_recv_s)} of it in recv" if worst.in_recv_s else ""
+            return f"the others {waited} worker {worst.worker} in {self.messages}, all together"
+        of_it = f", {human_seconds(worst.messages_s)} of it in {self.messages}" if worst.messages_s else ""
         came = f"worker {worst.worker} came last to {worst.came_last:,} of {of}"
         return f"{came}; the others {waited} it, all together{of_it}"
 
@@ -140,7 +144,7 @@ def summarize(timeline: Timeline) -> Summary:
         last = max(members, key=lambda span: span.start_s)
         came_last[last.worker] += 1
         waited[last.worker] += sum(last.start_s - span.start_s for span in members)
-    received = _waited_in_recv(timeline)
+    received = _waited_in_messages(timeline)
     return Summary(
         tuple(
             _spent(timeline, worker, came_last[worker], waited[worker], received[worker])
@@ -148,6 +152,7 @@ def summarize(timeline: Timeline) -> Summary:
         ),
         len(meetings),
         _missed(timeline, groups),
+        _messages(timeline),
     )
 
 
@@ -184,8 +189,8 @@ def _missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
     return tuple(sorted(missed, key=lambda each: -each.waited_s))
 
 
-def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
-    """By worker, how long others waited in `recv` because of it."""
+def _waited_in_messages(timeline: Timeline) -> defaultdict[int, float]:
+    """By worker, how long others waited in `recv` and `send` because of it."""
     waits = _waits(timeline)
     ends = {worker: [span.end_s for span in spans] for worker, spans in waits.items()}
     because_of: defaultdict[int, float] = defaultdict(float)
@@ -213,6 +218,13 @@ def _waited_in_recv(timeline: Timeline) -> defaultdict[int, float]:
     return because_of
 
 
+def _messages(timeline: Timeline) -> str:
+    """The verbs of messages that workers have waited in."""
+    labels = [span.label for spans in _waits(timeline).values() for span in spans if span.source is not None]
+    called = {label.partition("(")[0].rpartition(" ")[2] for label in labels}
+    return " and ".join(sorted(called, reverse=True)) or "recv"
+
+
 def _waits(timeline: Timeline) -> dict[int, list[Span]]:
     """What each worker waited, in order."""
     found: dict[int, list[Span]] = {worker: [] for worker in timeline.workers}
@@ -223,16 +235,18 @@ def _waits(timeline: Timeline) -> dict[int, list[Span]]:
 
 
 def _spent(
-    timeline: Timeline, worker: int, came_last: int, in_collectives_s: float, in_recv_s: float
+    timeline: Timeline, worker: int, came_last: int, in_collectives_s: float, messages_s: float
 ) -> Spent:
     start, end = timeline.known_from_s(worker), timeline.end_s
     lane = timeline.lane(worker)
     busy_s = covered([span for span in lane if span.kind != "error"], start, end)
     waiting_s = covered([span for span in lane if span.kind == "waiting"], start, end)
     errors = sum(span.kind == "error" and start <= span.start_s for span in lane)
-    others_waited_s = in_collectives_s + in_recv_s
+    others_waited_s = in_collectives_s + messages_s
     idle_s = end - start - busy_s
-    return Spent(worker, busy_s - waiting_s, waiting_s, idle_s, errors, came_last, others_waited_s, in_recv_s)
+    return Spent(
+        worker, busy_s - waiting_s, waiting_s, idle_s, errors, came_last, others_waited_s, messages_s
+    )
 
 
 def covered(spans: Iterable[Span], start_s: float, end_s: float) -> float:

@@ -54,7 +54,7 @@ class Span:
         seq: number of the command, or of the one that failed; of several calls that of the last; else None.
         waited_s: of a command that is over: seconds asleep in its collectives, for others; None if that was
             not kept. All of them, also where the collectives themselves were dropped.
-        source: of the waiting in a `recv`, for whom.
+        source: of the waiting in a `recv` or `send`, for whom.
     """
 
     worker: int

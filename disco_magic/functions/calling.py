@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from disco_magic.functions.context import Guard
 
 _NOBODY: Final = ()
-_BETWEEN_TWO: Final = frozenset({"send", "recv"})
+_BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver"})
+_WITHOUT_ARRAY: Final = frozenset({"recv", "deliver"})
+_WITHOUT_OUT: Final = frozenset({"send", "deliver"})
 _FROM_ANOTHER: Final = frozenset({"broadcast", "scatter", "recv"})
 
 
@@ -152,7 +154,13 @@ class Calling:
             raise UsageMistake(f"{reason}; {axis!r} is an axis of the mesh: {instead}") from None
 
     def _call(
-        self, verb: str, *arguments: Any, in_group: bool, over: Over | None = None, tag: int | str = 0
+        self,
+        verb: str,
+        *arguments: Any,
+        in_group: bool,
+        over: Over | None = None,
+        tag: int | str = 0,
+        rendezvous: bool = False,
     ) -> Any:
         given, lent, library = arguments[0] if arguments else 0, False, ""
         along = f"group {tag}" if tag != 0 and verb not in _BETWEEN_TWO else ""
@@ -162,10 +170,10 @@ class Calling:
             members, named = self._over(verb, over, in_group=in_group)
             along = along or named
         # As `read_early` begins, likewise.
-        if arguments and type(given) is not np.ndarray and verb != "recv":
+        if arguments and type(given) is not np.ndarray and verb not in _WITHOUT_ARRAY:
             arguments, lent, library = taken(verb, arguments, self.id, members, self.place)
         out = arguments[-1] if arguments else None
-        if out is not None and type(out) is not np.ndarray and verb != "send":
+        if out is not None and type(out) is not np.ndarray and verb not in _WITHOUT_OUT:
             target = read_out(verb, out, self.place)
             lent = lent or (target is not out and not isinstance(target, np.ndarray))
             arguments = (*arguments[:-1], target)
@@ -179,7 +187,8 @@ class Calling:
             joined = recorder.joins(facts, scope, to_meet)
             spot = None if runtime_file(facts[4].co_filename) else facts[4:]
             result = getattr(self._plane, verb)(
-                Seat(self.id, members, scope, present, spot, library, along, within, tag), *arguments
+                Seat(self.id, members, scope, present, spot, library, along, within, tag, rendezvous),
+                *arguments,
             )
             if verb in _FROM_ANOTHER:
                 library = self._plane.library_of(self.id)
@@ -197,7 +206,7 @@ class Calling:
                     self.place.finish()
         if result is None or result is arguments[-1]:
             return None if result is None else filled(out)
-        if not library:
+        if not library or verb == "send":
             return result
         if not lent and not isinstance(result, np.ndarray):
             self.place.finish()  # what fails on its way could no longer be found in registers

@@ -62,6 +62,7 @@ class Cell:
         body: all statements but a last expression; None if there are none.
         last: the last expression; None if there is none or a semicolon silences it.
         watched: whether the worker writes down which registers it binds.
+        rendezvous: whether what it sends waits until it is asked for.
         program: what it is a program of, which may end by ``sys.exit()``; None: it is a cell.
     """
 
@@ -71,6 +72,7 @@ class Cell:
     body: types.CodeType | None
     last: types.CodeType | None
     watched: bool = False
+    rendezvous: bool = False
     program: Program | None = None
 
     @property

@@ -42,6 +42,10 @@ def facts_of(
         within = ""
     at = code, frame.f_lasti
     called = f"{within}'s {verb}" if within else verb  # as those are told who wait in it
+    if verb == "deliver":
+        sent = arguments[0]
+        to = (sent.receiver, along) if along else (sent.receiver,)
+        return (called.replace(verb, "send"), sent.dtype, sent.shape, to, *at), within
     if not arguments or verb == "recv":
         return (called, "", "", (*arguments[:1], along) if along else arguments[:1], *at), within
     x = arguments[0]

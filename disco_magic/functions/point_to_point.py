@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from disco_magic.core.interfaces import Seat
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.calling import Calling
+from disco_magic.functions.calling import Calling, command_of
+from disco_magic.functions.facts import facts_of
 
 
 class PointToPoint(Calling):
-    """What a worker can do with one other; mixed into `WorkerContext`."""
+    """What a worker can do with one other; mixed into `WorkerContext`.
+
+    Attributes:
+        rendezvous: whether a `send` of the running cell waits until its message is asked for; see
+            ``%%disco --rendezvous``.
+    """
+
+    rendezvous = False
 
     def at(self, /, **coordinates: int) -> int:
         """The id of the worker at the caller's coordinates in the mesh, but for those that are named.
@@ -30,7 +39,7 @@ class PointToPoint(Calling):
         return self.mesh.worker(**(self.coordinates | coordinates))
 
     def send(self, x: Any, to: int, *, tag: int | str = 0) -> None:
-        """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait.
+        """Hand a copy of `x`, any shape and dtype, to worker `to`; does not wait for it.
 
         `to` is an id of the session, as `worker_id`, also with groups, where `root` of a collective is a rank
         in the group: `send` reaches every worker and takes no `in_group`.
@@ -40,12 +49,34 @@ class PointToPoint(Calling):
         by then is reported as an error of the receiver. Raises UsageMistake if there is no such worker, or
         `tag` is something else; PlaneAborted if the receiver has ended the command already. Cost: one copy.
 
+        In a cell that is run with ``--rendezvous`` it waits until the other worker has called `recv` for it,
+        as MPI's synchronous send, and raises PlaneMismatch where workers then wait for each other.
+
         Example:
             >>> cell = "send(np.ones(2), to=3) if worker_id == 0 else recv(0) if worker_id == 3 else None"
             >>> session.run(cell)[3]
             array([1., 1.])
         """
-        self._call("send", x, to, in_group=False, tag=_checked("send", tag))
+        tag = _checked("send", tag)
+        self._call("send", x, to, in_group=False, tag=tag, rendezvous=self.rendezvous)
+
+    def _post(self, x: Any, to: int, tag: int | str) -> Any:
+        """As `send`, and never waits; what `_deliver` takes."""
+        return self._call("send", x, to, in_group=False, tag=tag)
+
+    def _deliver(self, sent: Any, tag: int | str) -> None:
+        """Wait until what `_post` has sent in this command is asked for."""
+        self._call("deliver", sent, in_group=False, tag=tag)
+
+    def _announce(self, source: int, tag: int | str) -> None:
+        """A `recv` will come in this command; who sends need not wait for it."""
+        (*_, code, at), within = facts_of("recv", (source,), self._beside)
+        scope, present = self._guard.enter()
+        try:
+            seat = Seat(self.id, self._everybody, scope, present, (code, at), within=within, tag=tag)
+            self._plane.announce(seat, source)
+        finally:
+            self._guard.leave()
 
     def recv(self, source: int, out: Any | None = None, *, tag: int | str = 0) -> Any:
         """The next array that worker `source` sends to this one with that `tag`; waits for it.
@@ -56,6 +87,10 @@ class PointToPoint(Calling):
         PlaneMismatch if `out` differs in them: the message is used up. Cost: with `out` one copy.
         """
         return self._call("recv", source, out, in_group=False, tag=_checked("recv", tag))
+
+    def _arrived(self, source: int, tag: int | str) -> int:
+        """How many messages can be received in this command without waiting."""
+        return self._plane.arrived(self.id, source, command_of(self), tag)
 
     def send_to_next_group(self, x: Any) -> None:
         """Hand a copy of `x` to the worker of the same rank in the next group; does not wait.

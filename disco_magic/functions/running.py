@@ -96,10 +96,10 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     """The namespace of a worker's cells, with everything that lives behind it."""
     behind = dict(vars(builtins)) | own_builtins.of_process()
     behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context)
+    behind.update(np=np, xp=context.xp, worker=context, worker_id=context.id)
+    behind["num_workers"] = context.num_workers
     if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
         behind["print"] = whole_print
-    behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     namespace = namespaces.add(context.session_id, context.id)
     try:
@@ -196,6 +196,7 @@ class CellRunner:
         self.started = start = time.perf_counter()
         try:
             self.namespace.update(self._fixed)
+            self.context.rendezvous = cell.rendezvous
             if scope is not None:
                 self._variables.begin()
             else:
@@ -217,6 +218,7 @@ class CellRunner:
                 end_all(self._streams.restore(self._streams_before))
             raise
         finally:
+            self.context.rendezvous = False
             try:
                 if scope is not None:
                     self._variables.end()

@@ -1,8 +1,9 @@
 """What is under way in a process group of PyTorch's: nothing but messages that nobody has waited for yet.
 
-What sends is done at once: a worker's `send` makes a copy. What receives is something to wait for, and takes
-its message then: PyTorch's programs ask first for what they get, and send afterwards. Those of one source and
-tag are taken in the order in which they were asked for. What a cell has asked for ends with the cell.
+What sends is done at once, by a copy; in a cell with ``--rendezvous`` when the message is asked for. What
+receives is something to wait for, and takes its message then: PyTorch's programs ask first for what they get,
+and send afterwards. Those of one source and tag are taken in the order in which they were asked for. What a
+cell has asked for ends with the cell.
 """
 
 from __future__ import annotations
@@ -34,13 +35,18 @@ class _Work:
         tensors: what is filled by then.
         source: rank of who sends it.
         finish: does it, once, when somebody waits; None: it is over.
+        ready: whether that can be done without waiting.
     """
 
     def __init__(
-        self, tensors: Sequence[Any], finish: Callable[[], None] | None = None, source: int = -1
+        self,
+        tensors: Sequence[Any],
+        finish: Callable[[], None] | None = None,
+        ready: Callable[[], bool] | None = None,
+        source: int = -1,
     ) -> None:
         super().__init__()
-        self._finish = finish
+        self._finish, self._ready = finish, ready
         self._tensors = tensors
         self._source = source
 
@@ -58,7 +64,9 @@ class _Work:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether it is over."""
+        """Whether it is over; what can be done without waiting is done, for who asks again and again."""
+        if self._finish is not None and self._ready is not None and self._ready():
+            self.wait()
         return self._finish is None
 
     is_success = is_completed
@@ -85,8 +93,14 @@ def _work_class(theirs: type) -> Any:
     return type("WorkerWork", (_Work, theirs), {"__module__": __name__})
 
 
-def _work(tensors: Sequence[Any], finish: Callable[[], None] | None = None, source: int = -1) -> Any:
-    return _work_class(importlib.import_module("torch._C._distributed_c10d").Work)(tensors, finish, source)
+def _work(
+    tensors: Sequence[Any],
+    finish: Callable[[], None] | None = None,
+    ready: Callable[[], bool] | None = None,
+    source: int = -1,
+) -> Any:
+    made = _work_class(importlib.import_module("torch._C._distributed_c10d").Work)
+    return made(tensors, finish, ready, source)
 
 
 def done(tensors: Sequence[Any]) -> Any:
@@ -163,15 +177,30 @@ class Messages:
 
     def send(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """To one member; a copy."""
-        member = self._member("send", rank)
-        for tensor in tensors:
-            self._worker().send(flat(tensor, bits=True), member, tag=self._tag(tag))
-        return done(tensors)
+        member, bears, me = self._member("send", rank), self._tag(tag), self._worker()
+        sent = [me._post(flat(tensor, bits=True), member, bears) for tensor in tensors]  # noqa: SLF001
+        if not me.rendezvous:
+            return done(tensors)
+
+        def finish() -> None:
+            for each in sent:
+                me._deliver(each, bears)  # noqa: SLF001
+
+        return _work(tensors, finish, lambda: all(each.taken for each in sent))
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Of one member, when it is waited for; of that many elements."""
         pending, key = self._asked(), (self._member("recv", rank), self._tag(tag))
-        work = _work(tensors, lambda: self._receive(pending, key, work), rank)
+        work = _work(
+            tensors,
+            lambda: self._receive(pending, key, work),
+            lambda: self._has_come(pending, key, work),
+            rank,
+        )
+        me = self._worker()
+        if me.rendezvous:
+            for _ in tensors:
+                me._announce(*key)  # noqa: SLF001
         pending.wanted.setdefault(key, deque()).append(work)
         if pending.batch is not None:
             pending.batch.append(work)
@@ -198,6 +227,12 @@ class Messages:
             work.finished()
             wanted.popleft()
 
+    def _has_come(self, pending: _Pending, key: tuple[int, int | str], last: Any) -> bool:
+        """Whether all is there that was asked for of that source up to the `last`."""
+        wanted = [*pending.wanted[key]]
+        needed = sum(len(each.result()) for each in wanted[: wanted.index(last) + 1])
+        return pending is not self._asked() or self._worker()._arrived(*key) >= needed  # noqa: SLF001
+
     def recv_anysource(self, *_given: Any) -> Any:
         """Not here.
 
@@ -217,4 +252,5 @@ class Messages:
             for work in batch:
                 work.wait()
 
-        return _work([tensor for work in batch for tensor in work.result()], finish)
+        tensors = [tensor for work in batch for tensor in work.result()]
+        return _work(tensors, finish, lambda: sum(not work.is_completed() for work in batch) == 0)

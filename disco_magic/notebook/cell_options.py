@@ -64,6 +64,7 @@ def add_execution_options(parser: OptionParser) -> Callable[..., object]:
     _add_waiting(parser.add_argument_group("waiting").add_argument)
     _add_output(parser.add_argument_group("output").add_argument)
     _add_check(parser.add_argument_group("workers that should agree").add_argument)
+    _add_messages(parser.add_argument_group("messages").add_argument)
     _add_variables(parser.add_argument_group("variables").add_argument)
     return who
 
@@ -144,6 +145,15 @@ def _add_check(agree: Callable[..., object]) -> None:
         const=CHECKS[0],
         help="fail if registers that the cell bound differ between workers in type, shape or dtype; "
         "with values, also if a register marked by worker.replicated differs in value",
+    )
+
+
+def _add_messages(between: Callable[..., object]) -> None:
+    between(
+        "--rendezvous",
+        action="store_true",
+        help="let send wait until its message is asked for by recv: schedules that need buffers fail here as "
+        "they hang with NCCL, and with MPI where messages are large",
     )
 
 

@@ -68,7 +68,7 @@ def execute_program(
     said = refresh(cell, reload=options.reload)
     if said:
         front.sessions.say(f"{said}; %disco run --reload imports it anew")
-    return _executed(_sending(front, options, replace(cell, watched=options.check is not None)))
+    return _executed(_sending(front, options, _as_asked(cell, options)))
 
 
 def _executed(sending: _Sending) -> CellResult | CellHandle | None:
@@ -162,7 +162,12 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
-    return _sending(front, options, replace(compiled, watched=options.check is not None))
+    return _sending(front, options, _as_asked(compiled, options))
+
+
+def _as_asked(cell: Cell, options: Namespace) -> Cell:
+    """It with what its options say of how workers execute it."""
+    return replace(cell, watched=options.check is not None, rendezvous=options.rendezvous)
 
 
 def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.calls import Call
-    from disco_magic.planes.meeting import Sent, Wait
+    from disco_magic.planes.mail import Sent
+    from disco_magic.planes.meeting import Wait
 
 CLOSED = "the data plane was closed"
 _FOREVER = 2**63

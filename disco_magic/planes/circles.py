@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import people
-from disco_magic.planes.meeting import Receive
+from disco_magic.planes.mail import Delivery, Receive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from disco_magic.planes.meeting import Sent, Wait
+    from disco_magic.planes.mail import Sent
+    from disco_magic.planes.meeting import Wait
 
 _IN_ORDER: Final = "  Make calls on different communicators, send and recv in the same order on all workers."
 _SEND_FIRST: Final = "  Send before you receive: send does not wait."
+_RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until its message is asked for."
+_RECEIVE_FIRST: Final = "  Let one of them receive first, or ask before sending (irecv, batch_isend_irecv)."
 _SENT_ELSEWHERE: Final = (
     "  Each has sent: perhaps to another one than was meant, or it was received in another's place."
 )
@@ -62,15 +65,22 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
         sent: worker -> its last message.
     """
     if len(workers) == 1:
-        return f"worker {workers[0]} waits for itself in {waiting[workers[0]]} - send before recv"
+        wait = waiting[workers[0]]
+        hint = "nobody else can receive it" if type(wait) is Delivery else "send before recv"
+        return f"worker {workers[0]} waits for itself in {wait} - {hint}"
     pairs = zip(workers, workers[1:] + workers[:1], strict=True)
     said = [f"{people(sorted(workers))} wait for each other in a circle, none of them can go on"]
     said += [
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
         for worker, needed in pairs
     ]
-    if not all(type(waiting[worker]) is Receive for worker in workers):
+    kinds = {type(waiting[worker]) for worker in workers}
+    if Delivery in kinds:
+        said.append(_RENDEZVOUS)
+    if not kinds <= {Receive, Delivery}:
         return "\n".join([*said, _IN_ORDER])
+    if Delivery in kinds:
+        return "\n".join([*said, _RECEIVE_FIRST])
     last = [
         each
         for each in map(sent.get, workers)

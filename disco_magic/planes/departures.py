@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, ranges
-from disco_magic.planes.meeting import Receive, Verdict
+from disco_magic.planes.mail import Delivery, Receive
+from disco_magic.planes.meeting import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +31,10 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         who = worker if not through else failure.worker
         link = f", for which worker {worker} waited" if through else ""
         text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
-    elif worker in missing and isinstance(wait, Receive):
+    elif worker in missing and isinstance(wait, Receive | Delivery):
         text = (
-            f"worker {worker} finished without a send for {wait.describe()} - "
-            f"it needs a {_send_for(wait)} on worker {worker} in the same command"
+            f"worker {worker} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
+            f"it needs a {wait.lacks} on worker {worker} in the same command"
         )
     elif worker in missing:
         members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
@@ -50,11 +51,6 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
     table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
     return Verdict(PlaneAborted, f"{text}\n{table}", failure)
-
-
-def _send_for(wait: Receive) -> str:
-    tag = f", tag={wait.tag!r}" if wait.tag != 0 else ""
-    return f"send(..., {wait.call.worker}{tag})"
 
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:

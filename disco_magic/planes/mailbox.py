@@ -1,4 +1,8 @@
-"""Messages: buffered by the sender, first in, first out per (source, receiver, scope, tag)."""
+"""Messages: buffered by the sender, first in, first out per (source, receiver, scope, tag).
+
+A message counts as *received* when its receiver has asked for it: it waits for it, has taken it, or has
+announced that it will. For that its sender can wait: `Mailbox.deliver`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from disco_magic.errors import PlaneAborted
-from disco_magic.planes.meeting import Message, Receive, Sent
+from disco_magic.planes.mail import Delivery, Message, Receive, Sent
 
 if TYPE_CHECKING:
     from disco_magic.planes.board import Board
     from disco_magic.planes.calls import Call
+
+    Key = tuple[int, int, int | str]  # source, scope, tag
 
 
 class Mailbox:
@@ -26,36 +32,77 @@ class Mailbox:
 
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
-        self.boxes: list[dict[tuple[int, int, int | str], deque[Message]]] = [{} for _ in range(num_workers)]
+        self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
+        # Receiver -> announcements that no message has come for yet: the calls, oldest first.
+        self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
 
     @property
     def held(self) -> int:
         """Number of messages that nobody has received yet."""
         return sum(len(box) for boxes in self.boxes for box in boxes.values())
 
-    def post(self, call: Call, message: Message, to: int) -> None:
-        """Give `message` to worker `to`: into its hands if it waits for it, else into its box.
+    def post(self, message: Message) -> None:
+        """Give `message` to its receiver: into its hands if it waits for it, else into its box.
 
         Raises:
-            PlaneAborted: `to` has left the scope and will never receive it.
+            PlaneAborted: the receiver has left the scope and will never receive it.
         """
-        board, scope, tag = self._board, call.seat.scope, call.seat.tag
+        board, call, sent = self._board, message.call, message.sent
+        to, key = sent.receiver, (call.worker, call.seat.scope, call.seat.tag)
         with board.lock:
             board.admit(call.called, call.seat)
-            if board.left[to] >= scope:
+            if board.left[to] >= call.seat.scope:
                 raise PlaneAborted(
-                    f"worker {to} has finished without receiving the {message.array.dtype}"
-                    f" {message.array.shape} that worker {call.worker} sends it at {call.site}"
+                    f"worker {to} has finished without receiving the {sent.dtype}"
+                    f" {sent.shape} that worker {call.worker} sends it at {call.site}"
                 )
-            sent = board.sent[call.worker] = Sent(call, to)
+            board.sent[call.worker] = sent
             wait = board.waiting.get(to)
-            if isinstance(wait, Receive) and wait.awaits == (call.worker, scope, tag):
+            if isinstance(wait, Receive) and wait.awaits == key:
                 wait.message = message
                 sent.taken = wait.call
                 board.wake(wait)
                 return
             self.forget(to)
-            self.boxes[to].setdefault((call.worker, scope, tag), deque()).append(message)
+            announced = self._announced[to].get(key)
+            if announced:
+                sent.taken = announced.popleft()
+            self.boxes[to].setdefault(key, deque()).append(message)
+
+    def deliver(self, call: Call, sent: Sent) -> None:
+        """Wait until the receiver has asked for what the caller has sent.
+
+        Raises:
+            PlaneAborted: it has left without doing so.
+            PlaneMismatch: it waits for the caller itself.
+        """
+        board = self._board
+        wait = Delivery(call, sent)
+        with board.lock:
+            board.admit(call.called, call.seat)
+            if sent.taken is not None:
+                return
+            board.park(call.worker, wait)
+        board.sleep(call, wait)
+        if wait.verdict is not None:
+            raise wait.verdict.error()
+
+    def announce(self, call: Call, source: int) -> None:
+        """The caller will take the next message of `source` with the tag of `call` that is not announced yet.
+
+        Raises:
+            PlaneAborted: the caller has left the scope.
+        """
+        board, key = self._board, (source, call.seat.scope, call.seat.tag)
+        with board.lock:
+            board.admit(call.called, call.seat)
+            self.forget(call.worker)
+            waiting = self.boxes[call.worker].get(key, ())
+            message = next((each for each in waiting if each.sent.taken is None), None)
+            if message is None:
+                self._announced[call.worker].setdefault(key, deque()).append(call)
+            else:
+                self._receive(message, call)
 
     def take(self, call: Call, source: int) -> Message:
         """The next message of `source` for the caller that bears the tag of `call`; waits for it.
@@ -72,12 +119,13 @@ class Mailbox:
             boxes = self.boxes[call.worker]
             if key in boxes:
                 message = boxes[key].popleft()
-                sent = board.sent[source]
-                if sent.call is message.call:
-                    sent.taken = call
                 if not boxes[key]:
                     del boxes[key]
+                self._receive(message, call)
                 return message
+            announced = self._announced[call.worker].get(key)
+            if announced:  # this call is what was announced
+                announced.popleft()
             board.park(call.worker, wait)
         board.sleep(call, wait)
         if wait.message is not None:
@@ -85,6 +133,16 @@ class Mailbox:
         if wait.verdict is None:
             raise AssertionError("woken without a message and without a verdict")
         raise wait.verdict.error()
+
+    def _receive(self, message: Message, call: Call) -> None:
+        """`message` is asked for by `call`; its sender may wait for that. With the board's lock held."""
+        sent, board = message.sent, self._board
+        if sent.taken is not None:
+            return
+        sent.taken = call
+        wait = board.waiting.get(sent.call.worker)
+        if isinstance(wait, Delivery) and wait.sent is sent:
+            board.wake(wait)
 
     def unread(self, worker: int, scope: int) -> list[str]:
         """The messages of `scope` that `worker` has not received, in words."""
@@ -100,9 +158,9 @@ class Mailbox:
 
     def forget(self, worker: int) -> None:
         """Drop messages to `worker` of scopes it has left; with the board's lock held."""
-        boxes = self.boxes[worker]
-        if not boxes:
+        if not self.boxes[worker] and not self._announced[worker]:
             return
         over = max(self._board.left[worker], self._board.ended)
-        for key in [key for key in boxes if key[1] <= over]:
-            del boxes[key]
+        for boxes in (self.boxes[worker], self._announced[worker]):
+            for key in [key for key in boxes if key[1] <= over]:
+                del boxes[key]

@@ -1,21 +1,18 @@
-"""What a worker can wait for: the other members of a collective, or a message."""
+"""What a worker can wait for: the other members of a collective; messages are in `mail`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from disco_magic.errors import PlaneAborted, PlaneError, PlaneMismatch
 from disco_magic.phrases import people
-from disco_magic.planes.calls import Call, describe_array, grouped
+from disco_magic.planes.calls import Call, grouped
 
 if TYPE_CHECKING:
     from _thread import LockType
     from collections import deque
 
-    from numpy.typing import NDArray
-
-    from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
     from disco_magic.planes.blocks import Fold
     from disco_magic.planes.plans import Plan
@@ -192,99 +189,3 @@ class Meeting:
     def __str__(self) -> str:
         missing = f" (for {people(self.missing())})" if not self.complete else ""
         return f"{self.seen_by(next(iter(self.calls)))}{missing}"
-
-
-def tagged(seat: Seat) -> str:
-    """``, tag 3`` of a message that bears one."""
-    return f", tag {seat.tag!r}" if seat.tag != 0 else ""
-
-
-class Message(NamedTuple):
-    """An array on its way: the sender's copy; its memory makes it the receiver's own, with the `token`."""
-
-    array: NDArray[Any]
-    scalar: bool
-    call: Call
-    token: Any
-
-    def describe(self) -> str:
-        """``float32 (3,) from worker 0, sent at Cell In[2], line 5``."""
-        tag = tagged(self.call.seat)
-        return f"{describe_array(self.array)} from worker {self.call.worker}{tag}, sent at {self.call.site}"
-
-
-class Sent:
-    """The last message of a worker, without what was in it: whom it went to, and who received it where."""
-
-    __slots__ = ("call", "receiver", "taken")
-
-    def __init__(self, call: Call, receiver: int) -> None:
-        self.call = call
-        self.receiver = receiver
-        self.taken: Call | None = None
-
-    def describe(self) -> str:
-        """``what worker 2 sent last, to worker 3 at Cell In[3], line 8, was received at ...``."""
-        came = "has not been received" if self.taken is None else f"was received at {self.taken.site}"
-        to = f"to worker {self.receiver}{tagged(self.call.seat)}"
-        return f"what worker {self.call.worker} sent last, {to} at {self.call.site}, {came}"
-
-
-class Receive:
-    """A worker that waits for a message.
-
-    Attributes:
-        call: the caller's ``recv``.
-        source: worker the message has to come from.
-        message: set by the sender.
-        verdict: why there will be none.
-        arrived, to_wake: see `Wait`.
-    """
-
-    __slots__ = ("arrived", "call", "message", "scope", "source", "tag", "to_wake", "verdict")
-
-    def __init__(self, call: Call, source: int) -> None:
-        self.call = call
-        self.source = source
-        self.arrived = 0 if source == call.worker else 1
-        self.scope, self.tag = call.seat.scope, call.seat.tag
-        self.message: Message | None = None
-        self.verdict: Verdict | None = None
-        self.to_wake: list[LockType] = []
-
-    @property
-    def awaits(self) -> tuple[int, int, int | str]:
-        """Source, scope and tag of the message."""
-        return self.source, self.scope, self.tag
-
-    @property
-    def complete(self) -> bool:
-        """The message is there."""
-        return self.message is not None
-
-    def missing(self) -> list[int]:
-        """The sender, until it has sent."""
-        return [] if self.complete else [self.source]
-
-    def gates(self) -> list[tuple[int, LockType]]:
-        """The receiver."""
-        return [(self.call.worker, self.call.gate)]
-
-    def describe(self) -> str:
-        """``recv from worker 0 that worker 1 waits in at Cell In[3], line 4``."""
-        return f"{self._said} that worker {self.call.worker} waits in at {self.call.site}"
-
-    def call_of(self, worker: int) -> tuple[str, str]:  # noqa: ARG002 - a Wait's signature; one worker waits here
-        """``recv from worker 0``, ``Cell In[3], line 4``."""
-        return self._said, str(self.call.site)
-
-    @property
-    def _said(self) -> str:
-        return f"recv from worker {self.source}{tagged(self.call.seat)}"
-
-    def seen_by(self, worker: int) -> str:
-        """``recv from worker 0 at Cell In[3], line 4``."""
-        return " at ".join(self.call_of(worker))
-
-    def __str__(self) -> str:
-        return self.seen_by(self.call.worker)

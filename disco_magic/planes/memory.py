@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from disco_magic.planes.blocks import Fold
     from disco_magic.planes.calls import Call
     from disco_magic.planes.layout import Expected
-    from disco_magic.planes.meeting import Message
+    from disco_magic.planes.mail import Message
     from disco_magic.planes.reductions import Reduction
 
 

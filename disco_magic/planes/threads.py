@@ -22,8 +22,8 @@ from disco_magic.planes.board import Board
 from disco_magic.planes.calls import FROM_ROOT, Call
 from disco_magic.planes.checks import check_out_fits
 from disco_magic.planes.layout import Expected
+from disco_magic.planes.mail import Message, Sent
 from disco_magic.planes.mailbox import Mailbox
-from disco_magic.planes.meeting import Meeting, Message
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import check_op, reduction
 from disco_magic.planes.rendezvous import Rendezvous
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.interfaces import Seat
     from disco_magic.errors import Failure
+    from disco_magic.planes.meeting import Meeting
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.plans import Plan
 
@@ -116,6 +117,10 @@ class ThreadPlane:
     def unread(self, worker: int, scope: int) -> list[str]:
         """Messages sent to `worker` in `scope` that it has not received, in words; they vanish on `leave`."""
         return self._mailbox.unread(worker, scope)
+
+    def arrived(self, worker: int, source: int, scope: int, tag: int | str) -> int:
+        """See `Plane.arrived`."""
+        return len(self.mail[worker].get((source, scope, tag), ()))
 
     def abort(self, through: int, reason: str) -> None:
         """Make every call with ``scope <= through`` raise PlaneAborted, those that wait and those to come.
@@ -224,14 +229,27 @@ class ThreadPlane:
 
     # --- point to point ------------------------------------------------------------------------------
 
-    def send(self, seat: Seat, x: Any, to: int) -> None:
-        """Hand a copy of `x` to worker `to` (an id, possibly the caller's own); does not wait for it."""
+    def send(self, seat: Seat, x: Any, to: int) -> Sent:
+        """Hand a copy of `x` to worker `to` (an id, possibly the caller's own); see `Plane.send`."""
         receiver = self._peer("send", seat, "to", to)
         memory = self.memory_of(seat.worker, x)
         array, scalar = memory.read("send", seat.worker, x)
         call = Call("send", seat, spot_of(seat), memory)
         copy, token = memory.parcel(seat.worker, array, x)
-        self._mailbox.post(call, Message(copy, scalar, call, token), receiver)
+        sent = Sent(call, copy, receiver)
+        self._mailbox.post(Message(copy, scalar, call, token, sent))
+        if seat.rendezvous:
+            self._mailbox.deliver(call, sent)
+        return sent
+
+    def deliver(self, seat: Seat, sent: Sent) -> None:
+        """See `Plane.deliver`."""
+        self._mailbox.deliver(Call("send", seat, spot_of(seat), sent.call.memory), sent)
+
+    def announce(self, seat: Seat, source: int) -> None:
+        """See `Plane.announce`."""
+        sender = self._peer("recv", seat, "source", source)
+        self._mailbox.announce(Call("recv", seat, spot_of(seat), HOST), sender)
 
     def recv(self, seat: Seat, source: int, out: Any | None) -> Any:
         """The next array that worker `source` (an id) sends to the caller in this scope; waits for it."""

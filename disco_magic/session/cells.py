@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.messages import Run
@@ -41,6 +42,7 @@ class Cells(Failures):
         *,
         workers: Sequence[int] | None = None,
         timeout: float | None = None,
+        rendezvous: bool = False,
         scope: CellScope | None = None,
     ) -> CellResult:
         """Execute a cell on the workers and wait for it; what ``%%disco`` does.
@@ -49,6 +51,8 @@ class Cells(Failures):
             code: Python source, or a compiled `Cell`.
             workers: ids of the workers that run it; None: all.
             timeout: seconds after which it is stopped; None: `self.timeout`.
+            rendezvous: True lets each `send` wait until its message is asked for by `recv`, so that programs
+                which need buffers fail here as they do with NCCL, and with MPI where messages are large.
             scope: where a front end wants the output; None: to `sys.stdout` and `sys.stderr`, in whole lines
                 behind the worker's number. An unfinished one comes when the cell ends, or as it is if one
                 worker runs it alone.
@@ -70,7 +74,9 @@ class Cells(Failures):
         pending = None
         try:
             with attentive() as inbox:
-                pending = self.run_nowait(code, workers=workers, scope=scope, inbox=inbox)
+                pending = self.run_nowait(
+                    code, workers=workers, rendezvous=rendezvous, scope=scope, inbox=inbox
+                )
                 with suppress(WorkerError):  # raised below, if nothing struck before attention ends
                     pending.wait(limit, stop=True)
             pending.note_late_sigint()
@@ -84,6 +90,7 @@ class Cells(Failures):
         *arguments: str,
         workers: Sequence[int] | None = None,
         timeout: float | None = None,
+        rendezvous: bool = False,
         reload: bool = False,
     ) -> CellResult:
         """Execute a file of Python on the workers as a cell and wait for it: ``mpiexec python train.py``.
@@ -99,6 +106,7 @@ class Cells(Failures):
             *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.
+            rendezvous: as `run`.
             reload: True lets modules that lie beside it, or beneath, be imported anew. Who has the old ones
                 keeps them.
 
@@ -109,7 +117,8 @@ class Cells(Failures):
             UsageMistake: it cannot be read; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
-        return self._run_program(compile_file(path, arguments), workers, timeout, reload=reload)
+        program = replace(compile_file(path, arguments), rendezvous=rendezvous)
+        return self._run_program(program, workers, timeout, reload=reload)
 
     def run_module(
         self,
@@ -117,6 +126,7 @@ class Cells(Failures):
         *arguments: str,
         workers: Sequence[int] | None = None,
         timeout: float | None = None,
+        rendezvous: bool = False,
         reload: bool = False,
     ) -> CellResult:
         """Execute a module as the program of all workers and wait for it: ``python -m package.train``.
@@ -130,6 +140,7 @@ class Cells(Failures):
             *arguments: what stands behind it on a command line, for ``sys.argv[1:]``.
             workers: as `run`.
             timeout: as `run`.
+            rendezvous: as `run`.
             reload: as `run_file`; the program's modules are those in and beneath the folder that has its
                 outermost package.
 
@@ -140,7 +151,8 @@ class Cells(Failures):
             UsageMistake: there is no such module, or no source of it; nothing was sent.
             SyntaxError, CellError, SyncTimeout, KeyboardInterrupt: as `run`.
         """
-        return self._run_program(compile_module(name, arguments), workers, timeout, reload=reload)
+        program = replace(compile_module(name, arguments), rendezvous=rendezvous)
+        return self._run_program(program, workers, timeout, reload=reload)
 
     def _run_program(
         self, program: Cell, workers: Sequence[int] | None, timeout: float | None, *, reload: bool
@@ -155,6 +167,7 @@ class Cells(Failures):
         code: str | Cell,
         *,
         workers: Sequence[int] | None = None,
+        rendezvous: bool = False,
         scope: CellScope | None = None,
         inbox: Inbox | None = None,
     ) -> PendingCell:
@@ -169,6 +182,8 @@ class Cells(Failures):
         if not isinstance(code, str | Cell):
             raise UsageMistake(f"run takes a cell's source text, got {type(code).__name__}")
         cell = compile_cell(code, futures=self._futures) if isinstance(code, str) else code
+        if rendezvous:
+            cell = replace(cell, rendezvous=True)
         chosen = self._everybody if workers is None else self.check_workers(workers)
         present = None if workers is None else chosen
         self._futures |= cell.futures

@@ -107,10 +107,42 @@ def a_missing_message_is_an_error(plane: Plane, size: int, run: Run) -> None:
     errors(run(plane, program, 1)[1:2], PlaneAborted)
 
 
+def sends_can_wait_until_they_are_asked_for(plane: Plane, size: int, run: Run) -> None:
+    """With ``rendezvous`` a send returns when its message is asked for; what is announced is."""
+
+    def announced(plane: Plane, seat: Seat) -> Any:
+        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
+        plane.announce(seat, left)
+        plane.send(seat._replace(rendezvous=True), np.full(3, seat.worker), right)
+        return plane.recv(seat, left, None)
+
+    for worker, got in enumerate(values(run(plane, announced, 1))):
+        same(got, np.full(3, (worker - 1) % size))
+
+    def around(plane: Plane, seat: Seat) -> Any:
+        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
+        plane.send(seat._replace(rendezvous=True), np.full(3, seat.worker), right)
+        return plane.recv(seat, left, None)
+
+    errors(run(plane, around, 2), PlaneMismatch)
+
+    def one_first(plane: Plane, seat: Seat) -> Any:
+        right, left = (seat.worker + 1) % size, (seat.worker - 1) % size
+        got = None if seat.worker else plane.recv(seat, left, None)
+        sent = plane.send(seat, np.full(3, seat.worker), right)
+        plane.deliver(seat, sent)
+        return plane.recv(seat, left, None) if seat.worker else got
+
+    if size > 1:
+        for worker, got in enumerate(values(run(plane, one_first, 3))):
+            same(got, np.full(3, (worker - 1) % size))
+
+
 MESSAGE_CHECKS = (
     messages_arrive_in_order,
     messages_bear_tags,
     tags_keep_collectives_apart,
     unread_messages_are_told_and_dropped,
     a_missing_message_is_an_error,
+    sends_can_wait_until_they_are_asked_for,
 )

@@ -191,7 +191,10 @@ def received(worker, start, end, source, **more):
 
 def test_who_is_waited_for_in_recv_is_charged_with_it():
     summary = timeline(received(0, 1.0, 4.0, 1), received(0, 5.0, 6.0, 1)).summary()
-    assert [(each.others_waited_s, each.in_recv_s) for each in summary.workers] == [(0.0, 0.0), (4.0, 4.0)]
+    assert [(each.others_waited_s, each.messages_s) for each in summary.workers] == [
+        (0.0, 0.0),
+        (4.0, 4.0),
+    ]
     assert summary.sentence == "the others waited 4.00 s for worker 1 in recv, all together"
 
 
@@ -204,8 +207,8 @@ def test_who_waits_himself_hands_that_on():
         received(2, 8.0, 9.0, 0),
     )
     seen = timeline(*spans, workers=3)
-    assert [each.in_recv_s for each in seen.summary().workers] == [1.0, 2.0, 4.0]
-    assert [each.in_recv_s for each in seen.between(2.5, 10.0).summary().workers] == [1.0, 2.0, 1.0]
+    assert [each.messages_s for each in seen.summary().workers] == [1.0, 2.0, 4.0]
+    assert [each.messages_s for each in seen.between(2.5, 10.0).summary().workers] == [1.0, 2.0, 1.0]
 
 
 def test_a_recv_that_failed_is_waiting_for_nobody_known():
@@ -223,14 +226,14 @@ def test_a_recv_of_a_verb_made_of_it_has_a_source_too():
 
 def test_nobody_is_blamed_for_what_is_not_known_of_him():
     seen = timeline(received(0, 0.0, 5.0, 1), whole_from_s=(0.0, 4.0))
-    assert [each.in_recv_s for each in seen.summary().workers] == [0.0, 1.0]
+    assert [each.messages_s for each in seen.summary().workers] == [0.0, 1.0]
     unknown = timeline(received(0, 0.0, 5.0, 1), whole_from_s=(0.0, 6.0))
-    assert [each.in_recv_s for each in unknown.summary().workers] == [0.0, 0.0]
+    assert [each.messages_s for each in unknown.summary().workers] == [0.0, 0.0]
 
 
 def test_circles_of_waits_come_to_an_end():
     seen = timeline(received(0, 0.0, 5.0, 1, unfinished=True), received(1, 0.0, 5.0, 0, unfinished=True))
-    assert [each.in_recv_s for each in seen.summary().workers] == [0.0, 0.0]
+    assert [each.messages_s for each in seen.summary().workers] == [0.0, 0.0]
 
 
 def test_recv_and_collectives_are_told_apart():
@@ -239,7 +242,7 @@ def test_recv_and_collectives_are_told_apart():
         received(0, 6.0, 9.0, 1),
     )
     summary = timeline(*spans).summary()
-    assert (summary.workers[1].others_waited_s, summary.workers[1].in_recv_s) == (7.0, 3.0)
+    assert (summary.workers[1].others_waited_s, summary.workers[1].messages_s) == (7.0, 3.0)
     assert summary.sentence == (
         "worker 1 came last to 1 of 1 collective; the others waited 7.00 s for it, all together, "
         "3.00 s of it in recv"

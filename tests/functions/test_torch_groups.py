@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from textwrap import indent
 
 import pytest
 
@@ -209,6 +210,7 @@ def test_messages_are_received_when_they_are_waited_for(gives):
 out = t(0, 0)
 asked = world.recv([out], (worker_id - 1) % 3, 0)
 before = asked.is_completed()
+barrier()
 world.send([t(me, 9)], (worker_id + 1) % 3, 0).wait()
 after = asked.wait(), asked.is_completed(), asked.is_success(), asked.wait(), asked.result() == [out]
 source = asked.source_rank()
@@ -231,7 +233,76 @@ if worker_id == 1:
         world.send([t(number)], 0, tag)
 """
     assert gives(line, "a, b, c")[0] == [[1], [2], [3]]
-    assert gives("", "t(*(early if worker_id == 0 else ()))")[0] == [[1, 0]]
+    assert gives("", "t(*(early if worker_id == 0 else ()))")[0] == [[1, 1]]
+
+
+def test_who_asks_again_and_again_whether_a_message_has_come_gets_it(gives):
+    line = """
+a, b = t(0), t(0, 0)
+if worker_id == 0:
+    first, second = world.recv([a], 1), world.recv([b], 1)
+    barrier()
+    while not second.is_completed(): pass
+    over = first.is_completed()
+else:
+    barrier()
+    if worker_id == 1: world.send([t(1)], 0), world.send([t(2, 3)], 0)
+"""
+    assert gives(line, "a, b")[0] == [[1], [2, 3]]
+    assert gives("", "t(over) if worker_id == 0 else t()")[0] == [[1]]
+
+
+def test_those_that_are_asked_for_together_are_over_together(gives):
+    line = """
+a, b = t(0), t(0)
+world._start_coalescing("cpu")
+if worker_id == 0: world.recv([a], 1), world.recv([b], 2)
+asked = world._end_coalescing("cpu")
+before = asked.is_completed()
+barrier()
+if worker_id: world.send([t(me)], 0)
+while not asked.is_completed(): pass
+"""
+    assert gives(line, "a, b")[0] == [[1], [2]]
+    assert gives("", "t(before)") == [[[0]], [[1]], [[1]]]
+
+
+def rendezvous(s, code):
+    return s.run(f"other = [1, 0, 2][worker_id]\nif worker_id < 2:\n{indent(code, '    ')}", rendezvous=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "world.send([t(1)], other).wait()\nworld.recv([x], other).wait()",
+        "asked = world.send([t(1)], other)\nasked.synchronize()\nworld.recv([x], other)",
+    ],
+)
+def test_sends_that_wait_need_somebody_who_receives(s, code):
+    s.run("x = t(0)")
+    with pytest.raises(CellError, match=r"workers \[0-1\] wait for each other in a circle"):
+        rendezvous(s, code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "asked = world.recv([x], other)\nworld.send([t(me, 2)], other).wait()\nasked.wait()",
+        "sent = world.send([t(me, 2)], other)\nworld.recv([x], other).wait()\nsent.wait()",
+        """sent = world.send([t(me, 2)], other)
+asked = world.recv([x], other)
+while not sent.is_completed(): pass
+asked.wait()""",
+        """world._start_coalescing('cpu')
+world.send([t(me, 2)], other)
+world.recv([x], other)
+world._end_coalescing('cpu').wait()""",
+    ],
+)
+def test_what_is_asked_for_first_or_waited_for_last_is_no_circle(s, code):
+    s.run("x = t(0, 0)")
+    rendezvous(s, code)
+    assert s.run("seen(x)").values[:2] == [[[1, 2]], [[0, 2]]]
 
 
 def test_messages_of_all_are_those_of_cells(gives):
@@ -305,7 +376,7 @@ if worker_id == 0:
     asked.wait()
 """
     )
-    assert s["told"].get(0) == ("PlaneMismatch", False)
+    assert s["told"].get(0) == ("PlaneMismatch", True)
     assert s.run("seen(x)")[0] == [[3]]
 
 

@@ -341,3 +341,13 @@ def test_an_extension_that_can_tell_nobody_how_a_cell_ended_leaves_no_stand_ins(
         with pytest.raises(ValueError, match="closed file"):
             four.ip.extension_manager.unload_extension("disco_magic")
     assert not isinstance(sys.stdout, WorkerStream)
+
+
+def test_sends_of_a_cell_can_wait_until_they_are_asked_for(four, tmp_path, monkeypatch):
+    around = "send(worker_id, (worker_id + 1) % 4)\ngot = recv((worker_id - 1) % 4)"
+    assert "wait for each other in a circle" in str(four.fail(f"%%disco --rendezvous\n{around}", CellError))
+    four.run(f"%%disco\n{around}")
+    (tmp_path / "around.py").write_text(around)
+    monkeypatch.chdir(tmp_path)
+    four.run("%disco run around.py")
+    assert "wait for each other" in str(four.fail("%disco run --rendezvous around.py", CellError))

@@ -8,7 +8,8 @@ import pytest
 from disco_magic.core.interfaces import Seat
 from disco_magic.planes.board import Board
 from disco_magic.planes.calls import Call
-from disco_magic.planes.meeting import Meeting, Receive
+from disco_magic.planes.mail import Receive
+from disco_magic.planes.meeting import Meeting
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.reductions import reduction
 from disco_magic.planes.rendezvous import ALONE_NBYTES, Rendezvous

@@ -266,9 +266,23 @@ class TakesNewestMessage(Mailbox):
 class LetsReceiversSleep(Mailbox):
     """Puts every message into the box, also one that somebody waits for."""
 
-    def post(self, call, message, to):
+    def post(self, message):
         waiting, self._board.waiting = self._board.waiting, {}
         try:
-            super().post(call, message, to)
+            super().post(message)
         finally:
             self._board.waiting = waiting
+
+
+class LetsSendersSleep(Mailbox):
+    """Takes a message without waking who waits for that."""
+
+    def _receive(self, message, call):
+        message.sent.taken = message.sent.taken or call
+
+
+class WaitsForNoReceiver(Mailbox):
+    """Lets who sends go on at once."""
+
+    def deliver(self, call, sent):
+        pass

@@ -35,6 +35,14 @@ class Gathering:
 
 
 @dataclass(eq=False)
+class Letter:
+    """A message; `taken`: its receiver has asked for it."""
+
+    value: int
+    taken: bool = False
+
+
+@dataclass(eq=False)
 class Receiving:
     """A worker that waits for a message."""
 
@@ -49,8 +57,30 @@ class Receiving:
     def complete(self):
         return bool(self.box)
 
+    def awaits(self, box):
+        return self.box is box and not (self.complete or self.hopeless or self.circled)
+
     def missing(self):
         return [] if self.complete else [self.source]
+
+
+@dataclass(eq=False)
+class Delivering:
+    """A worker that waits until its message is asked for."""
+
+    worker: int
+    receiver: int
+    scope: int
+    letter: Letter
+    hopeless: bool = False
+    circled: bool = False
+
+    @property
+    def complete(self):
+        return self.letter.taken
+
+    def missing(self):
+        return [] if self.complete else [self.receiver]
 
 
 class PlaneReference:
@@ -88,6 +118,8 @@ class PlaneReference:
 
     def receive(self, worker, scope, source):
         box = self.boxes.setdefault((source, worker, scope), deque())
+        if box:
+            box[0].taken = True
         self._wait(worker, Receiving(worker, source, scope, box))
 
     def post(self, worker, scope, to, value, error):
@@ -96,9 +128,15 @@ class PlaneReference:
         where = f"send {worker} -> {to} in ({scope})"
         if error is None:
             require(not gone, f"{where} was taken, though nobody will receive it")
-            self.boxes.setdefault((worker, to, scope), deque()).append(value)
+            box = self.boxes.setdefault((worker, to, scope), deque())
+            awaited = self.waits.get(to)
+            box.append(Letter(value, isinstance(awaited, Receiving) and awaited.awaits(box)))
         else:
             require(gone and error == "PlaneAborted", f"{where} failed for nothing: {error}")
+
+    def deliver(self, worker, scope, to):
+        """`worker` waits until what it has just sent is asked for."""
+        self._wait(worker, Delivering(worker, to, scope, self.boxes[worker, to, scope][-1]))
 
     def unread(self, worker, scope):
         return sum(
@@ -137,18 +175,29 @@ class PlaneReference:
         self.resting.pop(worker, None)
         if isinstance(wait, Receiving):
             self._received(wait, value, error)
+        elif isinstance(wait, Delivering):
+            self._delivered(wait, error)
         else:
             self._met(wait, worker, value, error)
 
     def _received(self, wait, value, error):
         where = f"recv of worker {wait.worker} from {wait.source} in ({wait.scope})"
         if error is None:
-            require(wait.complete and wait.box[0] == value, f"{where} gave {value}", list(wait.box))
+            require(wait.complete and wait.box[0].value == value, f"{where} gave {value}", list(wait.box))
             wait.box.popleft()
         else:
             told = wait.hopeless or self.closed
             require(told or not wait.complete, f"{where}: {error}, though there is a message")
             self._justified(wait, [wait.source, wait.worker], error, where)
+
+    def _delivered(self, wait, error):
+        where = f"send of worker {wait.worker} to {wait.receiver} in ({wait.scope})"
+        if error is None:
+            require(wait.complete, f"{where} returned, though nobody has asked for the message")
+        else:
+            told = wait.hopeless or self.closed
+            require(told or not wait.complete, f"{where}: {error}, though the message was asked for")
+            self._justified(wait, [wait.receiver, wait.worker], error, where)
 
     def _met(self, wait, worker, value, error):
         where = f"collective of {wait.members} in ({wait.scope}), on worker {worker}"
@@ -197,7 +246,7 @@ class PlaneReference:
         self.write(worker, scope)
         self.finished[worker] = self.written[worker]
         for wait in self.waits.values():
-            parties = [wait.worker] if isinstance(wait, Receiving) else wait.arrived
+            parties = [wait.worker] if isinstance(wait, Receiving | Delivering) else wait.arrived
             if wait.scope <= scope and not wait.complete and (worker in wait.missing() or worker in parties):
                 wait.hopeless = True
         self._empty(worker, scope)

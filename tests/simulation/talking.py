@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, UsageMistake, WorkerInterrupt
-from disco_magic.planes.meeting import Receive
+from disco_magic.planes.mail import Delivery, Receive
 from tests.simulation.clockwork import Parked
 from tests.simulation.user_code import Meet, Send, fold
 from tests.simulation.worker_reference import require
@@ -48,7 +48,12 @@ class Talking:
 
     def _carry_out(self, plane, seat, op, mine):
         if isinstance(op, Send):
-            plane.send(seat, mine, op.to)
+            sent = plane.send(seat, mine, op.to)
+            if op.waits:
+                stage = self.life.stage
+                stage.post(seat.worker, seat.scope, op.to, mine, None)
+                stage.deliver(seat.worker, seat.scope, op.to)
+                plane.deliver(seat, sent)
         elif not isinstance(op, Meet):
             return int(plane.recv(seat, op.source, None))
         elif op.op == "barrier":
@@ -58,7 +63,7 @@ class Talking:
         return None
 
     def _resume(self, thread):
-        """The rest of `Rendezvous.join` and `Mailbox.take`, after their sleep."""
+        """The rest of `Rendezvous.join`, `Mailbox.take` and `Mailbox.deliver`, after their sleep."""
         parked, thread.parked = thread.parked, None
         wait, call = parked.wait, parked.call
         require(call.gate.acquire(blocking=False), "woken, but the gate is closed")
@@ -69,6 +74,8 @@ class Talking:
             error = wait.verdict.error()
         elif isinstance(wait, Receive):
             value = int(wait.message.array)
+        elif isinstance(wait, Delivery):
+            pass
         elif wait.plan is not None and wait.plan.result(call.seat.rank) is not None:
             value = int(wait.plan.result(call.seat.rank))
         self.note("wakes", thread.worker.id, error or value)
@@ -78,7 +85,7 @@ class Talking:
         w = thread.worker.id
         name = None if error is None else type(error).__name__
         if not thread.given_up:
-            if isinstance(op, Send):
+            if isinstance(op, Send) and w not in self.life.stage.waits:
                 self.life.stage.post(w, thread.seq, op.to, value, name)
             else:
                 self.life.stage.came_back(w, value, name)

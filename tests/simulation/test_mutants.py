@@ -19,7 +19,7 @@ MISTAKES = [
     ("ledger", mutants.AnswersTooEarly, "expectations|is told"),
     ("ledger", mutants.NeverAnswers, "expectations|is told|woken early twice"),
     ("ledger", mutants.KeepsLastFailure, "failures"),
-    ("ledger", mutants.RaisesInOrderOfArrival, "a wait raises"),
+    ("ledger", mutants.RaisesInOrderOfArrival, "a wait raises|failures"),
     ("ledger", mutants.RaisesTwice, "failures|a wait raises"),
     ("ledger", mutants.ForgetsRenaming, "names"),
     ("ledger", mutants.HearsTwice, "failures"),
@@ -44,6 +44,8 @@ MISTAKES = [
     ("rendezvous", mutants.ForgetsVerdicts, "sleeps for|asleep|hopeless"),
     ("mailbox", mutants.TakesNewestMessage, "recv"),
     ("mailbox", mutants.LetsReceiversSleep, "nobody is missing"),
+    ("mailbox", mutants.LetsSendersSleep, "nobody is missing|sleep for ever"),
+    ("mailbox", mutants.WaitsForNoReceiver, "returned, though nobody has asked"),
 ]
 
 # Much goes wrong, so that few steps are needed.

@@ -119,7 +119,10 @@ class Meet:
 
 @dataclass(frozen=True)
 class Send:
+    """A message; who `waits` goes on when it is asked for."""
+
     to: int
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ class Recv:
 def script(rng, workers):
     """Worker -> the plane calls its user code makes. Most scripts fit together, some do not."""
     plans = {worker: [] for worker in workers}
+    waits = rng.random() < 0.3
     for _ in range(rng.randint(1, 3)):
         kind = rng.random()
         if kind < 0.55 or len(workers) == 1:
@@ -139,11 +143,11 @@ def script(rng, workers):
                 plans[member].append(Meet(members, op))
         elif kind < 0.85:
             sender, receiver = rng.sample(workers, 2)
-            plans[sender].append(Send(receiver))
+            plans[sender].append(Send(receiver, waits))
             plans[receiver].append(Recv(sender))
         else:  # everybody to the next one
             for place, worker in enumerate(workers):
-                plans[worker].append(Send(workers[(place + 1) % len(workers)]))
+                plans[worker].append(Send(workers[(place + 1) % len(workers)], waits))
                 plans[worker].append(Recv(workers[place - 1]))
     if rng.random() < 0.35:
         _spoil(rng, plans)

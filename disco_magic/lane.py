@@ -38,6 +38,7 @@ class Lane:
         interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
         crossing: how deep the thread is in calls of libraries.
+        released: who waits in the plane for what was interrupted, or in it, was told.
         withheld: an interrupt waits for it to come back from there.
         pursued: a thread tries to strike it: it was where nothing may strike, see `fragile`.
         shielded: how deep the thread is in what nothing is injected into: plane calls, asyncio.
@@ -53,6 +54,7 @@ class Lane:
         "interrupted",
         "left_over",
         "pursued",
+        "released",
         "running",
         "shielded",
         "thread_id",
@@ -66,6 +68,7 @@ class Lane:
         self.abandoned = False
         self.shielded = 0
         self.crossing = 0
+        self.released = False
         self.withheld = False
         self.pursued = False
         self.thread_id = 0
@@ -96,6 +99,7 @@ class Lane:
             except WorkerInterrupt:
                 pass  # expected here, and only here: whoever injects holds the mutex
         self.interrupted = None
+        self.released = False
         self.withheld = False
         self.inject_at = 0.0
         self.running.clear()

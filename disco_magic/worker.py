@@ -48,14 +48,29 @@ class Worker(Serving):
         Returns whether something was executing; it may still be, if it is stuck in C code. Call again to
         inject again: the first call only cancels a cell that awaits, so that its ``finally`` can await too.
         """
+        self.claim(through)
+        return self.strike()
+
+    def claim(self, through: int) -> None:
+        """The first half of `interrupt`: what executes is interrupted, whatever ends its waits from here on.
+
+        Several workers are claimed before any is struck: who waits for one of the others would else be
+        released by that one's departure, and go on as if only that had been interrupted.
+        """
         self.skip_through = max(self.skip_through, through)
         with self.mutex:
+            if self.lane.interrupted is None:
+                self.lane.seize(through)
+
+    def strike(self) -> bool:
+        """The second half: end what was claimed. Returns as `interrupt`."""
+        with self.mutex:
             lane = self.lane
-            again = lane.interrupted is not None
+            command = lane.interrupted
+            if command is None:
+                return False
+            again, lane.released = lane.released, True
             if not again:
-                command = lane.seize(through)
-                if command is None:
-                    return False
                 self.plane.leave(self.id, command.seq, self.failure(command, WorkerInterrupt()))
             cancel = self.cells.cancel
             if again or cancel is None:
@@ -72,10 +87,18 @@ class Worker(Serving):
 
         What was sent before it goes on. Returns whether it had not begun.
         """
-        unbegun = self.withdrawals.add(seq)
-        if not unbegun or self._claims(seq):  # what was sent before it has ended
-            self.interrupt(seq)
+        unbegun, claimed = self.claim_cell(seq)
+        if claimed:
+            self.strike()
         return unbegun
+
+    def claim_cell(self, seq: int) -> tuple[bool, bool]:
+        """The first half of `withdraw`, as `claim`: whether it had not begun; whether it is to be struck."""
+        unbegun = self.withdrawals.add(seq)
+        claimed = not unbegun or self._claims(seq)  # what was sent before it has ended
+        if claimed:
+            self.claim(seq)
+        return unbegun, claimed
 
     def _claims(self, seq: int) -> bool:
         """Whether the thread is at command `seq`, which may not have begun: registers die before that."""

@@ -155,11 +155,18 @@ class ThreadLauncher(Onlooker):
         A worker that interrupts all comes last itself: its own interrupt strikes before this could go on.
         In a restart some are not there yet: they have nothing to execute.
         """
-        return [number for number in self._in_turn(workers) if self.workers[number].interrupt(through)]
+        chosen = self._in_turn(workers)
+        for number in chosen:
+            self.workers[number].claim(through)
+        return [number for number in chosen if self.workers[number].strike()]
 
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
         """End cell `seq` on `workers`, or let it not begin; who had not begun it. As `interrupt`."""
-        return [number for number in self._in_turn(workers) if self.workers[number].withdraw(seq)]
+        chosen = {number: self.workers[number].claim_cell(seq) for number in self._in_turn(workers)}
+        for number, (_, claimed) in chosen.items():
+            if claimed:
+                self.workers[number].strike()
+        return [number for number, (unbegun, _) in chosen.items() if unbegun]
 
     def _in_turn(self, workers: Sequence[int]) -> list[int]:
         """Those of `workers` that are there, the calling thread's own last."""

@@ -9,6 +9,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerError, WorkerInterrupt
+from tests.conftest import until
 from tests.session.conftest import cancelled, stopped
 
 LOOP = "here()\nn = 0\nwhile True:\n    n += 1\n"
@@ -95,6 +96,35 @@ def test_some_workers_can_be_stopped_while_the_others_go_on(busy, here, gate):
     with pytest.raises(CellError) as caught:
         pending.wait()
     assert caught.value.result[1] == "fine"
+
+
+@pytest.mark.parametrize("stop", ["interrupt", "cancel"])
+def test_who_waits_for_one_that_is_interrupted_too_is_interrupted_itself(
+    gated, here, gate, monkeypatch, stop
+):
+    # 1. The first worker is interrupted, and leaves. 2. The others, who wait for it, are released. 3. They
+    # are interrupted, but are in an `except` for what has released them.
+    told = {}
+    s = gated(3, here=here, told=told)
+    plane = s._launcher.plane
+    leave = plane.leave
+
+    def others_first(worker, scope, failure=None):
+        leave(worker, scope, failure)
+        if worker == 0 and failure is not None:
+            until(lambda: told.keys() >= {1, 2})
+
+    monkeypatch.setattr(plane, "leave", others_first)
+    pending = s.run_nowait(
+        "here()\ntry:\n    gate() if worker_id == 0 else allreduce(1)\n"
+        "except BaseException as error:\n    told[worker_id] = type(error).__name__\n    raise"
+    )
+    here.arrived(3)
+    until(lambda: len(plane.waiting) == 2)
+    s.interrupt() if stop == "interrupt" else pending.cancel()
+    gate.open()
+    assert {type(each.exception) for each in stopped(pending).values()} == {WorkerInterrupt}
+    assert (told[1], told[2]) == ("WorkerInterrupt", "WorkerInterrupt")
 
 
 # --- before it begins, after it has ended ----------------------------------------------------------

@@ -166,10 +166,10 @@ class LetsGhostsSpeak(SteppedWorker):
 class InterruptsInSilence(SteppedWorker):
     """An interrupt that does not tell the plane."""
 
-    def interrupt(self, through):
+    def strike(self):
         leave, self.plane.leave = self.plane.leave, lambda *_: None
         try:
-            return super().interrupt(through)
+            return super().strike()
         finally:
             self.plane.leave = leave
 
@@ -189,10 +189,10 @@ class NeverSkips(SteppedWorker):
 class NeverLeavesOut(SteppedWorker):
     """Begins what was withdrawn."""
 
-    def withdraw(self, seq):
-        unbegun = super().withdraw(seq)
+    def claim_cell(self, seq):
+        found = super().claim_cell(seq)
         self.withdrawals._withdrawn.clear()
-        return unbegun
+        return found
 
 
 class LosesMail(SteppedWorker):

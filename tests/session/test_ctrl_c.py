@@ -75,7 +75,7 @@ def test_ctrl_c_pressed_again_ends_cleaning_up(busy):
     with pytest.raises(KeyboardInterrupt, match="was stopped on workers"):
         s.run(
             "import _thread\n"
-            "try:\n    if worker_id == 0: interrupt_main()\n    while True: pass\n"
+            "try:\n    barrier()\n    if worker_id == 0: interrupt_main()\n    while True: pass\n"
             "finally:\n    if worker_id == 1: _thread.interrupt_main()\n    while True: pass\n"
         )
     assert s.run("worker_id").values == [0, 1]

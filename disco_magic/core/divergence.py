@@ -7,193 +7,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.check_row import CheckRow
+from disco_magic.core.circles import Circles
 from disco_magic.core.held import mark_in_words
 from disco_magic.core.registers import around, register_of
-from disco_magic.phrases import ranges, who_has
+from disco_magic.phrases import who_has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from disco_magic.core.circles import Circles, Workers
+    from disco_magic.core.circles import Workers
     from disco_magic.core.held import Found, Held
 
-_ABSENT: Final = "not bound"
-_DIGITS: Final = 8
 _EXPLAINED: Final = 8
 _LISTS: Final = ("list", "tuple", "collections.deque")
-
-
-# What is compared, in the order in which it is told.
-_ASPECTS: Final[dict[str, Callable[[Held], object]]] = {
-    "type": lambda held: held.type,
-    "shape": lambda held: held.shape,
-    "dtype": lambda held: held.dtype,
-    "device": lambda held: held.device,
-    "elements": lambda held: held.elements,
-    "value": lambda held: held.digest,
-    "mark": lambda held: held.marked,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRow:
-    """One register, or a part of one, on the workers that were compared.
-
-    Attributes:
-        name: ``"w"``, ``"params['w']"``.
-        cells: worker -> what it holds, None if nothing.
-        circles: the workers that have to agree with each other.
-        by_value: whether values were compared, too.
-        gap: how far apart arrays are whose values differ, in words.
-        unseen: of the register, on the first of its rows: what was not looked at, in words.
-        near: of these circles the workers whose values differ no more than they may.
-        before: the first cell after which it was found to differ in the same way, ``Cell In[3]``; else "".
-    """
-
-    name: str
-    cells: Mapping[int, Held | None]
-    circles: Circles
-    by_value: bool = False
-    gap: str = ""
-    unseen: str = ""
-    before: str = ""
-    near: frozenset[Workers] = frozenset()
-
-    @property
-    def type(self) -> str:
-        """The type that the first worker holds of those that hold anything."""
-        return next(held.type for held in self.cells.values() if held is not None)
-
-    @property
-    def aspects(self) -> tuple[str, ...]:
-        """In what the workers differ: missing, type, shape, dtype, device, elements, value, mark."""
-        return tuple(dict.fromkeys(aspect for circle, _ in self.circles for aspect in self._aspects(circle)))
-
-    @property
-    def differs(self) -> bool:
-        """Whether workers that have to agree do not."""
-        return bool(self.aspects)
-
-    @property
-    def opaque(self) -> str:
-        """Why values could not be compared though they should have been, else ``""``."""
-        if self.by_value and self._is_nobody_s:
-            return "no two workers that are meant to agree were compared"
-        return next((held.opaque for held in self.cells.values() if held is not None and held.opaque), "")
-
-    @property
-    def _is_nobody_s(self) -> bool:
-        """Whether each worker that has it would have to agree with others, none of whom was looked at."""
-        circles = self.circles.workers
-        return len(circles) > 1 and all(
-            sum(self.cells[worker] is not None for worker in circle) < 2 for circle in circles
-        )
-
-    @property
-    def over(self) -> str:
-        """`` over dp`` where workers have to agree along these axes of the mesh only, else ``""``."""
-        return f" over {self.circles.over}" if self.circles.over else ""
-
-    def mark_of(self, worker: int) -> str:
-        """How a worker has marked the register, where others have not, or otherwise; ``""``: not at all."""
-        held = self.cells[worker]
-        return "" if held is None else held.marked or ""
-
-    def splits(self) -> list[tuple[str, list[tuple[Workers, str]]]]:
-        """For every circle whose workers differ: its name, and the workers that hold the same together.
-
-        The circle's name is ``""`` if all workers have to agree, else ``"group 1"`` or ``"tp=1"``.
-        """
-        return [(place, self._groups(circle)) for place, circle in self.differing]
-
-    @property
-    def differing(self) -> list[tuple[str, Workers]]:
-        """Name and workers of the circles whose workers differ."""
-        return [(place, circle) for circle, place in self.circles if self._aspects(circle)]
-
-    @property
-    def first_differing(self) -> tuple[str, Workers]:
-        """The first of these; there has to be one."""
-        return self.differing[0]
-
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """Of the arrays of the first circle whose workers differ; None if there are none."""
-        held = self.cells[self.first_differing[1][0]]
-        return None if held is None or held.dtype is None else held.shape or ()
-
-    @property
-    def first_pair(self) -> tuple[int, int]:
-        """Of that circle the first worker, and the first one that holds something else."""
-        first, *others = self.first_differing[1]
-        return first, next(worker for worker in others if self.cells[worker] != self.cells[first])
-
-    def lines(self) -> list[tuple[str, str, str]]:
-        """The row of a table: a line for the workers that hold the same, ``(verdict, workers, what)``."""
-        aspects = ", ".join(self.aspects)
-        if not aspects:
-            return self._agreement()
-        aspects += f", as after {self.before}" if self.before else ""
-        found = [
-            (" ".join(filter(None, (where, aspects))), ranges(workers), text)
-            for where, groups in self.splits()
-            for workers, text in groups
-        ]
-        found = [
-            ("" if i and line[0] == found[i - 1][0] else line[0], *line[1:]) for i, line in enumerate(found)
-        ]
-        return found + ([("", "", self.gap)] if self.gap else [])
-
-    def _agreement(self) -> list[tuple[str, str, str]]:
-        kinds = who_has((worker, held.kind) for worker, held in self.cells.items() if held is not None)
-        why = self.opaque
-        agree = "near" if self.near else "equal" if self.by_value else "same"
-        verdict = "not compared" if why else f"{agree}{self.over}"
-        return [
-            (verdict, ranges(workers), f"{kind}: {why}" if why else kind) for kind, workers in kinds.items()
-        ]
-
-    def _aspects(self, circle: Workers) -> tuple[str, ...]:
-        present = [held for worker in circle if (held := self.cells[worker]) is not None]
-        missing = ("missing",) if 0 < len(present) < len(circle) else ()
-        found = tuple(
-            name
-            for name, of in _ASPECTS.items()
-            if len(set(map(of, present))) > 1 and not (name == "value" and circle in self.near)
-        )
-        # Of another type, the rest is another as well and says nothing.
-        return missing + (("type",) if "type" in found else found)
-
-    def _groups(self, circle: Workers) -> list[tuple[Workers, str]]:
-        groups = who_has((worker, self.cells[worker]) for worker in circle)
-        say = _what_tells_apart([held for held in groups if held is not None])
-        return [(tuple(ids), _ABSENT if held is None else say(held)) for held, ids in groups.items()]
-
-
-def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
-    """Words for each of `held`: what it is; where that is the same its value; where that is long a digest."""
-    ways: list[Callable[[Held], str]] = [
-        lambda each: each.kind,
-        lambda each: f"{each.kind} {each.text or each.digest.hex()[:_DIGITS]}",
-    ]
-    for way in ways:
-        if len(set(map(way, held))) == len(held):
-            return way
-    return lambda each: f"{each.kind} {each.text} {each.digest.hex()[:_DIGITS]}"
 
 
 def to_explain(rows: Iterable[CheckRow]) -> Iterator[CheckRow]:
     """The first few whose values alone differ: of these it is said how far they are apart."""
     return islice((row for row in rows if row.aspects == ("value",)), _EXPLAINED)
-
-
-# --- from what the workers found to rows -----------------------------------------------------------
 
 
 def compare(
@@ -263,7 +101,7 @@ def _rows(
         part for column in columns.values() for part in column if of_parts or part == name
     ):
         cells = {worker: _as_asked(column.get(part), by_value) for worker, column in columns.items()}
-        row = CheckRow(part, cells, circles, by_value)
+        row = _row(part, cells, circles, by_value=by_value)
         if any(cells[worker] is None for worker in cut):
             continue  # it may have it among those that were left out
         if not closed.isdisjoint(around(part)) or (part.startswith(uneven) and "missing" in row.aspects):
@@ -285,6 +123,18 @@ def _rows(
     return told
 
 
+def _row(part: str, cells: Mapping[int, Held | None], circles: Circles, *, by_value: bool) -> CheckRow:
+    """Of a tensor that all split over a mesh in one way, those have to agree who have the same part of it."""
+    held = {worker: each for worker, each in cells.items() if each is not None}
+    kinds = {(each.type, each.dtype, each.device) for each in held.values()}
+    shards = who_has((worker, each.shard) for worker, each in held.items())
+    if len(kinds) > 1 or None in shards:
+        return CheckRow(part, cells, circles, by_value)
+    apart = Circles(tuple(map(tuple, shards.values())), tuple(map(str, shards)))
+    by_value = by_value or any(each.digest for each in held.values())
+    return CheckRow(part, cells, circles.within(apart), by_value)
+
+
 def _unseen(columns: Mapping[int, dict[str, Held]]) -> dict[str, None]:
     return dict.fromkeys(
         held.unseen for column in columns.values() for held in column.values() if held.unseen
@@ -293,6 +143,8 @@ def _unseen(columns: Mapping[int, dict[str, Held]]) -> dict[str, None]:
 
 def _as_asked(held: Held | None, by_value: bool) -> Held | None:  # noqa: FBT001 - one of two ways to look
     if held is None or not (held.unseen or held.digest or held.opaque or held.text):
+        return held
+    if held.shard is not None and held.digest:  # looked at by value whatever was asked
         return held
     # A worker may have marked a register that others have not: its value was looked at for nothing.
     return replace(held, unseen="") if by_value else replace(held, unseen="", text="", digest=b"", opaque="")

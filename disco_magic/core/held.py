@@ -26,6 +26,8 @@ class Held:
         opaque: why the value cannot be compared though it was asked for, else "".
         unseen: what is in it that was not looked at, else "".
         cut: whether parts of it were left out, because they are too many.
+        shard: which part it is of a tensor that is split over a mesh, ``"tp=1"``, or ``""``, all of it; None:
+            of no such one. Those of equal parts have to agree in shape and value.
         marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
             workers agree on that.
     """
@@ -40,6 +42,7 @@ class Held:
     opaque: str = ""
     unseen: str = ""
     cut: bool = False
+    shard: str | None = None
     marked: str | None = None
 
     @property
@@ -76,6 +79,11 @@ class Found:
     bound: frozenset[str]
     marked: Mapping[str, tuple[str, ...]]
     registers: Mapping[str, Sequence[tuple[str, Held]]]
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a part of something is this worker's own, and that of others may be another."""
+        return any(held.shard for rows in self.registers.values() for _, held in rows)
 
     @property
     def opaque(self) -> bool:

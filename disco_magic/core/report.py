@@ -14,8 +14,8 @@ from disco_magic.phrases import people, ranges, who_has
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
 
 __tracebackhide__ = is_told
 
@@ -152,7 +152,7 @@ class CheckReport:
         """What agrees and what does not, in one line: ``[0-3] equal: w, b; same type and shape: x``."""
         if not self.rows:
             return f"{ranges(self.workers)} no registers to compare"
-        agreeing = [row for row in self.rows if not row.differs and not row.opaque]
+        agreeing = [row for row in self.rows if not (row.differs or row.opaque or row.is_apart)]
         overs = dict.fromkeys(row.over for row in agreeing)
         named = {
             "different": [row.name for row in self.differing],
@@ -160,6 +160,7 @@ class CheckReport:
             f"near, within {self.within}": [row.name for row in agreeing if row.near],
             "equal but for these": self._near_in_part,
             **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
+            "split, each has a part of its own": [row.name for row in self.rows if row.is_apart],
             "values not compared": [
                 f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
             ],

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import CodeType, FrameType
 
-    from disco_magic.core.divergence import CheckRow
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.held import Found
     from disco_magic.core.topology import Members, Over
     from disco_magic.functions.marks import Marks
@@ -156,7 +156,8 @@ class Agreeing(Trees):
         for row in report.rows:
             for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
                 raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
-        if is_whole and not are_same and not any(row.near for row in report.rows):
+        explained = any(row.near for row in report.rows) or mine.found.is_split
+        if is_whole and not are_same and not explained:
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1
 

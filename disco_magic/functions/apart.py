@@ -22,8 +22,8 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.topology import Over
     from disco_magic.functions.distances import Array
     from disco_magic.functions.objects import Objects

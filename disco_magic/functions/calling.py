@@ -102,6 +102,11 @@ class Calling:
         self.recorder = Recorder()
 
     @property
+    def waits_in(self) -> Any:
+        """The plane's `Wait` that the worker is in; None: it waits for nobody. From any thread."""
+        return self._plane.waiting.get(self.id)
+
+    @property
     def coordinates(self) -> dict[str, int]:
         """Axis -> where the worker is along it, from 0; a dictionary of the caller's own."""
         return self.mesh.coordinates(self.id) if self.mesh else {}

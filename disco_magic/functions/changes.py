@@ -6,6 +6,7 @@ from typing import Final
 
 from disco_magic.functions.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess
 from disco_magic.functions.imported import Libraries, each_of, told_if_unknown
+from disco_magic.functions.loading_models import fit_accelerate_models, fit_transformers
 from disco_magic.functions.main_module import fit_doctest, fit_main
 from disco_magic.functions.own_exits import fit_atexit
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
@@ -17,11 +18,15 @@ from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, f
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_barriers import fit_barriers
 from disco_magic.functions.torch_compiler import fit_compiler
+from disco_magic.functions.torch_hooks import fit_hooks
+from disco_magic.functions.torch_losses import fit_losses
 from disco_magic.functions.torch_messages import HOME
 from disco_magic.functions.torch_operators import fit_operators
 from disco_magic.functions.torch_profiler import fit_profilers
 from disco_magic.functions.torch_random import fit_graphs, fit_torch_random
 from disco_magic.functions.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
+from disco_magic.functions.torch_switches import fit_switches
+from disco_magic.functions.torch_tracing import fit_tracing
 from disco_magic.functions.torch_worlds import fit_worlds
 
 _SHARED: Final = "all workers have one random state in common in this version of"
@@ -49,10 +54,12 @@ CHANGES: Final = Libraries(
         ),
         "logging.config": fit_configuring,
         "accelerate.state": fit_accelerate,
+        "accelerate.big_modeling": fit_accelerate_models,
+        "transformers.modeling_utils": fit_transformers,
         "lightning.pytorch.trainer.trainer": fit_lightning,
         "pytorch_lightning.trainer.trainer": fit_lightning,
         "megatron.core.parallel_state": fit_megatron,
-        "torch": told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"),
+        "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"
         ),
@@ -63,6 +70,9 @@ CHANGES: Final = Libraries(
             fit_operators,
             "workers that define the same operator disturb each other in this version of PyTorch",
         ),
+        "torch.fx._symbolic_trace": fit_tracing,
+        "torch.nn.modules.module": fit_hooks,
+        "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
             fit_profilers, "several workers that profile at once end this process in this version of PyTorch"
         ),
@@ -70,6 +80,8 @@ CHANGES: Final = Libraries(
         "torch.distributed.fsdp._flat_param": fit_flat_parameters,
         "torch.distributed.fsdp._debug_utils": fit_profiler,
         "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
-    }
+    },
+    # A copy of them is each worker's own, but what they change is everybody's.
+    also_own=("accelerate.big_modeling", "transformers.modeling_utils"),
 )
 """What tests look into, lines of source, processes, signals, random states, loggers, and PyTorch."""

@@ -31,10 +31,18 @@ from disco_magic.functions.kinds import (
     is_all_elements,
     is_gpu_array,
     is_of_framework,
+    is_split_tensor,
     type_name,
 )
 from disco_magic.functions.located import device_of
-from disco_magic.functions.tensors import bits_of, kind_of_split, local_part, numbers_of
+from disco_magic.functions.tensors import (
+    bits_of,
+    has_replicas,
+    kind_of_split,
+    local_part,
+    numbers_of,
+    shard_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,11 +61,14 @@ _CPU: Final = Device("cpu")
 _SORTED: Final[list[list[type]]] = [[int], [str]]
 
 
-def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[tuple[str, Held], ...]:
+def survey(
+    name: str, value: Any, *, values: bool, own: Device = _CPU, replicas: bool = False
+) -> tuple[tuple[str, Held], ...]:
     """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
 
     Of more than 1,000 parts, 10,000 with `values`, or deeper than 8 containers, the rest is not looked at,
-    and said to be so. `own` is the worker's device.
+    and said to be so. `own` is the worker's device. With `replicas` DTensors of which several workers have
+    the same part are looked at by value in any case.
     """
     parts = []
     most = PARTS_BY_VALUE if values else PARTS
@@ -69,7 +80,8 @@ def survey(name: str, value: Any, *, values: bool, own: Device = _CPU) -> tuple[
             continue
         key = id(part), depth == _DEPTH
         if key not in known:
-            known[key] = look(part, values=values, deepest=depth == _DEPTH, own=own, seen=seen)
+            by_value = values or (replicas and is_split_tensor(type(part)) and has_replicas(part))
+            known[key] = look(part, values=by_value, deepest=depth == _DEPTH, own=own, seen=seen)
         parts.append((path, known[key]))
     if len(parts) > 1 + most:
         opaque = f"it has more than {most:,} parts" if values else ""
@@ -124,7 +136,7 @@ def look(
     part = local_part(value)
     found = _look_at_object(part, own, values=values)
     if part is not value:
-        found = replace(found, type=f"torch.{kind_of_split(value)}")
+        found = replace(found, type=f"torch.{kind_of_split(value)}", shard=shard_of(value))
     return _look_into_tensor(part, found) if values and is_of_framework(type(part)) else found
 
 

@@ -38,7 +38,8 @@ def found_in(
         marked: what they say now.
         names: look at these only, registers or parts of some; None: at all.
         own: the worker's device.
-        values: digest values of `names`; without names, those of registers and parts marked as replicated.
+        values: digest values of `names`; without names, those of registers and parts marked as replicated,
+            and DTensors of which several workers have the same part.
         parts: with `names`, also those parts of them that have marks of their own.
     """
     told = dict(marked)
@@ -62,7 +63,7 @@ def found_in(
             by_value = values and (names is not None or label in told)
             rows = known.get(label)
             if rows is None:
-                rows = survey(label, found[label], values=by_value, own=own)
+                rows = survey(label, found[label], values=by_value, own=own, replicas=values)
                 if by_value:  # those of its parts that are marked themselves need not be looked at again
                     known |= _by_part(rows, wanted)
             registers[label] = rows

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     Fit = Callable[[ModuleType], Callable[[], None] | None]
+    Actions = Mapping[str, Callable[[ModuleType], object]]
 
 
 # What we know is not there, or is another.
@@ -36,12 +37,13 @@ class AfterImport(MetaPathFinder):
 
     Args:
         actions: module -> what is called with it, still under the module's import lock.
+        own: the same for modules of a worker's own, see `own_modules`.
 
     To be put into `sys.meta_path` first and taken out again.
     """
 
-    def __init__(self, actions: Mapping[str, Callable[[ModuleType], object]]) -> None:
-        self._actions = actions
+    def __init__(self, actions: Actions, own: Actions | None = None) -> None:
+        self._actions, self._own = actions, own or {}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -51,7 +53,7 @@ class AfterImport(MetaPathFinder):
             return None
         spec = find_beside(self, name, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._actions[name])
+            spec.loader = _Loader(spec.loader, self._actions[name], self._own.get(name, _nothing_to_do))
         return spec
 
 
@@ -82,9 +84,11 @@ class _Loader(Loader):
     Who only looks for the module finds what its own loader can do, too: `runpy` asks for its code.
     """
 
-    def __init__(self, loader: Any, action: Callable[[ModuleType], object]) -> None:
+    def __init__(
+        self, loader: Any, action: Callable[[ModuleType], object], own: Callable[[ModuleType], object]
+    ) -> None:
         self._loader = loader
-        self._action = action
+        self._action, self._own = action, own
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """See `importlib.abc.Loader`."""
@@ -99,6 +103,7 @@ class _Loader(Loader):
         # One of a worker's own, see `own_modules`: what is changed is everybody's.
         if "__builtins__" in vars(module):
             self._loader.exec_module(module)
+            self._own(module)
             return
         # A module is the process's, not the worker's that happens to import it first; so is what it sets up.
         Context().run(self._loader.exec_module, module)
@@ -121,15 +126,17 @@ class Libraries:
     Args:
         fits: module -> what changes it, and returns what undoes that; None if it is not what we know. Of
             modules that are there already, the first one is changed first.
+        also_own: those that are changed also where they are a worker's own. Nothing undoes that.
     """
 
-    def __init__(self, fits: Mapping[str, Fit]) -> None:
+    def __init__(self, fits: Mapping[str, Fit], also_own: Sequence[str] = ()) -> None:
         self._fits = fits
         self._users: WeakSet[object] = WeakSet()
         self._undo: dict[str, Callable[[], None]] = {}
         # A `fit` may import what is to be changed, too, and so may a finalizer.
         self._lock = new_rlock()
-        self._finder = AfterImport({name: partial(self._fit, name) for name in fits})
+        own = {name: partial(self._fit_own, name) for name in also_own}
+        self._finder = AfterImport({name: partial(self._fit, name) for name in fits}, own)
 
     def enter(self, user: object) -> None:
         """Change them, until `user` and all others have left or are gone; costs 3 us if nothing is new."""
@@ -169,6 +176,14 @@ class Libraries:
             except _UNKNOWN:
                 undo = None  # importing must not fail for that
             self._undo[name] = undo or _nothing
+
+    def _fit_own(self, name: str, module: ModuleType) -> None:
+        with suppress(*_UNKNOWN):
+            self._fits[name](module)
+
+
+def _nothing_to_do(_module: ModuleType) -> None:
+    """Of a module that is left as it is."""
 
 
 def each_of(*fits: Fit) -> Fit:

@@ -38,6 +38,7 @@ from disco_magic.functions.own_streams import OwnStreams, end_all
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.streams import own_streams
+from disco_magic.functions.torch_switches import leave_switches
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     own_imports.end(context)
     own_loggers.end(context)
     own_builtins.leave(context)
+    leave_switches(context)
     CHANGES.leave(context)
     with _FIRST_OR_LAST:
         if not namespaces.in_use():

@@ -11,8 +11,8 @@ from disco_magic.functions.holdings import found_in, parts_named
 from disco_magic.functions.tolerances import Tolerance, near_enough
 
 if TYPE_CHECKING:
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Found
     from disco_magic.functions.divergence import Array
 

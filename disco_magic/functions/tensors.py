@@ -72,6 +72,25 @@ def kind_of_split(tensor: Any) -> str:
     return f"{name_of(type(tensor))}({', '.join(along)})"
 
 
+def shard_of(tensor: Any) -> str:
+    """Which part of a DTensor the worker has: ``"dp=0, tp=1"``; without axes that it is not split along."""
+    mesh = tensor.device_mesh
+    at = mesh.get_coordinate()
+    if at is None:
+        return "outside of the mesh"
+    names = mesh.mesh_dim_names or [f"axis {axis}" for axis in range(mesh.ndim)]
+    split = zip(names, at, tensor.placements, strict=True)
+    return ", ".join(f"{name}={place}" for name, place, placement in split if not placement.is_replicate())
+
+
+def has_replicas(tensor: Any) -> bool:
+    """Whether several workers have the same part of a DTensor."""
+    mesh = tensor.device_mesh
+    return any(
+        placement.is_replicate() and mesh.size(axis) > 1 for axis, placement in enumerate(tensor.placements)
+    )
+
+
 def has_memory(tensor: Any) -> bool:
     """Whether a tensor has the memory of its elements, and has not given it back.
 

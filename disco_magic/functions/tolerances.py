@@ -29,8 +29,8 @@ from disco_magic.functions.samples import is_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.topology import Over
     from disco_magic.functions.columns import Facts
     from disco_magic.functions.distances import Array

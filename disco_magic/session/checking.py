@@ -35,8 +35,8 @@ from disco_magic.session.known import Known
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Found
     from disco_magic.core.topology import Axes
     from disco_magic.session.arguments import Life, Limit

@@ -10,8 +10,8 @@ from disco_magic.core.registers import register_of
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
-    from disco_magic.core.divergence import CheckRow
     from disco_magic.core.held import Held
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.core.check_row import CheckRow
 from disco_magic.core.circles import Circles
-from disco_magic.core.divergence import CheckRow, compare
+from disco_magic.core.divergence import compare
 from disco_magic.core.held import Found, Held, marked_anywhere, marked_everywhere
 from disco_magic.core.report import CheckReport
 from tests.core.held import DOUBLE, FLOAT, INT, LONG, circles_of, found, report, value
@@ -357,3 +358,62 @@ def test_circles_within_others_are_those_that_both_have():
     ]
     assert list(rows.within(Circles(((0, 1, 2),)))) == [((0, 1), "dp=0"), ((2,), "dp=1")]
     assert Circles.among((1, 2), [(0, 1), (3,)], ["a", "b"]) == Circles(((1,),), ("a",))
+
+
+# --- tensors that are split over a mesh -------------------------------------------------------------
+
+
+def split(shard, shape=(2,), digest=b"1", kind="DTensor(8, S(0))", dtype="torch.float32"):
+    return Held(kind, shape, dtype, "cpu", digest=digest, shard=shard)
+
+
+def test_workers_that_have_the_same_part_of_a_tensor_have_to_agree():
+    workers = [{"w": split(f"tp={worker % 2}", digest=b"%d" % (worker % 2))} for worker in range(4)]
+    fine = report(*workers, by_value=["w"])
+    assert fine.ok
+    assert fine
+    assert fine["w"].lines() == [("equal", "[0-3]", "DTensor(8, S(0)) torch.float32 (2,)")]
+    workers[3] = {"w": split("tp=1", digest=b"other")}
+    drifted = report(*workers, by_value=["w"])
+    assert [(place, who) for place, groups in drifted["w"].splits() for who, _ in groups] == [
+        ("tp=1", (1,)),
+        ("tp=1", (3,)),
+    ]
+
+
+def test_parts_of_their_own_may_differ_in_shape_and_value():
+    workers = [
+        {"w": split(f"tp={worker}", shape=(2 - worker,), digest=b"%d" % worker)} for worker in range(2)
+    ]
+    for by_value in ([], ["w"]):
+        each = report(*workers, by_value=by_value)
+        assert each.ok
+        assert not each.uncompared
+        assert {verdict for verdict, _, _ in each["w"].lines()} == {"split"}
+        assert each.summary == "[0-1] split, each has a part of its own: w"
+
+
+@pytest.mark.parametrize(
+    ("other", "aspect"),
+    [
+        (split("tp=1", kind="DTensor(8, R)"), "type"),
+        (split("tp=1", dtype="torch.float64"), "dtype"),
+        (Held("torch.Tensor", (2,), "torch.float32", "cpu"), "type"),
+    ],
+)
+def test_all_have_to_split_it_in_the_same_way(other, aspect):
+    assert aspect in report({"w": split("tp=0")}, {"w": other})["w"].aspects
+
+
+def test_one_that_all_have_is_compared_by_value_if_it_was_looked_at_so():
+    same, drifted = split("", kind="DTensor(2, R)"), split("", kind="DTensor(2, R)", digest=b"2")
+    assert report({"w": same}, {"w": same})["w"].lines()[0][0] == "equal"
+    assert report({"w": same}, {"w": drifted})["w"].aspects == ("value",)
+    in_a_list = [{"w": {"w": Held("list", (1,)), "w[0]": each}} for each in (same, drifted)]
+    assert [row.name for row in report(*in_a_list).differing] == ["w[0]"]
+
+
+def test_groups_that_were_asked_for_are_kept():
+    workers = [{"w": split(f"tp={worker % 2}", digest=b"%d" % worker)} for worker in range(4)]
+    assert report(*workers, by_value=["w"], circles=((0, 1), (2, 3))).ok
+    assert not report(*workers, by_value=["w"], circles=((0, 2), (1, 3))).ok

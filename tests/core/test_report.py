@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
+from disco_magic.core.check_row import CheckRow
 from disco_magic.core.circles import Circles
-from disco_magic.core.divergence import CheckRow
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import Divergence
 from tests.core.held import DOUBLE, FLOAT, INT, report, value

@@ -51,11 +51,33 @@ class Held:
         return "Held"
 
 
+class Placement(str):
+    """How it is split along an axis of the mesh."""
+
+    __slots__ = ()
+
+    def is_replicate(self):
+        return self == "R"
+
+
+class Mesh:
+    """Of PyTorch's: two workers along each axis, unless `sizes` says otherwise."""
+
+    def __init__(self, at, names=None, sizes=None):
+        self.at, self.ndim, self.mesh_dim_names = at, len(at or names), names
+        self.size = lambda axis: 2 if sizes is None else sizes[axis]
+
+    def get_coordinate(self):
+        return self.at
+
+
 class Split:
     """A DTensor of PyTorch's: a worker's part, and what it is a part of."""
 
-    def __init__(self, part, whole, *placements):
-        self._local_tensor, self.shape, self.placements = on_host(np.asarray(part, "f4")), whole, placements
+    def __init__(self, part, whole, *placements, mesh=None):
+        self._local_tensor, self.shape = on_host(np.asarray(part, "f4")), whole
+        self.placements = tuple(map(Placement, placements))
+        self.device_mesh = mesh or Mesh([0] * len(placements))
         self.device, self.dtype, self.nbytes = "cpu", "torch.float32", 4 * int(np.prod(whole))
 
 
@@ -268,3 +290,31 @@ def test_checks_compare_parts_and_how_they_are_split():
     assert (one.type, one.shape, one.opaque) == ("torch.DTensor(4, S(0))", (2,), "")
     assert look(Split([1, 3], (4,), "S(0)"), values=True).digest != one.digest
     assert look(Split([1, 2], (2,), "R"), values=True).type != one.type
+
+
+def test_checks_are_told_which_part_of_it_a_worker_has():
+    def part(*placements, **mesh):
+        return look(Split([1, 2], (4,), *placements, mesh=Mesh(**mesh) if mesh else None), values=False).shard
+
+    assert part("R") == part("R", "R") == ""
+    assert part("S(0)") == "axis 0=0"
+    assert part("R", "S(0)", at=[1, 3]) == "axis 1=3"
+    assert part("R", "S(0)", at=[1, 3], names=("dp", "tp")) == "tp=3"
+    assert part("P(sum)", "S(0)", at=[1, 3], names=("dp", "tp")) == "dp=1, tp=3"
+    assert part("S(0)", at=None, names=("dp",)) == "outside of the mesh"
+    assert look(np.ones(3), values=False).shard is None
+
+
+@pytest.mark.parametrize(
+    ("split", "digested"),
+    [
+        (Split([1, 2], (2,), "R"), True),
+        (Split([1, 2], (4,), "R", "S(0)"), True),
+        (Split([1, 2], (4,), "S(0)"), False),
+        (Split([1, 2], (4,), "R", "S(0)", mesh=Mesh([0, 0], sizes=[1, 2])), False),
+    ],
+)
+def test_those_that_several_workers_have_alike_are_looked_at_by_value_without_being_asked(split, digested):
+    looked = survey("w", {"a": split, "b": np.ones(2)}, values=False, replicas=True)
+    assert [bool(held.digest) for _, held in looked] == [False, digested, False]
+    assert not any(held.digest for _, held in survey("w", [split], values=False))

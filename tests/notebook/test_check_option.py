@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from IPython.core.error import UsageError
 
+from disco_magic.core.check_row import CheckRow
 from disco_magic.core.circles import Circles
-from disco_magic.core.divergence import CheckRow
 from disco_magic.core.held import Held
 from disco_magic.core.report import CheckReport
 from disco_magic.errors import CellError, Divergence, SyncTimeout, UsageMistake

@@ -203,15 +203,21 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 mesh = init_device_mesh("cpu", (2, 2))
 d = distribute_tensor(torch.arange(8.0), mesh, [Replicate(), Shard(0)])
-worker.check(d, over=[0, 2] if worker_id % 2 == 0 else [1, 3])
+worker.check(d)
 """
     )
+    assert s.check("d", values=True)
     cells = s.registers().row("d").cells
     assert {cell.type for cell in cells} == {"DTensor(8, R, S(0))"}
     assert [(cell.shape, cell.nbytes, cell.maximum) for cell in cells] == [((4,), 16, 3), ((4,), 16, 7)] * 2
-    with pytest.raises(CellError, match=r"'d' differs: torch.DTensor\(8, R, S\(0\)\)") as caught:
+    s.run("if worker_id == 3: d.to_local()[1] += 0.5")
+    with pytest.raises(CellError, match=r"'d' differs at axis 1=1: torch.DTensor\(8, R, S\(0\)\)") as caught:
         s.run("worker.check(d)")
-    assert "4 of 4 elements differ from the first worker's, by up to 4" in str(caught.value)
+    assert "1 of 4 elements differs from the first worker's, by up to 0.5, at [1]" in str(caught.value)
+    report = s.check(values=True)  # nobody has marked it
+    assert [row.name for row in report.differing] == ["d"]
+    s.run("e = distribute_tensor(torch.arange(7.0), mesh, [Shard(0), Shard(0)])")
+    assert s.check("e", values=True).summary == "[0-3] split, each has a part of its own: e"
 
 
 def test_states_of_sharded_models_are_joined_and_given(s):

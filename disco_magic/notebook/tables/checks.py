@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.markup import head_cells, row_head, table_style
 
 if TYPE_CHECKING:
-    from disco_magic.core.divergence import CheckRow
+    from disco_magic.core.check_row import CheckRow
     from disco_magic.core.report import CheckReport
 
 _COLUMNS: Final = ("register", "verdict", "workers", "value")

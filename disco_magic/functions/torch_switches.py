@@ -1,0 +1,175 @@
+"""Switches of PyTorch that are the process's, and that code turns for a while: ``with sdpa_kernel(...):``.
+
+Who turns one notes what it was, and puts that back. Of several workers the second one notes what the first
+one has set, and puts it back for good when all have left. Here a worker sees what it has set itself, or else
+what the process has, and a switch is as the process has it again when no worker wants it otherwise. Meanwhile
+it is, for all, as it was set last.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.functions.context import calling_worker
+from disco_magic.functions.replaced import Replaced, replace_all
+from disco_magic.locks import new_rlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from disco_magic.functions.context import WorkerContext
+
+
+class Names(NamedTuple):
+    """What turns a switch, and what tells how it stands.
+
+    Attributes:
+        set: takes one value per getter: the first one by its place, the others also by their names.
+        get: the getters.
+        further: names of the second value and those after it, and what they are unless they are given.
+    """
+
+    set: str
+    get: tuple[str, ...]
+    further: tuple[tuple[str, Any], ...] = ()
+
+
+_ALIKE: Final = (
+    "cudnn_benchmark",
+    "cudnn_deterministic",
+    "cudnn_enabled",
+    "deterministic_fill_uninitialized_memory",
+    "float32_matmul_precision",
+    "math_sdp_allow_fp16_bf16_reduction",
+    "mkldnn_deterministic",
+    "mkldnn_enabled",
+    "nnpack_enabled",
+    "sdp_priority_order",
+    "warnAlways",
+)
+_ATTENTION: Final = ("flash", "math", "mem_efficient", "cudnn", "overrideable")
+SWITCHES: Final = (
+    Names(
+        "set_anomaly_enabled", ("is_anomaly_enabled", "is_anomaly_check_nan_enabled"), (("check_nan", True),)
+    ),
+    Names(
+        "_set_deterministic_algorithms",
+        ("_get_deterministic_algorithms", "_get_deterministic_algorithms_warn_only"),
+        (("warn_only", False),),
+    ),
+    *(Names(f"_set_{each}", (f"_get_{each}",)) for each in _ALIKE),
+    *(Names(f"_set_sdp_use_{each}", (f"_get_{each}_sdp_enabled",)) for each in _ATTENTION),
+)
+
+_lock: Final = new_rlock()
+_switches: Final[list[_Switch]] = []
+
+
+class _Switch:
+    """One of them.
+
+    Args:
+        names: of its functions.
+        owners: the modules that have these, under the same names.
+    """
+
+    def __init__(self, names: Names, owners: list[ModuleType]) -> None:
+        self._further = names.further
+        self._wanted: dict[
+            WorkerContext, tuple[Any, ...]
+        ] = {}  # by those who want it otherwise, last set last
+        self._usual: tuple[Any, ...] = ()  # what the process has, while there are any
+        self._replaced: list[Replaced] = []
+        first = owners[0]
+        self._set: Callable[..., Any] = vars(first)[names.set]
+        self._get: list[Callable[[], Any]] = [vars(first)[name] for name in names.get]
+        ours = {names.set: self._setter(), **{name: self._getter(n) for n, name in enumerate(names.get)}}
+        for owner in owners:
+            self._replaced += [
+                Replaced(owner, name, made) for name, made in ours.items() if name in vars(owner)
+            ]
+
+    def put(self) -> Callable[[], None]:
+        """Put it in its place; returns what undoes that."""
+        undo = replace_all(self._replaced)
+        _switches.append(self)
+
+        def take() -> None:
+            _switches.remove(self)
+            undo()
+
+        return take
+
+    def leave(self, me: WorkerContext) -> None:
+        """A worker has ended, and wants nothing any more."""
+        with _lock:
+            if me in self._wanted:
+                self._want(me, self._usual)
+
+    def _getter(self, number: int) -> Callable[[], Any]:
+        first = self._get[number]
+
+        @wraps(first)
+        def get() -> Any:
+            me = calling_worker() if self._wanted else None
+            with _lock:
+                if me is None or not self._wanted:
+                    return first()
+                return self._wanted.get(me, self._usual)[number]
+
+        return get
+
+    def _setter(self) -> Callable[..., None]:
+        @wraps(self._set)
+        def turn(*args: Any, **options: Any) -> None:
+            me = calling_worker()
+            others = self._further[len(args) - 1 :]
+            if not args or len(args) > len(self._get) or options.keys() - dict(others):
+                self._set(*args, **options)  # which says what is wrong
+                return
+            values = (*args, *(options.get(name, default) for name, default in others))
+            with _lock:
+                if me is None:
+                    self._usual = values
+                    self._turn(values)
+                else:
+                    self._want(me, values)
+
+        return turn
+
+    def _want(self, me: WorkerContext, values: tuple[Any, ...]) -> None:
+        if not self._wanted:
+            self._usual = tuple(get() for get in self._get)
+        before = self._wanted.pop(me, None)
+        if values != self._usual:
+            self._turn(values)
+            self._wanted[me] = values
+        elif before is not None or not self._wanted:
+            self._turn(next(reversed(self._wanted.values()), values))
+
+    def _turn(self, values: tuple[Any, ...]) -> None:
+        names = [name for name, _ in self._further]
+        self._set(values[0], **dict(zip(names, values[1:], strict=True)))
+
+
+def fit_switches(torch: ModuleType) -> Callable[[], None]:
+    """Let workers turn those that this version of PyTorch has; `torch` is the package."""
+    undoing = []
+    for names in SWITCHES:
+        owners = [owner for owner in (vars(torch)["_C"], torch) if names.set in vars(owner)]
+        if owners and all(name in vars(owners[0]) for name in names.get):
+            undoing.append(_Switch(names, owners).put())
+
+    def undo() -> None:
+        for each in undoing:
+            each()
+
+    return undo
+
+
+def leave_switches(me: WorkerContext) -> None:
+    """A worker has ended: what it has turned is as the others want it."""
+    for each in _switches:
+        each.leave(me)

@@ -1,0 +1,129 @@
+"""What PyTorch, transformers and accelerate change for the whole process, where they are installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.filterwarnings("error::pytest.PytestWarning")]
+
+
+@pytest.fixture
+def s(session):
+    started = session(4)
+    started.run("import torch, torch.nn as nn, torch.nn.functional as F\ntorch.set_num_threads(1)")
+    return started
+
+
+def test_switches_are_what_they_were_when_all_have_left(s):
+    s.run(
+        "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+        "q = torch.randn(1, 2, 32, 16)\n"
+        "for _ in range(30):\n"
+        "    with torch.autograd.detect_anomaly(check_nan=False):\n"
+        "        (q.clone().requires_grad_() * 2).sum().backward()\n"
+        "    with sdpa_kernel(SDPBackend.MATH): F.scaled_dot_product_attention(q, q, q)\n"
+        "    with torch.backends.mkldnn.flags(enabled=bool(worker_id % 2)): F.linear(q, torch.randn(4, 16))\n"
+    )
+    now = "torch.is_anomaly_enabled(), torch.backends.cuda.flash_sdp_enabled(), torch.backends.mkldnn.enabled"
+    assert s.run(now).values == [(False, True, True)] * 4
+    assert (torch.is_anomaly_enabled(), torch.backends.cuda.flash_sdp_enabled()) == (False, True)
+
+
+def test_settings_are_each_worker_s_and_end_with_the_session(s):
+    s.run("torch.use_deterministic_algorithms(True, warn_only=worker_id == 1)")
+    now = (
+        "torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()"
+    )
+    assert s.run(now).values == [(True, worker == 1) for worker in range(4)]
+    s.shutdown()
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_models_can_be_traced_by_all_at_once_and_called_meanwhile(s):
+    s.run(
+        "net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))\nx = torch.randn(4, 8)\n"
+        "for _ in range(10):\n"
+        "    graph = torch.fx.symbolic_trace(net) if worker_id % 2 else None\n"
+        "    same = torch.equal((graph or net)(x), net(x))\n"
+        "    assert same\n"
+    )
+    assert torch.nn.Linear(2, 2)(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_operations_are_counted_for_the_worker_that_calls_them(s):
+    s.run(
+        "from torch.utils.flop_counter import FlopCounterMode\n"
+        "net = nn.Sequential(nn.Linear(32, 32 * (1 + worker_id)))\n"
+        "found = set()\n"
+        "for _ in range(10):\n"
+        "    with FlopCounterMode(display=False) as counter: net(torch.randn(16, 32))\n"
+        "    found.add(counter.get_total_flops())\n"
+    )
+    assert s["found"].get_all() == [{2 * 16 * 32 * 32 * (1 + worker)} for worker in range(4)]
+
+
+def test_communication_of_tensor_parallel_models_can_be_counted(s):
+    pytest.importorskip("torch.distributed.tensor.debug")
+    counted = s.run(
+        "import torch.distributed as dist\ndist.init_process_group()\n"
+        "from torch.distributed.device_mesh import init_device_mesh\n"
+        "from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module\n"
+        "from torch.distributed.tensor.debug import CommDebugMode\n"
+        "net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))\n"
+        "plan = {'0': ColwiseParallel(), '2': RowwiseParallel()}\n"
+        "parallelize_module(net, init_device_mesh('cpu', (4,)), plan)\n"
+        "for _ in range(5):\n"
+        "    with CommDebugMode() as mode: net(torch.randn(4, 8)).sum().item()\n"
+        "mode.get_total_counts()"
+    )
+    assert counted.values == [1] * 4
+
+
+def test_parallel_losses_can_be_computed_by_all_at_once(s):
+    s.run(
+        "import torch.distributed as dist\ndist.init_process_group()\n"
+        "from torch.distributed.device_mesh import init_device_mesh\n"
+        "from torch.distributed.tensor import Shard, distribute_tensor\n"
+        "from torch.distributed.tensor.parallel import loss_parallel\n"
+        "mesh = init_device_mesh('cpu', (4,))\n"
+        "x = distribute_tensor(torch.randn(64, 32), mesh, [Shard(1)]).requires_grad_()\n"
+        "for _ in range(10):\n"
+        "    with loss_parallel(): F.cross_entropy(x, torch.zeros(64, dtype=torch.long)).backward()\n"
+    )
+
+
+MODEL = """
+import transformers
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+config = transformers.GPT2Config(n_layer=1, n_embd=32, n_head=2, vocab_size=100)
+def look():
+    kinds = {(p.dtype, p.device.type) for p in model.parameters()}
+    return kinds == {(torch.bfloat16, "cpu")}, model.lm_head.weight is model.transformer.wte.weight
+"""
+
+
+@pytest.mark.parametrize("own", [(), ("accelerate", "transformers")])
+def test_models_can_be_loaded_by_all_at_once(session, tmp_path, own):
+    pytest.importorskip("transformers")
+    s = session(4, own_modules=own)
+    s.run(f"import torch\ntorch.set_num_threads(1)\npath = {str(tmp_path)!r}\n{MODEL}")
+    s.run("if worker_id == 0: transformers.GPT2LMHeadModel(config).save_pretrained(path)")
+    s.run("model = transformers.GPT2LMHeadModel.from_pretrained(path, dtype=torch.bfloat16)")
+    assert s.run("look()").values == [(True, True)] * 4
+    assert s.run("model(torch.ones(1, 4, dtype=torch.long)).logits.shape").values == [(1, 4, 100)] * 4
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_empty_models_are_empty_and_others_are_not(s):
+    pytest.importorskip("accelerate")
+    s.run(
+        "from accelerate import init_empty_weights\nfor _ in range(20):\n"
+        "    with init_empty_weights(): empty = nn.Linear(50, 50)\n"
+        "    assert empty.weight.device.type == 'meta'\n"
+    )
+    assert s.run("nn.Linear(2, 2).weight.device.type").values == ["cpu"] * 4
+    assert "accelerate" in sys.modules

@@ -70,14 +70,15 @@ class Checks(Calls):
         and objects in them as if they were registers, ``params['w']``, ``config.layers[0]``; of data frames
         of pandas and polars the columns. Instances of a class count as the same type if its qualified name is
         the same, also where every worker has defined it. What is in other objects, deeper than 8 containers
-        or after 1,000 parts (10,000 where values are compared) is not looked at: the report names it. In the
-        middle of a cell it is `WorkerContext.check`.
+        or after 1,000 parts (10,000 where values are compared) is not looked at: the report names it. Of
+        DTensors those have to agree who have the same part. In the middle of a cell it is
+        `WorkerContext.check`.
 
         Args:
             *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, without names those of registers and parts marked by `worker.replicated` or
-                replicated by a plan. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns
+                replicated by a plan, and of DTensors of which several workers have the same part. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns
                 and labels of data frames, and containers of these; PyTorch's modules by what is in their
                 ``state_dict()``.
                 The report says which could not be compared, and is not true then. Without names, a register

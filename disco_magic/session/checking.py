@@ -78,9 +78,9 @@ class Checks(Calls):
             *names: registers, or parts of some, ``params['w']``, ``model.norm.weight``; none: all registers.
             values: compare values too, bit for bit (0.0 is not -0.0, a NaN equals the same NaN): those of
                 `names`, without names those of registers and parts marked by `worker.replicated` or
-                replicated by a plan, and of DTensors of which several workers have the same part. For arrays, those of PyTorch and JAX on the CPU, numbers, text, columns
-                and labels of data frames, and containers of these; PyTorch's modules by what is in their
-                ``state_dict()``.
+                replicated by a plan, and of DTensors of which several workers have the same part. For arrays,
+                those of PyTorch and JAX on the CPU, numbers, text, columns and labels of data frames, and
+                containers of these; PyTorch's modules by what is in their ``state_dict()``.
                 The report says which could not be compared, and is not true then. Without names, a register
                 that only some of the workers that have it have marked is a difference too.
             workers: compare these only; None: all.

@@ -33,6 +33,8 @@ _GROUPS: Final = {
     "if not dist.is_initialized(): dist.init_process_group()",
     "unmarked_param_indices.empty() INTERNAL ASSERT": _UNENDED,
     "Expected to mark a variable ready only once": _UNENDED,
+    "Failed to run stage backward": "a step of this pipeline that was stopped before leaves its stage in the "
+    "midst of it: stage.clear_runtime_states(), and schedule._internal_losses.clear() on the last one",
     "already initialized": _LEFT,
     "already been initialized": _LEFT,
 }

@@ -24,6 +24,7 @@ from disco_magic.core.words import plural, until_the_end
 from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
 from disco_magic.phrases import people, ranges, who_has
+from disco_magic.session.halfway import halfway, may_be_sharded
 from disco_magic.session.judging import Judging
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
@@ -217,7 +218,13 @@ class Stopping(Judging):
         )
         before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
         where = f"Where they were: {self._then}" if self._then is not None else ""
-        return ". ".join(filter(None, (text, before, self._given_up(), where)))
+        return ". ".join(filter(None, (text, before, self._given_up(), self._halfway(), where)))
+
+    def _halfway(self) -> str:
+        """What to say of what it may have left in the midst of something."""
+        if not may_be_sharded() or self.session.closed or self.session.life is not self._life:
+            return ""
+        return halfway(self.session.registers(sample=0))
 
     def _given_up(self) -> str:
         """What to say of threads that did not end; nothing if all did."""

@@ -33,7 +33,7 @@ CODES = {
 
 def header_of(arrays):
     """The header and the body of a safetensors file that holds `arrays`."""
-    header, body = {}, b""
+    header, body = {}, bytearray()
     for name, array in arrays.items():
         data = np.ascontiguousarray(array).tobytes()
         header[name] = {
@@ -42,7 +42,7 @@ def header_of(arrays):
             "data_offsets": [len(body), len(body) + len(data)],
         }
         body += data
-    return header, body
+    return header, bytes(body)
 
 
 def write_raw(path, header, body=b"", *, nbytes=None):

@@ -75,6 +75,10 @@ def test_a_module_that_keeps_what_an_earlier_run_has_left_is_told_of(four):
             "Expected to mark a variable ready only once. This error is caused by one of these reasons",
             "a backward pass of this DDP has not ended on all workers",
         ),
+        (
+            "\n        Failed to run stage backward:\n        Stage output: ...",
+            "a step of this pipeline that was stopped before leaves its stage in the midst of it: stage",
+        ),
     ],
 )
 def test_who_has_no_process_group_or_makes_it_again_is_told_what_helps(four, told, helps):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.phrases import people
 from disco_magic.planes.mail import Delivery, Receive
+from disco_magic.planes.meeting import Meeting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from disco_magic.planes.meeting import Wait
 
 _IN_ORDER: Final = "  Make calls on different communicators, send and recv in the same order on all workers."
+_ALL_MAKE_GROUPS: Final = (
+    "  These are different groups of the same workers: use them in the same order on all. And make them so:\n"
+    "  each worker counts its calls of new_group, which all have to make, also for groups that it is not in."
+)
 _SEND_FIRST: Final = "  Send before you receive: send does not wait."
 _RENDEZVOUS: Final = "  In this cell (--rendezvous) a send waits until its message is asked for."
 _RECEIVE_FIRST: Final = "  Let one of them receive first, or ask before sending (irecv, batch_isend_irecv)."
@@ -56,6 +61,21 @@ def _needed(waiting: Mapping[int, Wait], worker: int) -> Iterator[int]:
     return iter(() if wait is None or wait.complete or wait.verdict is not None else wait.missing())
 
 
+def _received(wait: Wait) -> str:
+    """How many messages came before the one that is waited for."""
+    return f", of which it has received {wait.before:,}" if isinstance(wait, Receive) and wait.before else ""
+
+
+def _are_twins(waiting: Mapping[int, Wait], workers: list[int]) -> bool:
+    """Whether some wait in groups of the same members that are not the same group."""
+    seats = {
+        (wait.members, wait.calls[worker].seat.tag)
+        for worker in workers
+        if isinstance(wait := waiting[worker], Meeting)
+    }
+    return len({members for members, _ in seats}) < len(seats)
+
+
 def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int, Sent]) -> str:
     """What is wrong, in words: one line per worker with what it waits in and for whom.
 
@@ -72,13 +92,14 @@ def describe(waiting: Mapping[int, Wait], workers: list[int], sent: Mapping[int,
     said = [f"{people(sorted(workers))} wait for each other in a circle, none of them can go on"]
     said += [
         f"  worker {worker} waits in {waiting[worker].seen_by(worker)} - it needs worker {needed}"
+        f"{_received(waiting[worker])}"
         for worker, needed in pairs
     ]
     kinds = {type(waiting[worker]) for worker in workers}
     if Delivery in kinds:
         said.append(_RENDEZVOUS)
     if not kinds <= {Receive, Delivery}:
-        return "\n".join([*said, _IN_ORDER])
+        return "\n".join([*said, _ALL_MAKE_GROUPS if _are_twins(waiting, workers) else _IN_ORDER])
     if Delivery in kinds:
         return "\n".join([*said, _RECEIVE_FIRST])
     last = [

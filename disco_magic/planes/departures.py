@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, ranges
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from disco_magic.errors import Failure
     from disco_magic.planes.meeting import Wait
+
+_MOST: Final = 4
 
 
 def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable[[int], str]) -> Verdict:
@@ -34,7 +36,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     elif worker in missing and isinstance(wait, Receive | Delivery):
         text = (
             f"worker {worker} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
-            f"it needs a {wait.lacks} on worker {worker} in the same command"
+            f"it needs a {wait.lacks} on worker {worker} in the same command{_before(wait)}"
         )
     elif worker in missing:
         members = people(sorted([*(present for present, _ in wait.gates()), *missing]))
@@ -50,7 +52,23 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
     for absent in missing:
         rows.setdefault(left if absent == worker else whereabouts(absent), []).append(absent)
     table = "\n".join(f"  {ranges(workers)} {row}" for row, workers in rows.items())
-    return Verdict(PlaneAborted, f"{text}\n{table}", failure)
+    return Verdict(PlaneAborted, f"{text}\n{table}{_beside(wait)}", failure)
+
+
+def _before(wait: Wait) -> str:
+    """How many messages were received before the one that does not come."""
+    if not isinstance(wait, Receive) or not wait.before:
+        return ""
+    were = "which was" if wait.before == 1 else "all of which were"
+    return f"; it has sent {wait.before:,} before, {were} received"
+
+
+def _beside(wait: Wait) -> str:
+    """The first messages that have come for who waits, with other tags or from others: a line each."""
+    others = wait.others() if isinstance(wait, Receive) else []
+    more = [f"  and {len(others) - _MOST:,} more"] if len(others) > _MOST else []
+    lines = [f"  not received: {each.describe()}" for each in others[:_MOST]]
+    return "".join(f"\n{line}" for line in lines + more)
 
 
 def _origin(failure: Failure | None) -> tuple[Failure | None, bool]:

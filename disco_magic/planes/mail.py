@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from disco_magic.planes.calls import describe_array
 
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -128,13 +130,26 @@ class Receive(_WaitForOne):
 
     Attributes:
         message: set by the sender.
+        before: how many messages of that source and tag it has received in this scope.
     """
 
-    __slots__ = ("message",)
+    __slots__ = ("_others", "before", "message")
 
-    def __init__(self, call: Call, source: int) -> None:
+    def __init__(
+        self,
+        call: Call,
+        source: int,
+        before: int = 0,
+        others: Mapping[Any, Iterable[Message]] = MappingProxyType({}),
+    ) -> None:
         super().__init__(call, source)
         self.message: Message | None = None
+        self.before = before
+        self._others = others
+
+    def others(self) -> list[Message]:
+        """What has come for the worker in this scope, and is not what it waits for. With the board's lock."""
+        return [message for key, box in self._others.items() if key[1] == self.scope for message in box]
 
     @property
     def awaits(self) -> tuple[int, int, int | str]:

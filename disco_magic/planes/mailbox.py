@@ -33,6 +33,8 @@ class Mailbox:
     def __init__(self, board: Board, num_workers: int) -> None:
         self._board = board
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
+        # Receiver -> how many messages it was sent: what errors tell.
+        self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
         # Receiver -> announcements that no message has come for yet: the calls, oldest first.
         self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
 
@@ -57,13 +59,16 @@ class Mailbox:
                     f" {sent.shape} that worker {call.worker} sends it at {call.site}"
                 )
             board.sent[call.worker] = sent
+            counts = self._sent[to]
+            if key not in counts:
+                self.forget(to)
+            counts[key] = counts.get(key, 0) + 1
             wait = board.waiting.get(to)
             if isinstance(wait, Receive) and wait.awaits == key:
                 wait.message = message
                 sent.taken = wait.call
                 board.wake(wait)
                 return
-            self.forget(to)
             announced = self._announced[to].get(key)
             if announced:
                 sent.taken = announced.popleft()
@@ -111,12 +116,10 @@ class Mailbox:
             PlaneAborted: `source` left without sending.
             PlaneMismatch: `source` itself waits for the caller.
         """
-        board = self._board
-        wait = Receive(call, source)
-        key = wait.awaits
+        board, boxes = self._board, self.boxes[call.worker]
+        key = source, call.seat.scope, call.seat.tag
         with board.lock:
             board.admit(call.called, call.seat)
-            boxes = self.boxes[call.worker]
             if key in boxes:
                 message = boxes[key].popleft()
                 if not boxes[key]:
@@ -126,6 +129,7 @@ class Mailbox:
             announced = self._announced[call.worker].get(key)
             if announced:  # this call is what was announced
                 announced.popleft()
+            wait = Receive(call, source, self._sent[call.worker].get(key, 0), boxes)
             board.park(call.worker, wait)
         board.sleep(call, wait)
         if wait.message is not None:
@@ -158,9 +162,9 @@ class Mailbox:
 
     def forget(self, worker: int) -> None:
         """Drop messages to `worker` of scopes it has left; with the board's lock held."""
-        if not self.boxes[worker] and not self._announced[worker]:
+        if not self._sent[worker] and not self._announced[worker]:
             return
         over = max(self._board.left[worker], self._board.ended)
-        for boxes in (self.boxes[worker], self._announced[worker]):
+        for boxes in (self.boxes[worker], self._announced[worker], self._sent[worker]):
             for key in [key for key in boxes if key[1] <= over]:
                 del boxes[key]

@@ -171,6 +171,12 @@ def test_groups_of_some_work_among_themselves(s):
         s.run("if worker_id == 0: dist.pair = pair\nbarrier()\ndist.pair.barrier()")
 
 
+def test_who_has_not_made_a_group_that_others_made_is_told_that_groups_are_counted(s):
+    s.run("if worker_id < 2: pair = dist.new_group([0, 1])\nall_of_them = dist.new_group([0, 1, 2])")
+    with pytest.raises(CellError, match=r"worker counts its calls of new_group, which all have to make"):
+        s.run("all_of_them.allreduce([t(1)])")
+
+
 def test_groups_of_the_same_members_do_not_meet(s):
     s.run("one, two = dist.new_group([0, 1, 2]), dist.new_group([0, 1, 2])")
     s.run("x, y = t(1), t(10)\nfor group, each in ((world, x), (one, y), (two, x)): group.allreduce([each])")

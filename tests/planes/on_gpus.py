@@ -92,7 +92,7 @@ class OnGpus:
 
     def send(self, seat, x, to):
         place = self._enter(seat)
-        self._plane.send(seat, self._to(place, x), to)
+        return self._plane.send(seat, self._to(place, x), to)
 
     def recv(self, seat, source, out):
         place = self._enter(seat)

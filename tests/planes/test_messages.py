@@ -48,6 +48,66 @@ def test_a_message_that_is_never_sent_is_asked_of_its_sender(make):
     assert [line.split()[:2] for line in table] == [["[0]", "waiting"], ["[1]", "finished"]]
 
 
+def test_who_waits_in_vain_is_told_what_it_was_sent_instead(make):
+    plane = make(3)
+    plane.send(seat(1)._replace(tag="grads"), np.zeros(2), 0)
+    plane.send(seat(2), np.zeros(3), 0)
+    plane.send(seat(2, scope=2), np.zeros(4), 0)
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted) as caught:
+        plane.recv(seat(0)._replace(tag="grad"), 1, None)
+    lines = [line.split(", sent at")[0] for line in str(caught.value).splitlines()[3:]]
+    assert lines == [
+        "  not received: float64 (2,) from worker 1, tag 'grads'",
+        "  not received: float64 (3,) from worker 2",
+    ]
+
+
+def test_of_many_messages_that_were_not_received_the_first_are_told(make):
+    plane = make(3)
+    for tag in range(1, 8):
+        plane.send(seat(1)._replace(tag=tag), 1, 0)
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted) as caught:
+        plane.recv(seat(0), 1, None)
+    *_, last, more = str(caught.value).splitlines()
+    assert "tag 4" in last
+    assert more == "  and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, ""), (1, "; it has sent 1 before, which was"), (3, "; it has sent 3 before, all of")],
+)
+def test_who_waits_for_one_message_too_many_is_told_how_many_came(make, count, told):
+    plane = make(3)
+    for number in range(count):
+        plane.send(seat(1), number, 0)
+    assert [plane.recv(seat(0), 1, None) for _ in range(count)] == list(range(count))
+    plane.leave(1, 1)
+    with pytest.raises(PlaneAborted) as caught:
+        plane.recv(seat(0), 1, None)
+    first, *_ = str(caught.value).splitlines()
+    assert first.partition(" in the same command")[2].startswith(told)
+    assert ("before" in first) == bool(count)
+    for worker in range(3):
+        plane.leave(worker, 1)
+    assert plane._mailbox._sent == [{}, {}, {}]
+
+
+def test_workers_that_wait_for_each_other_are_told_how_many_messages_came(make, run):
+    def one_too_many(plane, seat):
+        if seat.worker == 0:
+            for _ in range(2):
+                plane.send(seat, 1, 1)
+            return plane.recv(seat, 1, None)
+        return [plane.recv(seat, 0, None) for _ in range(3)]
+
+    said = str(run(make(2), one_too_many, 1)[0])
+    assert " - it needs worker 0, of which it has received 2\n" in said
+    assert said.count("of which it has received") == 1
+
+
 def test_messages_with_a_tag_are_told_by_it(make):
     plane = make(3)
     plane.send(seat(1)._replace(tag=3), np.zeros(2), 0)

@@ -29,7 +29,8 @@ def test_models_that_are_sharded_are_named_with_what_helps(busy, fsdp):
     said = stopped(s)
     assert (
         "net is sharded (FSDP) and may be in the midst of a step: make it anew and load its state_dict() or"
-        " a checkpoint before the next one. `for batch in worker.steps(batches):` is stopped between two steps"
+        " a checkpoint before the next one. `for batch in worker.steps(batches):` is stopped between two "
+        "steps"
     ) in said
     s.run("class FullyShardedDataParallel: pass\nif worker_id: old = FullyShardedDataParallel()")
     assert "net, old are sharded (FSDP) and may be in the midst of a step: make them anew" in stopped(s)

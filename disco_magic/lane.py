@@ -21,7 +21,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
-from disco_magic.core.messages import IN_COLLECTIVE, WITHDRAWN, full
+from disco_magic.core.messages import BEFORE_COLLECTIVE, IN_COLLECTIVE, WITHDRAWN, full
 from disco_magic.errors import UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class PlaneGuard:
                     f"worker's own; call it in the cell or function itself{_of_gradients()}"
                 )
             if lane.interrupted is not None or not lane.running:
-                raise WorkerInterrupt("interrupted before a collective")
+                raise WorkerInterrupt(BEFORE_COLLECTIVE)
             lane.shielded += 1
             command: Any = lane.running[-1]
         return command[0], None if type(command) is tuple else command.workers

@@ -179,6 +179,8 @@ class Answer(NamedTuple):
 
 WITHDRAWN: Final = "withdrawn before it began"
 """What a cell fails with that was stopped while something before it went on."""
+BEFORE_COLLECTIVE: Final = "interrupted before a collective"
+"""What a worker says that calls one after it was interrupted: the others are stopped as well."""
 IN_COLLECTIVE: Final = "interrupted in a collective"
 """What a worker says that was interrupted there: it has waited for others, most of the time."""
 

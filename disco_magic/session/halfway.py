@@ -1,4 +1,4 @@
-"""What a stop may have left in the midst of something, among what registers hold, and what helps.
+"""What a stop has cut off, or may have left in the midst of something, and what helps.
 
 A model that PyTorch has sharded keeps where it is in a step: stopped there, it leaves out collectives in all
 steps that come, on one worker, and the others wait or are wrong. Nothing in PyTorch says so.
@@ -9,12 +9,38 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.core.messages import BEFORE_COLLECTIVE
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.tracebacks import site_of_error
+from disco_magic.phrases import people, who_has
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from disco_magic.core.snapshot import SessionSnapshot
+    from disco_magic.errors import Failure
 
 _HOME: Final = "torch.distributed.fsdp"
 # `fully_shard` puts the first word before the name of a model's class.
 _SHARDED: Final = ("FSDP", "FullyShardedDataParallel")
+
+
+def refused(failures: Iterable[Failure]) -> str:
+    """A sentence about collectives that workers have called in cleaning up after the stop; "" if none has.
+
+    They raise another interrupt, which nobody sees: what they were to save was not saved.
+    """
+    cut = [each for each in failures if str(each.exception) == BEFORE_COLLECTIVE]
+    cleaning = [each for each in cut if isinstance(each.exception.__context__, WorkerInterrupt)]
+    sites = who_has((each.worker, str(site_of_error(each.exception))) for each in cleaning)
+    if not sites:
+        return ""
+    where = ", ".join(f"at {site} on {people(workers)}" for site, workers in sites.items())
+    return (
+        f"A collective {where} was refused, in cleaning up after the stop: each worker is stopped by itself."
+        " `for batch in worker.steps(batches):` is stopped between two steps; a `finally` around it can call"
+        " them"
+    )
 
 
 def may_be_sharded() -> bool:

@@ -24,7 +24,7 @@ from disco_magic.core.words import plural, until_the_end
 from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
 from disco_magic.phrases import people, ranges, who_has
-from disco_magic.session.halfway import halfway, may_be_sharded
+from disco_magic.session.halfway import halfway, may_be_sharded, refused
 from disco_magic.session.judging import Judging
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
@@ -178,11 +178,17 @@ class Stopping(Judging):
 
     def interrupted(self) -> KeyboardInterrupt:
         """The error of a cell that Ctrl-C has stopped, or was to."""
-        if self._ended is not None and not self._was_stopped:
-            replies = [cast("CellDone", reply) for reply in self._ended.replies.values()]
-            if all(reply.failure is None for reply in replies):  # nor by what stopped others
-                return interrupt(self._as_it_ended())
+        by_itself = self._ended is not None and not self._was_stopped
+        if by_itself and all(
+            reply.failure is None for reply in self._replies()
+        ):  # nor by what stopped others
+            return interrupt(self._as_it_ended())
         return interrupt(self._stopped_sentence())
+
+    def _replies(self) -> list[CellDone]:
+        """How it has ended on each worker."""
+        ended = self._ended
+        return [] if ended is None else [cast("CellDone", each) for each in ended.replies.values()]
 
     def _as_it_ended(self) -> str:
         return f"{self.label} was interrupted as it ended"
@@ -218,7 +224,8 @@ class Stopping(Judging):
         )
         before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
         where = f"Where they were: {self._then}" if self._then is not None else ""
-        return ". ".join(filter(None, (text, before, self._given_up(), self._halfway(), where)))
+        cut = refused(each.failure for each in self._replies() if each.failure is not None)
+        return ". ".join(filter(None, (text, before, self._given_up(), cut, self._halfway(), where)))
 
     def _halfway(self) -> str:
         """What to say of what it may have left in the midst of something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType
 
@@ -21,6 +22,41 @@ def stopped(s):
     with pytest.raises(KeyboardInterrupt) as caught:
         s.run(STOPPED)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["except KeyboardInterrupt", "finally"])
+def test_collectives_in_cleaning_up_are_refused_and_named(busy, how):
+    s = busy(2)
+    s.run("saved = 0")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        s.run(
+            "try:\n    barrier()\n    if worker_id == 0: interrupt_main()\n    while True: pass\n"
+            f"{how}:\n    allreduce(1)\n    saved = 1"
+        )
+    assert re.search(
+        r"A collective at Cell \d+, line 6 on workers \[0-1\] was refused, in cleaning up after the stop:"
+        " each worker is stopped by itself. `for batch in worker.steps",
+        str(caught.value),
+    )
+    assert s["saved"].get_all() == [0, 0]
+
+
+def test_collectives_in_a_finally_around_steps_are_not(busy):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt, match="between two steps"):
+        s.run(
+            "try:\n    for step in worker.steps(range(10**9)):\n        barrier()\n"
+            "        if step == 3 and worker_id == 0: interrupt_main()\n"
+            "finally:\n    saved = allgather(worker_id).tolist()"
+        )
+    assert s["saved"].get_all() == [[0, 1]] * 2
+
+
+def test_nothing_is_said_of_who_is_stopped_before_a_collective_or_in_one(busy, here):
+    s = busy(2)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        s.run("here()\nif worker_id == 0: here.arrived(2), interrupt_main()\nwhile True: allreduce(1)")
+    assert "refused" not in str(caught.value)
 
 
 def test_models_that_are_sharded_are_named_with_what_helps(busy, fsdp):

@@ -36,6 +36,32 @@ def stored_names(code: types.CodeType) -> set[str]:
     return names
 
 
+def unreached(code: types.CodeType, offset: int) -> set[str]:
+    """Names that `code`, that of a cell, binds, but had not bound when it ended at the instruction there.
+
+    Those are not among them of which nobody knows: that functions in it declare global, or that stand in or
+    behind an ``except`` or ``finally`` around that instruction.
+    """
+    steps = list(dis.get_instructions(code))
+    loops = [(step.argval, step.offset) for step in steps if "JUMP_BACKWARD" in step.opname]
+    around = [(start, end) for start, end in loops if start <= offset <= end]
+    # Whatever stands behind an `except` or `finally` that was come to may have been executed, too.
+    entries: Any = vars(dis.Bytecode(code))["exception_entries"]
+    caught = [each.target for each in entries if each.start <= offset < each.end]
+    end = min(caught, default=len(code.co_code))
+    later = {
+        step.offset
+        for step in steps
+        if offset < step.offset < end and not any(first <= step.offset <= last for first, last in around)
+    }
+    stores = [step for step in steps if step.opname in _STORES]
+    come_to = {step.argval for step in stores if step.offset not in later}
+    inner = {
+        name for each in code.co_consts if isinstance(each, types.CodeType) for name in stored_names(each)
+    }
+    return {step.argval for step in stores} - come_to - inner
+
+
 def deleted_names(code: types.CodeType) -> set[str]:
     """Names that `code`, that of a cell, unbinds itself. A microsecond if there are none."""
     return _named(code, _DELETES) if _DELETE_CODES.intersection(code.co_code[::2]) else set()

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.core.registers import RegisterFile
+from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions import own_builtins, own_exits, own_imports, programs
+from disco_magic.functions.awaits import Shield
+from disco_magic.functions.bindings import MODULE, unreached
 from disco_magic.functions.own_modules import Importer
+from disco_magic.functions.own_streams import end_all
 from disco_magic.functions.per_worker import restore_settings, settings_now
+from disco_magic.functions.tracebacks import steps_of, traceback_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from disco_magic.functions.awaits import Holder
     from disco_magic.functions.cells import Program
     from disco_magic.functions.context import WorkerContext
     from disco_magic.functions.own_streams import OwnStreams
 
+OLDER: Final = "From before this run, which did not come to them"
+"""What a note of an error says of names that are there."""
+_MOST: Final = 6
 # Python has them for who types; IPython takes them away while it executes a cell.
 _EXITS = dict.fromkeys(("exit", "quit"), sys.exit)
 
@@ -62,6 +72,62 @@ class ProgramRun:
         restore_settings(self._worker, self._settings)
         return self._streams.restore(self._streams_before)
 
-    def call_exits(self) -> None:
+    def execute(
+        self, evaluate: Callable[[], object], namespace: dict[str, Any], holder: Holder | None
+    ) -> None:
+        """Execute it, which `evaluate` does, in the worker's namespace; `holder` injects into its thread.
+
+        Raises whatever it raises, but for an exit with status 0.
+        """
+        shield, ended = Shield(holder), list[Any]()
+
+        def executed() -> None:
+            self.begin()
+            try:
+                shield.opened(self._evaluated, evaluate, namespace)
+            except SystemExit as done:
+                if done.code not in (None, 0):
+                    raise
+            finally:
+                ended.extend(self.end())
+
+        try:
+            shield.shut(executed)
+        finally:
+            end_all(ended)
+
+    def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:
+        before, failed = frozenset(namespace), []
+        try:
+            if self.program.package:  # here, where it can be the worker's own
+                namespace["__builtins__"]["__import__"](self.program.package)
+            evaluate()
+        except WorkerInterrupt as struck:
+            _tell_what_is_older(struck, namespace, before)
+            self._call_exits()  # here, where another strike would be one in the midst of cleaning up
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
+            _tell_what_is_older(error, namespace, before)
+            failed.append(error)
+        self._call_exits()
+        for each in failed:
+            raise each
+
+    def _call_exits(self) -> None:
         """Call what it has registered with `atexit`, as the end of a process does."""
         own_exits.call_all(self._execution)
+
+
+def _tell_what_is_older(error: BaseException, namespace: dict[str, Any], before: frozenset[str]) -> None:
+    """Note which names the program binds, and has not come to, that were there before: of an earlier run."""
+    if isinstance(error, SystemExit):
+        return
+    for step in steps_of(traceback_of(error)):
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is namespace and code.co_name == MODULE:
+            there = before.intersection(RegisterFile(namespace).public_names())
+            names = sorted(there & unreached(code, step.tb_lasti))
+            if names:
+                more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+                error.add_note(f"{OLDER}: {', '.join(names[:_MOST])}{more}")
+            return

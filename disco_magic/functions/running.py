@@ -13,6 +13,7 @@ import inspect
 import time
 import types
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ from disco_magic.functions import (
     programs,
 )
 from disco_magic.functions.alike import digest_of_result
-from disco_magic.functions.awaits import Await, Shield
+from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.changes import CHANGES
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from disco_magic.functions.awaits import Holder
-    from disco_magic.functions.cells import Cell, Program
+    from disco_magic.functions.cells import Cell
 
 # 1. The last worker of the process sees that no other has a namespace. 2. Another one begins, and finds what
 # it needs in its place. 3. The last one takes it away. Reentrant: a finalizer may end a session meanwhile.
@@ -240,46 +241,13 @@ class CellRunner:
             value = self._evaluate(cell.codes)
         else:
             value = None
-            self._execute_program(cell.codes, cell.program)
+            self._program = ProgramRun(self.context, cell.program, self._streams)
+            self._program.execute(partial(self._evaluate, cell.codes), self.namespace, self._holder)
         if context.marks:
             context.marks.cell_ended(cell.codes)
         if watch is not None:
             context.bound = watch.bound(cell.codes)
         return value
-
-    def _execute_program(self, codes: list[types.CodeType], program: Program) -> None:
-        run = self._program = ProgramRun(self.context, program, self._streams)
-        shield, ended = Shield(self._holder), list[Any]()
-
-        def execute() -> None:
-            run.begin()
-            try:
-                shield.opened(self._evaluate_program, codes, run)
-            except SystemExit as done:
-                if done.code not in (None, 0):
-                    raise
-            finally:
-                ended.extend(run.end())
-
-        try:
-            shield.shut(execute)
-        finally:
-            end_all(ended)
-
-    def _evaluate_program(self, codes: list[types.CodeType], run: ProgramRun) -> None:
-        failed = []
-        try:
-            if run.program.package:  # here, where it can be the worker's own
-                self.namespace["__builtins__"]["__import__"](run.program.package)
-            self._evaluate(codes)
-        except WorkerInterrupt:
-            run.call_exits()  # here, where another strike would be one in the midst of cleaning up
-            raise
-        except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
-            failed.append(error)
-        run.call_exits()
-        for each in failed:
-            raise each
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.messages import BEFORE_COLLECTIVE
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.program_runs import OLDER
 from disco_magic.functions.tracebacks import site_of_error
 from disco_magic.phrases import people, who_has
 
@@ -41,6 +42,12 @@ def refused(failures: Iterable[Failure]) -> str:
         " `for batch in worker.steps(batches):` is stopped between two steps; a `finally` around it can call"
         " them"
     )
+
+
+def older(failures: Iterable[Failure]) -> str:
+    """Which names a program that was stopped had not come to, though they are there: of a run before."""
+    notes = (note for each in failures for note in getattr(each.exception, "__notes__", ()))
+    return ". ".join(dict.fromkeys(note for note in notes if note.startswith(OLDER)))
 
 
 def may_be_sharded() -> bool:

@@ -24,7 +24,7 @@ from disco_magic.core.words import plural, until_the_end
 from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
 from disco_magic.phrases import people, ranges, who_has
-from disco_magic.session.halfway import halfway, may_be_sharded, refused
+from disco_magic.session.halfway import halfway, may_be_sharded, older, refused
 from disco_magic.session.judging import Judging
 from disco_magic.session.meanwhile import sentence, tell
 from disco_magic.session.pump import INTERRUPT, LOOK_UP_S
@@ -79,7 +79,8 @@ class Stopping(Judging):
             for count, workers in steps.items()
         ]
         each = " each" if len(told) == 1 < len(self.workers) else ""
-        return interrupt(f"{self.label} was stopped between two steps: {', '.join(told)}{each}")
+        stopped = f"{self.label} was stopped between two steps: {', '.join(told)}{each}"
+        return interrupt(". ".join(filter(None, (stopped, older(self._failures())))))
 
     def _steps(self) -> dict[int, int]:
         return done(self.session.id, self.workers, self.seq)
@@ -179,16 +180,15 @@ class Stopping(Judging):
     def interrupted(self) -> KeyboardInterrupt:
         """The error of a cell that Ctrl-C has stopped, or was to."""
         by_itself = self._ended is not None and not self._was_stopped
-        if by_itself and all(
-            reply.failure is None for reply in self._replies()
-        ):  # nor by what stopped others
+        if by_itself and not self._failures():  # nor by what stopped others
             return interrupt(self._as_it_ended())
         return interrupt(self._stopped_sentence())
 
-    def _replies(self) -> list[CellDone]:
-        """How it has ended on each worker."""
-        ended = self._ended
-        return [] if ended is None else [cast("CellDone", each) for each in ended.replies.values()]
+    def _failures(self) -> list[Failure]:
+        """What it has failed with, of those that have ended it."""
+        replies = {} if self._ended is None else self._ended.replies
+        failures = (cast("CellDone", reply).failure for reply in replies.values())
+        return [failure for failure in failures if failure is not None]
 
     def _as_it_ended(self) -> str:
         return f"{self.label} was interrupted as it ended"
@@ -224,8 +224,9 @@ class Stopping(Judging):
         )
         before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
         where = f"Where they were: {self._then}" if self._then is not None else ""
-        cut = refused(each.failure for each in self._replies() if each.failure is not None)
-        return ". ".join(filter(None, (text, before, self._given_up(), cut, self._halfway(), where)))
+        failures = self._failures()
+        left = refused(failures), older(failures), self._halfway()
+        return ". ".join(filter(None, (text, before, self._given_up(), *left, where)))
 
     def _halfway(self) -> str:
         """What to say of what it may have left in the midst of something."""

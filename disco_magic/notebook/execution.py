@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.cells import Cell
     from disco_magic.notebook.front import Front
     from disco_magic.session.arguments import Limit
+    from disco_magic.session.pending import PendingCell
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session
 
@@ -76,7 +77,7 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
         if sending.options.nowait:
             return _handed_over(handle, sending)
         with _binding_what_failed(sending, handle):
-            result = handle.wait(sending.limit, on_look=sending.look, stop=True)
+            result = handle.wait(sending.limit, on_look=sending.look(handle.pending), stop=True)
         _bind_result(sending, result)
     return _finished(handle, result, sending)
 
@@ -103,7 +104,9 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
             return _handed_over(handle, sending)
         with _binding_what_failed(sending, handle), ticking():
             try:
-                result = await in_thread(partial(handle.wait, sending.limit, on_look=sending.look, stop=True))
+                result = await in_thread(
+                    partial(handle.wait, sending.limit, on_look=sending.look(handle.pending), stop=True)
+                )
             except asyncio.CancelledError:
                 handle.pending.stop_soon()  # somebody has cancelled all tasks
                 raise
@@ -142,16 +145,15 @@ class _Sending(NamedTuple):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")
 
-    @property
-    def look(self) -> Callable[[], None] | None:
+    def look(self, pending: PendingCell) -> Callable[[], None] | None:
         """What to call while nothing comes, if the cell has a place for it."""
-        area = self.scope.page.area
-        if area is None:
+        page, ending = self.scope.page, pending.ending
+        if page.area is None:
             return None
         after = self.options.progress_after
         after = self.front.settings.progress_after if after is None else after
-        after_s = float("inf") if after is None else after
-        return Progress(self.scope.page, area, self.scope.workers, self.session.doctor, after_s=after_s).look
+        after_s, doctor = float("inf") if after is None else after, self.session.doctor
+        return Progress(page, page.area, self.scope.workers, doctor, after_s=after_s, ending=ending).look
 
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:

@@ -71,6 +71,11 @@ class Stopping(Judging):
         self._why = Stopping.between_steps
         return True
 
+    def ending(self) -> str:
+        """When it will end, if it was asked to end between two steps; else ""."""
+        last = self._last_step
+        return "" if last is None else f"ends after step {last:,} \u00b7 press again to stop at once"
+
     def between_steps(self) -> KeyboardInterrupt:
         """The error of a cell that has ended so."""
         steps = who_has((each, plural(count, "step")) for each, count in self._steps().items())

@@ -9,6 +9,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.errors import CellError, SyncTimeout
 from disco_magic.functions import stepping
+from tests.session.conftest import interrupt_main
 
 LOOP = """
 done = 0
@@ -31,6 +32,27 @@ def test_ctrl_c_ends_all_workers_after_the_same_step(busy, again):
         assert steps > 5
         assert s.run("done").values == [steps] * 3
     assert sorted(caught.value.result.errors) == [0, 1, 2]
+
+
+def test_while_the_step_ends_the_handle_says_after_which(gated, gate, here):
+    s = gated(2, here=here, interrupt_main=interrupt_main)
+    said = []
+
+    def look():
+        if pending.ending():
+            said.append(pending.ending())
+            gate.open()
+
+    with pytest.raises(
+        KeyboardInterrupt, match="between two steps: workers \\[0-1\\] have done 4 steps each"
+    ):
+        pending = s.run_nowait(
+            "for step in worker.steps(range(10**9)):\n    barrier()\n"
+            "    if step == 3:\n        if worker_id == 0: interrupt_main()\n        gate()"
+        )
+        assert pending.ending() == ""
+        pending.wait(on_look=look)
+    assert said[0] == "ends after step 4 \u00b7 press again to stop at once"
 
 
 def test_who_has_fewer_steps_than_the_others_stops_them_at_once(busy):

@@ -30,6 +30,7 @@ class Progress:
         diagnose: `Session.doctor`.
         after_s: how long the workers must have shown nothing before a line per group of them appears. From
             then on it stays: lines that come and go would move what stands below them.
+        ending: when the cell will end, if somebody has asked it to: shown at once, below the others.
 
     Attributes:
         failure: why it does not look any more; the cell goes on without.
@@ -43,6 +44,7 @@ class Progress:
         diagnose: Callable[[], Diagnosis],
         *,
         after_s: float,
+        ending: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
@@ -51,6 +53,7 @@ class Progress:
         self._workers = frozenset(workers)
         self._diagnose = diagnose
         self._after_s = after_s
+        self._ending = ending
         self._clock = clock
         self._due = float("-inf")
 
@@ -60,6 +63,8 @@ class Progress:
 
     def _is_due(self) -> bool:
         now = self._clock()
+        if self._after_s < float("inf") and self._ending():
+            self._after_s = 0.0
         if now < self._due or now - self._area.quiet_since < self._after_s:
             return False
         self._due = now + PERIOD_S
@@ -73,7 +78,9 @@ class Progress:
             self.failure = failure
             self._due = float("inf")
             return []
-        return status_rows(diagnosis, self._workers, self.finished(diagnosis))
+        finished = self.finished(diagnosis)
+        rows, ending = status_rows(diagnosis, self._workers, finished), self._ending()
+        return [*rows, Row(tuple(sorted(self._workers - finished)), ending, status=True)] if ending else rows
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
         """Who has done what is waited for."""

@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from disco_magic.core.doctor import Diagnosis, Position
 from disco_magic.errors import CellError, SessionClosed, UsageMistake
 from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.output.livearea import Row
 from disco_magic.notebook.output.progress import Progress, status_rows
 from disco_magic.session import pending, pump
 from disco_magic.session.session import Session
@@ -88,7 +89,16 @@ class Stage:
         self.finished = frozenset()
         self.shown = []
         self.asked = 0
-        self.progress = Progress(self, self, EVERYBODY, self.doctor, after_s=after_s, clock=lambda: self.now)
+        self.ending = ""
+        self.progress = Progress(
+            self,
+            self,
+            EVERYBODY,
+            self.doctor,
+            after_s=after_s,
+            ending=lambda: self.ending,
+            clock=lambda: self.now,
+        )
 
     def doctor(self):
         self.asked += 1
@@ -127,6 +137,24 @@ def test_once_shown_it_stays_and_is_looked_at_twice_a_second():
 def test_at_once_and_never_are_possible():
     assert Stage(0.0).at(0.0) == [True]
     assert Stage(float("inf")).at(1e9, 2e9) == [False, False]
+
+
+def test_a_cell_that_was_asked_to_end_says_when_at_once_and_below_the_others():
+    stage = Stage()
+    assert stage.at(0.1) == [False]
+    stage.ending, stage.finished = "ends after step 7", frozenset({1})
+    assert stage.at(0.2, 0.3) == [False, True, False]
+    assert stage.shown[1][-1] == Row((0, 2, 3), "ends after step 7", status=True)
+    assert len(stage.shown[1]) == 3
+    stage.ending = ""
+    stage.at(0.8)
+    assert len(stage.shown[-1]) == 2
+
+
+def test_who_wants_to_see_nothing_is_not_told_when_a_cell_ends():
+    stage = Stage(float("inf"))
+    stage.ending = "ends after step 7"
+    assert stage.at(0.2, 9.0) == [False, False]
 
 
 def test_a_session_that_is_closed_meanwhile_ends_the_progress_and_not_the_cell(monkeypatch):

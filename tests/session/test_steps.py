@@ -34,23 +34,21 @@ def test_ctrl_c_ends_all_workers_after_the_same_step(busy, again):
     assert sorted(caught.value.result.errors) == [0, 1, 2]
 
 
-def test_while_the_step_ends_the_handle_says_after_which(gated, gate, here):
-    s = gated(2, here=here, interrupt_main=interrupt_main)
+def test_while_the_step_ends_the_handle_says_after_which(gated, gate):
+    s = gated(2, interrupt_main=interrupt_main)
     said = []
+    pending = s.run_nowait(
+        "for step in worker.steps(range(10**9)):\n    barrier()\n"
+        "    if step == 3:\n        if worker_id == 0: interrupt_main()\n        gate()"
+    )
+    assert pending.ending() == ""
 
     def look():
         if pending.ending():
             said.append(pending.ending())
             gate.open()
 
-    with pytest.raises(
-        KeyboardInterrupt, match="between two steps: workers \\[0-1\\] have done 4 steps each"
-    ):
-        pending = s.run_nowait(
-            "for step in worker.steps(range(10**9)):\n    barrier()\n"
-            "    if step == 3:\n        if worker_id == 0: interrupt_main()\n        gate()"
-        )
-        assert pending.ending() == ""
+    with pytest.raises(KeyboardInterrupt, match=r"between two steps: workers \[0-1\] have done 4 steps each"):
         pending.wait(on_look=look)
     assert said[0] == "ends after step 4 \u00b7 press again to stop at once"
 

@@ -14,7 +14,7 @@ from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.replacing_modules import fit_imports
-from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, fit_megatron
+from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, fit_megatron, fit_rpc
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_barriers import fit_barriers
 from disco_magic.functions.torch_compiler import fit_compiler
@@ -63,6 +63,7 @@ CHANGES: Final = Libraries(
         HOME: told_if_unknown(
             fit_worlds, "with this version of PyTorch workers have no process groups of their own"
         ),
+        "torch.distributed.rpc": fit_rpc,
         "torch.distributed": told_if_unknown(
             fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
         ),

@@ -11,6 +11,7 @@ import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.functions.standing_modules import imports_of
@@ -33,6 +34,23 @@ def fit_megatron(module: ModuleType) -> Callable[[], None]:
 def fit_lightning(module: ModuleType) -> Callable[[], None]:
     """Tell who makes a ``Trainer`` of Lightning's; `module` is its own."""
     return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
+
+
+def fit_rpc(module: ModuleType) -> Callable[[], None]:
+    """Refuse PyTorch's RPC, of which a process has one agent; `module` is ``torch.distributed.rpc``."""
+
+    @wraps(module.init_rpc)
+    def init_rpc(*args: Any, **options: Any) -> Any:
+        me = calling_worker()
+        if me is not None and me.num_workers > 1:
+            raise UsageMistake(
+                "torch.distributed.rpc has one agent in a process, and workers are threads of one: the others "
+                "would be waited for without end. Call functions with session.call_packed, or send and recv"
+            )
+        return replaced.below(*args, **options)
+
+    replaced = Replaced(module, "init_rpc", init_rpc)
+    return replace_all([replaced])
 
 
 def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:

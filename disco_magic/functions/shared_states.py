@@ -44,8 +44,9 @@ def fit_rpc(module: ModuleType) -> Callable[[], None]:
         me = calling_worker()
         if me is not None and me.num_workers > 1:
             raise UsageMistake(
-                "torch.distributed.rpc has one agent in a process, and workers are threads of one: the others "
-                "would be waited for without end. Call functions with session.call_packed, or send and recv"
+                "torch.distributed.rpc has one agent in a process, and workers are threads of one: who"
+                " waited for others would wait for ever. Call functions with session.call_packed, or send"
+                " and recv"
             )
         return replaced.below(*args, **options)
 

@@ -75,7 +75,7 @@ def test_the_doctor_says_who_does_not_receive(busy, gate):
     gate.arrived()
     until(lambda: s.diagnosis().positions[0].state == "waiting")
     said = str(s.doctor())
-    assert said.startswith("worker 1 keeps worker 0 waiting: executing Cell 1")
+    assert said.startswith("worker 1 keeps worker 0 waiting: executing Cell ")
     assert "waiting in send to worker 1 of float64 ()  " in said
     gate.open()
     assert pending.wait()[1] == 1.5

@@ -186,6 +186,15 @@ class PlaneGuard:
             command: Any = lane.running[-1]
         return command[0], None if type(command) is tuple else command.workers
 
+    def at(self) -> int | None:
+        """See `Guard.at`; one that was interrupted is executed until it has ended."""
+        lane = self._worker.lane
+        command = lane.interrupted
+        try:
+            return lane.running[-1][0] if command is None else command.seq
+        except IndexError:
+            return None
+
     def leave(self) -> None:
         """End a plane call; an interrupt that came meanwhile strikes here."""
         with self._worker.mutex:

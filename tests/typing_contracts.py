@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.devices.gpu import GpuPlace
-    from disco_magic.functions.context import Guard
+    from disco_magic.functions.calling import Guard
     from disco_magic.functions.places import HOST as HOST_PLACE
     from disco_magic.functions.running import CellScope
     from disco_magic.launchers.threads import ThreadLauncher

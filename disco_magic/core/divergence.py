@@ -124,13 +124,22 @@ def _rows(
 
 
 def _row(part: str, cells: Mapping[int, Held | None], circles: Circles, *, by_value: bool) -> CheckRow:
-    """Of a tensor that all split over a mesh in one way, those have to agree who have the same part of it."""
+    """Of a tensor that all split over a mesh in one way, those have to agree who have the same part of it.
+
+    On the same mesh, unless its value was asked for: stages of a pipeline have meshes of their own.
+    """
     held = {worker: each for worker, each in cells.items() if each is not None}
     kinds = {(each.type, each.dtype, each.device) for each in held.values()}
-    shards = who_has((worker, each.shard) for worker, each in held.items())
-    if len(kinds) > 1 or None in shards:
+    if len(kinds) > 1 or any(each.shard is None for each in held.values()):
         return CheckRow(part, cells, circles, by_value)
-    apart = Circles(tuple(map(tuple, shards.values())), tuple(map(str, shards)))
+    shards = who_has(
+        (worker, (str(each.shard), () if by_value else each.mesh)) for worker, each in held.items()
+    )
+    absent = cells.keys() - held.keys()
+    apart = Circles(
+        tuple(tuple(sorted({*workers, *absent})) for workers in shards.values()),
+        tuple(shard for shard, _ in shards),
+    )
     by_value = by_value or any(each.digest for each in held.values())
     return CheckRow(part, cells, circles.within(apart), by_value)
 

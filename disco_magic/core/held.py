@@ -28,6 +28,7 @@ class Held:
         cut: whether parts of it were left out, because they are too many.
         shard: which part it is of a tensor that is split over a mesh, ``"tp=1"``, or ``""``, all of it; None:
             of no such one. Those of equal parts have to agree in shape and value.
+        mesh: ids along it, with `shard`; not shown.
         marked: how the register is marked, ``"replicated"``, ``"replicated over dp"`` or ``""``; None where
             workers agree on that.
     """
@@ -43,6 +44,7 @@ class Held:
     unseen: str = ""
     cut: bool = False
     shard: str | None = None
+    mesh: tuple[int, ...] = ()
     marked: str | None = None
 
     @property

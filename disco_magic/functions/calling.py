@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane, Spot
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Members, Over, Topology
-    from disco_magic.functions.context import Guard
 
 _NOBODY: Final = ()
 _BETWEEN_TWO: Final = frozenset({"send", "recv", "deliver"})
@@ -70,6 +69,19 @@ def _broken(reason: BaseException, spot: Spot) -> str:
     return f"{class_name(reason)} at {site_of(spot)}, and went on: {first}"
 
 
+class Guard(Protocol):
+    """The driver's side of a plane call: where we are, and no asynchronous exception meanwhile."""
+
+    def enter(self) -> tuple[int, tuple[int, ...] | None]:
+        """Begin a plane call: (sequence number of the command, workers it was sent to or None for all)."""
+
+    def leave(self) -> None:
+        """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
+
+    def at(self) -> int | None:
+        """Number of the command that is executed, None: none is; from any thread."""
+
+
 class Calling:
     """One worker at its plane; the verbs are `Collectives` and `PointToPoint`.
 
@@ -102,9 +114,23 @@ class Calling:
         self.recorder = Recorder()
 
     @property
-    def waits_in(self) -> Any:
-        """The plane's `Wait` that the worker is in; None: it waits for nobody. From any thread."""
-        return self._plane.waiting.get(self.id)
+    def executes(self) -> int | None:
+        """Number of the command that the worker's thread is at; None: at none. From any thread."""
+        return self._guard.at()
+
+    def waits_for_me(self, other: int) -> Any:
+        """The plane's `Wait` that worker `other` is in, if that waits for this one, be it through others.
+
+        Else None. From any thread.
+        """
+        waiting = self._plane.waiting
+        first, reached, ahead = waiting.get(other), set[int](), [other]
+        while ahead and self.id not in reached:
+            wait = waiting.get(ahead.pop())
+            further = set() if wait is None else {*wait.missing()} - reached
+            reached |= further
+            ahead += further
+        return first if self.id in reached else None
 
     @property
     def coordinates(self) -> dict[str, int]:

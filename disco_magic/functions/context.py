@@ -10,7 +10,7 @@ import sys
 import threading
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from disco_magic.core.topology import axes_of
@@ -32,16 +32,7 @@ if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
-
-
-class Guard(Protocol):
-    """The driver's side of a plane call: where we are, and no asynchronous exception meanwhile."""
-
-    def enter(self) -> tuple[int, tuple[int, ...] | None]:
-        """Begin a plane call: (sequence number of the command, workers it was sent to or None for all)."""
-
-    def leave(self) -> None:
-        """End it; raises WorkerInterrupt if the command was interrupted meanwhile."""
+    from disco_magic.functions.calling import Guard
 
 
 class WorkerContext(Agreeing, PointToPoint, Naming, Stepping):

@@ -40,6 +40,7 @@ from disco_magic.functions.tensors import (
     has_replicas,
     kind_of_split,
     local_part,
+    mesh_of,
     numbers_of,
     shard_of,
 )
@@ -136,7 +137,8 @@ def look(
     part = local_part(value)
     found = _look_at_object(part, own, values=values)
     if part is not value:
-        found = replace(found, type=f"torch.{kind_of_split(value)}", shard=shard_of(value))
+        split = f"torch.{kind_of_split(value)}"
+        found = replace(found, type=split, shard=shard_of(value), mesh=mesh_of(value))
     return _look_into_tensor(part, found) if values and is_of_framework(type(part)) else found
 
 

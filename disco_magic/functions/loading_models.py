@@ -12,7 +12,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.replaced import Replaced, replace_all
-from disco_magic.functions.turns import Turns
+from disco_magic.functions.turns import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 _LOADING: Final = ("from_pretrained", "_from_config")
 # Who gives one of these loads a model together with others: it calls collectives.
 _TOGETHER: Final = frozenset({"tp_plan", "tp_size", "device_mesh", "distributed_config"})
-# One for both: the first calls the second.
-_TURNS: Final = Turns("models are made or loaded")
+_WHAT: Final = "models are made or loaded"
 
 
 def fit_transformers(module: ModuleType) -> Callable[[], None]:
@@ -34,7 +33,7 @@ def _in_turn(model: type, name: str) -> Replaced:
     @wraps(vars(model)[name].__func__)
     def load(cls: type, *args: Any, **options: Any) -> Any:
         together = any(options.get(each) is not None for each in _TOGETHER)
-        with nullcontext() if together else _TURNS.taken():
+        with nullcontext() if together else TURNS.taken(_WHAT):
             return replaced.below.__get__(None, cls)(*args, **options)
 
     replaced = Replaced(model, name, classmethod(load))
@@ -47,7 +46,7 @@ def fit_accelerate_models(module: ModuleType) -> Callable[[], None]:
     @contextmanager
     @wraps(module.init_on_device)
     def init_on_device(*args: Any, **options: Any) -> Iterator[Any]:
-        with _TURNS.taken(), replaced.below(*args, **options) as given:
+        with TURNS.taken(_WHAT), replaced.below(*args, **options) as given:
             yield given
 
     replaced = Replaced(module, "init_on_device", init_on_device)

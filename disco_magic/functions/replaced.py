@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
 
 class Replaced:
     """A method of a class, or whatever has a name in a module, in whose place we put another for a while.
 
     Args:
-        owner, name: which; a class may inherit it, and a module have it by its `__getattr__`.
+        owner, name: which, of a class, a module or an object; a class may inherit it, and a module have it by
+            its `__getattr__`.
         ours: the other one.
 
     To be put and taken by one thread at a time.
     """
 
-    def __init__(self, owner: type | ModuleType, name: str, ours: Any) -> None:
+    def __init__(self, owner: Any, name: str, ours: Any) -> None:
         self._owner, self._name, self._ours = owner, name, ours
         self._has_own = name in vars(owner)
         self._first = vars(owner)[name] if self._has_own else getattr(owner, name)

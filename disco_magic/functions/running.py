@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import threading
 import time
 import types
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ from disco_magic.functions.own_streams import OwnStreams, end_all
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.streams import own_streams
+from disco_magic.functions.torch_hooks import leave_hooks
+from disco_magic.functions.torch_losses import leave_losses
 from disco_magic.functions.torch_switches import leave_switches
 from disco_magic.locks import new_rlock
 
@@ -98,10 +101,10 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
     """The namespace of a worker's cells, with everything that lives behind it."""
     behind = dict(vars(builtins)) | own_builtins.of_process()
     behind.update({verb: getattr(context, verb) for verb in VERBS})
-    behind.update(np=np, xp=context.xp, worker=context, worker_id=context.id)
-    behind["num_workers"] = context.num_workers
+    behind.update(np=np, xp=context.xp, worker=context)
     if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
         behind["print"] = whole_print
+    behind.update(worker_id=context.id, num_workers=context.num_workers)
     behind.update(extras)
     namespace = namespaces.add(context.session_id, context.id)
     try:
@@ -126,6 +129,8 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
     own_loggers.end(context)
     own_builtins.leave(context)
     leave_switches(context)
+    leave_hooks(context)
+    leave_losses(context)
     CHANGES.leave(context)
     with _FIRST_OR_LAST:
         if not namespaces.in_use():
@@ -221,7 +226,8 @@ class CellRunner:
                 end_all(self._streams.restore(self._streams_before))
             raise
         finally:
-            self.context.rendezvous = False
+            if self.context.thread == threading.get_ident():  # else it is its successor's
+                self.context.rendezvous = False
             try:
                 if scope is not None:
                     self._variables.end()

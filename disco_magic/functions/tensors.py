@@ -83,6 +83,11 @@ def shard_of(tensor: Any) -> str:
     return ", ".join(f"{name}={place}" for name, place, placement in split if not placement.is_replicate())
 
 
+def mesh_of(tensor: Any) -> tuple[int, ...]:
+    """The ranks of the mesh that a DTensor is on, in order."""
+    return tuple(map(int, tensor.device_mesh.mesh.flatten().tolist()))
+
+
 def has_replicas(tensor: Any) -> bool:
     """Whether several workers have the same part of a DTensor."""
     mesh = tensor.device_mesh

@@ -33,14 +33,17 @@ _TABLES: Final = (
 class _Hook:
     """A worker's hook, which does nothing for others; does not keep the worker."""
 
-    __slots__ = ("_hook", "_worker")
+    __slots__ = ("_worker", "hook")
 
     def __init__(self, worker: WorkerContext, hook: Callable[..., Any]) -> None:
-        self._worker, self._hook = ref(worker), hook
+        self._worker, self.hook = ref(worker), hook
+
+    def is_of(self, worker: WorkerContext | None) -> bool:
+        """Whether `worker` has set it."""
+        return worker is not None and self._worker() is worker
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        me = calling_worker()
-        return self._hook(*args, **options) if me is not None and me is self._worker() else None
+        return self.hook(*args, **options) if self.is_of(calling_worker()) else None
 
 
 class _Hooks(OrderedDict[int, Any]):
@@ -50,11 +53,27 @@ class _Hooks(OrderedDict[int, Any]):
         me = calling_worker()
         super().__setitem__(number, hook if me is None else _Hook(me, hook))
 
-    def leave(self) -> bool:
-        """Forget those of workers; whether there are no others."""
-        for number in [number for number, hook in self.items() if type(hook) is _Hook]:
-            del self[number]
-        return not self
+    def leave(self, worker: WorkerContext | None) -> None:
+        """Forget those of a worker; None: of all workers."""
+        for number, hook in list(self.items()):
+            if type(hook) is _Hook and (worker is None or hook.is_of(worker)):
+                del self[number]
+
+
+class _BackwardHooks(_Hooks):
+    """A table whose hooks a module fetches as it is called; PyTorch may call them in a thread of its own."""
+
+    def values(self) -> Any:
+        """Those of the calling worker, and of the process."""
+        me = calling_worker()
+        return [
+            hook.hook if type(hook) is _Hook else hook
+            for hook in super().values()
+            if type(hook) is not _Hook or hook.is_of(me)
+        ]
+
+
+_tables: Final[list[_Hooks]] = []
 
 
 def fit_hooks(module: ModuleType) -> Callable[[], None]:
@@ -63,13 +82,23 @@ def fit_hooks(module: ModuleType) -> Callable[[], None]:
     Who has put a hook into a table before takes it out of that one: such a table stays as it is. So does one
     of ours, at the end, in which the process has hooks.
     """
-    tables = {name: _Hooks() for name in _TABLES if not vars(module)[name]}
+    empty = [name for name in _TABLES if not vars(module)[name]]
+    tables = {name: _BackwardHooks() if "backward" in name else _Hooks() for name in empty}
     replaced = {name: Replaced(module, name, table) for name, table in tables.items()}
     replace_all(list(replaced.values()))
+    _tables.extend(tables.values())
 
     def undo() -> None:
+        _tables.clear()
         for name, table in tables.items():
-            if table.leave():
+            table.leave(None)
+            if not table:
                 replaced[name].take()
 
     return undo
+
+
+def leave_hooks(me: WorkerContext) -> None:
+    """A worker has ended, and its hooks with it."""
+    for table in _tables:
+        table.leave(me)

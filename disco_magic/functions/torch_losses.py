@@ -6,37 +6,52 @@ It puts them into a table of the process, and takes them out at its end: of thos
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.replaced import Replaced, replace_all
-from disco_magic.locks import new_lock
+from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from disco_magic.functions.context import WorkerContext
+
+# Who leaves it by an exception, where PyTorch does nothing, leaves it the next time, or with its session.
+_inside: Final[set[WorkerContext | None]] = set()
+_lock: Final = new_rlock()
+_disabling: Final[list[Callable[[], Any]]] = []
+
 
 def fit_losses(module: ModuleType) -> Callable[[], None]:
     """Let workers be in it together; `module` is ``torch.distributed.tensor.parallel.loss``."""
-    # Who leaves it by an exception, where PyTorch does nothing, leaves it the next time.
-    inside: set[object] = set()
-    lock = new_lock()
 
     @wraps(vars(module)["_enable_custom_loss_ops"])
     def enable() -> None:
-        with lock:
-            if not inside:
+        with _lock:
+            if not _inside:
                 enabled.below()
-            inside.add(calling_worker())
+            _inside.add(calling_worker())
 
     @wraps(vars(module)["_disable_custom_loss_ops"])
     def disable() -> None:
-        with lock:
-            inside.discard(calling_worker())
-            if not inside:
+        with _lock:
+            _inside.discard(calling_worker())
+            if not _inside:
                 disabled.below()
 
     enabled = Replaced(module, "_enable_custom_loss_ops", enable)
     disabled = Replaced(module, "_disable_custom_loss_ops", disable)
-    return replace_all([enabled, disabled])
+    undo = replace_all([enabled, disabled])
+    _disabling[:] = [disabled.below]
+    return undo
+
+
+def leave_losses(me: WorkerContext) -> None:
+    """A worker has ended."""
+    with _lock:
+        if me in _inside:
+            _inside.discard(me)
+            if not _inside:
+                _disabling[0]()

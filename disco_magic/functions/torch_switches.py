@@ -3,7 +3,8 @@
 Who turns one notes what it was, and puts that back. Of several workers the second one notes what the first
 one has set, and puts it back for good when all have left. Here a worker sees what it has set itself, or else
 what the process has, and a switch is as the process has it again when no worker wants it otherwise. Meanwhile
-it is, for all, as it was set last.
+it is, for all, as it was set last by who wants it otherwise. Of what `flags` turn float32's precision is not
+among them.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.functions.context import calling_worker
+from disco_magic.functions.kinds import name_of
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from types import ModuleType
 
     from disco_magic.functions.context import WorkerContext
@@ -37,6 +39,7 @@ class Names(NamedTuple):
 
 
 _ALIKE: Final = (
+    "cudnn_allow_tf32",
     "cudnn_benchmark",
     "cudnn_deterministic",
     "cudnn_enabled",
@@ -73,13 +76,14 @@ class _Switch:
     Args:
         names: of its functions.
         owners: the modules that have these, under the same names.
+        settings: what PyTorch has for settings that are attributes, ``torch.backends.cudnn.benchmark``; each
+            knows a getter and a setter.
     """
 
-    def __init__(self, names: Names, owners: list[ModuleType]) -> None:
+    def __init__(self, names: Names, owners: list[ModuleType], settings: Iterable[Any] = ()) -> None:
         self._further = names.further
-        self._wanted: dict[
-            WorkerContext, tuple[Any, ...]
-        ] = {}  # by those who want it otherwise, last set last
+        # By those who want it otherwise, last set last.
+        self._wanted: dict[WorkerContext, tuple[Any, ...]] = {}
         self._usual: tuple[Any, ...] = ()  # what the process has, while there are any
         self._replaced: list[Replaced] = []
         first = owners[0]
@@ -90,6 +94,11 @@ class _Switch:
             self._replaced += [
                 Replaced(owner, name, made) for name, made in ours.items() if name in vars(owner)
             ]
+
+        for setting in settings:
+            if setting.getter is self._get[0] and setting.setter is self._set:
+                self._replaced.append(Replaced(setting, "getter", ours[names.get[0]]))
+                self._replaced.append(Replaced(setting, "setter", ours[names.set]))
 
     def put(self) -> Callable[[], None]:
         """Put it in its place; returns what undoes that."""
@@ -156,17 +165,25 @@ class _Switch:
 
 def fit_switches(torch: ModuleType) -> Callable[[], None]:
     """Let workers turn those that this version of PyTorch has; `torch` is the package."""
-    undoing = []
+    undoing, settings = [], list(_settings(torch))
     for names in SWITCHES:
         owners = [owner for owner in (vars(torch)["_C"], torch) if names.set in vars(owner)]
         if owners and all(name in vars(owners[0]) for name in names.get):
-            undoing.append(_Switch(names, owners).put())
+            undoing.append(_Switch(names, owners, settings).put())
 
     def undo() -> None:
         for each in undoing:
             each()
 
     return undo
+
+
+def _settings(torch: ModuleType) -> Iterator[Any]:
+    backends = vars(torch).get("backends")
+    for module in list(vars(backends).values()) if backends is not None else ():
+        for each in list(vars(type(module)).values()):
+            if name_of(type(each)) == "ContextProp":
+                yield each
 
 
 def leave_switches(me: WorkerContext) -> None:

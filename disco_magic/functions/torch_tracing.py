@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import threading
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from disco_magic.functions.replaced import Replaced, replace_all
-from disco_magic.functions.turns import Turns
+from disco_magic.functions.turns import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-
-_TURNS: Final = Turns("models are traced")
 
 
 def fit_tracing(module: ModuleType) -> Callable[[], None]:
@@ -27,7 +25,7 @@ def fit_tracing(module: ModuleType) -> Callable[[], None]:
 
     @wraps(tracer.trace)
     def trace(self: Any, *args: Any, **options: Any) -> Any:
-        with _TURNS.taken():
+        with TURNS.taken("models are traced"):
             return traced.below(self, *args, **options)
 
     @wraps(patcher.patch_method)

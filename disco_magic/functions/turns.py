@@ -1,4 +1,8 @@
-"""Turns at what only one thread of a process can do at a time, as it changes things for all meanwhile."""
+"""Turns at what one worker of a process can do at a time, as it changes things for all meanwhile.
+
+Turns belong to workers: threads that a worker has started have that of their worker, as in a process of its
+own. Other threads are by themselves. Whoever has waited longest has the next one.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.context import calling_worker, is_beside
 from disco_magic.locks import new_lock
 from disco_magic.patience import pause
 
@@ -20,72 +24,95 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 2e-3
 
 
-class _Holder(NamedTuple):
-    """Who has the turn.
+class _Entry(NamedTuple):
+    """A thread that has a turn, or waits for one.
 
     Attributes:
-        thread: its thread.
-        worker: whose that is; None: nobody's.
+        thread: it.
+        worker: whose it is; None: nobody's.
+        command: what that worker executes, if it is its own thread; else None.
     """
 
     thread: threading.Thread
     worker: WorkerContext | None
+    command: int | None
+
+    @property
+    def who(self) -> object:
+        """Whose turn it is."""
+        return self.thread if self.worker is None else self.worker
 
     @property
     def is_gone(self) -> bool:
-        """Its thread has ended, or was given up: what it leaves is not waited for."""
-        given_up = self.worker is not None and self.worker.thread != self.thread.ident
-        return given_up or not self.thread.is_alive()
+        """The thread has ended, was given up, or is at another command: an interrupt kept it from leaving."""
+        worker = self.worker
+        left = worker is not None and self.command is not None and worker.executes != self.command
+        return left or not self.thread.is_alive()
 
 
 class Turns:
-    """One thread at a time; who has the turn can take it again.
+    """One worker at a time; who has the turn can take it again."""
 
-    Args:
-        what: is done in a turn, in words: ``models are loaded``.
-    """
-
-    def __init__(self, what: str) -> None:
-        self._what = what
+    def __init__(self) -> None:
         self._lock = new_lock()
-        self._holder: _Holder | None = None
+        self._inside: list[_Entry] = []
+        self._waiting: list[_Entry] = []
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Within this the calling thread has the turn. Waits for it; an interrupt ends the wait.
+    def taken(self, what: str) -> Iterator[None]:
+        """Within this the calling worker has the turn. Waits for it; an interrupt ends the wait.
+
+        Args:
+            what: is done, in words: ``"models are loaded"``.
 
         Raises:
             UsageMistake: who has it waits for the calling worker, in a collective.
         """
-        me = _Holder(threading.current_thread(), calling_worker())
-        if self._holder == me:
-            yield
-            return
-        while not self._take(me):
-            self._see_stuck(me.worker)
-            pause(_PAUSE_S)
+        me = calling_worker()
+        command = None if me is None or is_beside() else me.executes
+        entry = _Entry(threading.current_thread(), me, command)
         try:
+            while not self._enter(entry):
+                self._see_stuck(entry, what)
+                pause(_PAUSE_S)
             yield
         finally:
-            with self._lock:
-                if self._holder == me:
-                    self._holder = None
+            self._leave(entry)
 
-    def _take(self, me: _Holder) -> bool:
+    def _enter(self, entry: _Entry) -> bool:
         with self._lock:
-            if self._holder is None or self._holder.is_gone:
-                self._holder = me
-            return self._holder is me
+            self._inside = [each for each in self._inside if not each.is_gone]
+            self._waiting = [each for each in self._waiting if not each.is_gone]
+            if not any(each is entry for each in self._waiting):
+                self._waiting.append(entry)
+            mine = all(each.who is entry.who for each in self._inside)
+            if mine and (self._inside or self._waiting[0].who is entry.who):
+                self._inside.append(entry)
+                self._waiting = [each for each in self._waiting if each is not entry]
+            return any(each is entry for each in self._inside)
 
-    def _see_stuck(self, me: WorkerContext | None) -> None:
-        holder = self._holder
-        other = None if holder is None else holder.worker
-        if me is None or other is None or me.session_id != other.session_id:
+    def _leave(self, entry: _Entry) -> None:
+        with self._lock:
+            self._inside = [each for each in self._inside if each is not entry]
+            self._waiting = [each for each in self._waiting if each is not entry]
+
+    def _see_stuck(self, entry: _Entry, what: str) -> None:
+        """Refuse to wait where the worker's own thread keeps that of the one waiting which has the turn."""
+        me = entry.worker
+        if me is None or entry.command is None:
             return
-        wait = other.waits_in
-        if wait is not None and me.id in wait.missing():
-            raise UsageMistake(
-                f"{self._what} by one worker after the other, and worker {other.id}, whose turn it is,"
-                f" waits in {' at '.join(wait.call_of(other.id))}, to which worker {me.id} cannot come -"
-                " call that before or after"
-            )
+        for each in list(self._inside):
+            other = each.worker
+            if other is None or each.command is None or other.session_id != me.session_id:
+                continue
+            wait = me.waits_for_me(other.id)
+            if wait is not None:
+                raise UsageMistake(
+                    f"{what} by one worker after the other, and worker {other.id}, whose turn it is,"
+                    f" waits in {' at '.join(wait.call_of(other.id))}, which needs worker {me.id} - call that"
+                    " before or after"
+                )
+
+
+TURNS: Final = Turns()
+"""Of all that is done so: two of them, taken in another order, would wait for each other."""

@@ -35,6 +35,7 @@ class Mailbox:
         self.boxes: list[dict[Key, deque[Message]]] = [{} for _ in range(num_workers)]
         # Receiver -> how many messages it was sent: what errors tell.
         self._sent: list[dict[Key, int]] = [{} for _ in range(num_workers)]
+        self._tidied = [-1] * num_workers  # the last scope that a receiver was sent something in
         # Receiver -> announcements that no message has come for yet: the calls, oldest first.
         self._announced: list[dict[Key, deque[Call]]] = [{} for _ in range(num_workers)]
 
@@ -59,9 +60,10 @@ class Mailbox:
                     f" {sent.shape} that worker {call.worker} sends it at {call.site}"
                 )
             board.sent[call.worker] = sent
-            counts = self._sent[to]
-            if key not in counts:
+            if call.seat.scope > self._tidied[to]:
+                self._tidied[to] = call.seat.scope
                 self.forget(to)
+            counts = self._sent[to]
             counts[key] = counts.get(key, 0) + 1
             wait = board.waiting.get(to)
             if isinstance(wait, Receive) and wait.awaits == key:

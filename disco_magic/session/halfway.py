@@ -18,8 +18,8 @@ from disco_magic.phrases import people, who_has
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from disco_magic.core.snapshot import SessionSnapshot
     from disco_magic.errors import Failure
+    from disco_magic.session.session import Session
 
 _HOME: Final = "torch.distributed.fsdp"
 # `fully_shard` puts the first word before the name of a model's class.
@@ -55,18 +55,24 @@ def may_be_sharded() -> bool:
     return _HOME in sys.modules
 
 
-def halfway(registers: SessionSnapshot) -> str:
-    """A sentence that names these models, and what to do; "" if there are none."""
+def halfway(session: Session) -> str:
+    """A sentence that names these models in registers, and what to do; "" if there are none."""
     names = [
         row.name
-        for row in registers.rows
+        for row in session.registers(sample=0).rows
         if any(cell is not None and cell.type.startswith(_SHARDED) for cell in row.cells)
+        and any(session.examine(row.name, _is_sharded))
     ]
     if not names:
         return ""
     which, one = ", ".join(names), len(names) == 1
     return (
         f"{which} {'is' if one else 'are'} sharded (FSDP) and may be in the midst of a step: make "
-        f"{'it' if one else 'them'} anew and load {'its' if one else 'their'} state_dict() or a checkpoint "
-        "before the next one. `for batch in worker.steps(batches):` is stopped between two steps"
+        f"{'it' if one else 'them'} anew and load {'its' if one else 'their'} state_dict(), after reshard(),"
+        " or a checkpoint. `for batch in worker.steps(batches):` is stopped between two steps"
     )
+
+
+def _is_sharded(value: object) -> bool:
+    """By what its class is derived from, not by its name."""
+    return any(str(each.__module__).startswith(_HOME) for each in type(value).__mro__)

@@ -17,10 +17,12 @@ that, of a cell that was cancelled or whose time is over, for 10 s.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.words import plural, until_the_end
+from disco_magic.errors import SessionClosed, UnknownName
 from disco_magic.functions.stepping import ask, done
 from disco_magic.injection import PAUSES_S
 from disco_magic.phrases import people, ranges, who_has
@@ -237,7 +239,9 @@ class Stopping(Judging):
         """What to say of what it may have left in the midst of something."""
         if not may_be_sharded() or self.session.closed or self.session.life is not self._life:
             return ""
-        return halfway(self.session.registers(sample=0))
+        with suppress(SessionClosed, UnknownName):  # meanwhile
+            return halfway(self.session)
+        return ""
 
     def _given_up(self) -> str:
         """What to say of threads that did not end; nothing if all did."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from disco_magic.core.check_row import CheckRow
@@ -363,8 +365,8 @@ def test_circles_within_others_are_those_that_both_have():
 # --- tensors that are split over a mesh -------------------------------------------------------------
 
 
-def split(shard, shape=(2,), digest=b"1", kind="DTensor(8, S(0))", dtype="torch.float32"):
-    return Held(kind, shape, dtype, "cpu", digest=digest, shard=shard)
+def split(shard, shape=(2,), digest=b"1", kind="DTensor(8, S(0))", **more):
+    return Held(kind, shape, "torch.float32", "cpu", digest=digest, shard=shard, **more)
 
 
 def test_workers_that_have_the_same_part_of_a_tensor_have_to_agree():
@@ -397,7 +399,7 @@ def test_parts_of_their_own_may_differ_in_shape_and_value():
     ("other", "aspect"),
     [
         (split("tp=1", kind="DTensor(8, R)"), "type"),
-        (split("tp=1", dtype="torch.float64"), "dtype"),
+        (replace(split("tp=1"), dtype="torch.float64"), "dtype"),
         (Held("torch.Tensor", (2,), "torch.float32", "cpu"), "type"),
     ],
 )
@@ -411,6 +413,24 @@ def test_one_that_all_have_is_compared_by_value_if_it_was_looked_at_so():
     assert report({"w": same}, {"w": drifted})["w"].aspects == ("value",)
     in_a_list = [{"w": {"w": Held("list", (1,)), "w[0]": each}} for each in (same, drifted)]
     assert [row.name for row in report(*in_a_list).differing] == ["w[0]"]
+
+
+@pytest.mark.parametrize("shard", ["", "tp=1"])
+def test_a_worker_that_lacks_it_is_told(shard):
+    row = report({"w": split(shard)}, {}, {"w": split(shard)}, by_value=["w"])["w"]
+    assert row.aspects == ("missing",)
+    apart = report({"w": split("tp=0")}, {"w": split("tp=1")}, {})["w"]
+    assert apart.aspects == ("missing",)
+    assert apart.lines()[-1][1:] == ("[2]", "not bound")
+
+
+def test_meshes_of_their_own_are_compared_if_they_are_asked_for():
+    stages = [{"w": split("", digest=b"%d" % (worker // 2), mesh=(worker // 2,))} for worker in range(4)]
+    assert report(*stages).ok
+    assert report(*stages)["w"].by_value
+    assert report(*stages, by_value=["w"])["w"].aspects == ("value",)
+    stages[3] = {"w": split("", digest=b"drifted", mesh=(1,))}
+    assert report(*stages)["w"].aspects == ("value",)
 
 
 def test_groups_that_were_asked_for_are_kept():

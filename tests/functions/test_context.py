@@ -31,6 +31,9 @@ class Guard:
     def leave(self):
         self.log.append("leave")
 
+    def at(self):
+        return 7
+
 
 class Plane:
     """A plane that writes down its calls and returns the verb."""

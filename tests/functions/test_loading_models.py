@@ -36,9 +36,11 @@ def transformers(monkeypatch):
 
 def test_all_load_what_they_ask_for_and_leave_what_was_there(session, transformers):
     s = session(4, extras=lambda _: {"transformers": transformers})
-    s.run("kinds = ['float16', 'bfloat16', 'float64', 'int8']\nkind = kinds[worker_id]")
+    s.run(
+        "from time import sleep\nkinds = ['float16', 'bfloat16', 'float64', 'int8']\nkind = kinds[worker_id]"
+    )
     cell = (
-        "{transformers.Bert.from_pretrained('b', dtype=kind, between=lambda: [0] * 1000) for _ in range(100)}"
+        "{transformers.Bert.from_pretrained('b', dtype=kind, between=lambda: sleep(1e-4)) for _ in range(50)}"
     )
     assert s.run(cell).values == [{("Bert", "b", kind)} for kind in s.run("kinds")[0]]
     assert transformers.settings == SETTINGS
@@ -62,9 +64,10 @@ def test_modules_of_each_worker_s_own_take_the_same_turns(session, tmp_path, mon
     (tmp_path / "settled.py").write_text(f"settings = {SETTINGS!r}")
     monkeypatch.syspath_prepend(tmp_path)
     s = session(2, own_modules=["transformers"])
-    s.run("import settled\nimport transformers.modeling_utils as own\nkind = f'int{8 << worker_id}'")
+    s.run("from time import sleep\nimport settled\nimport transformers.modeling_utils as own")
+    s.run("kind = f'int{8 << worker_id}'")
     assert len(set(s.run("id(own)").values)) == 2
-    cell = "{own.Bert.from_pretrained('b', dtype=kind, between=lambda: [0] * 1000) for _ in range(100)}"
+    cell = "{own.Bert.from_pretrained('b', dtype=kind, between=lambda: sleep(1e-4)) for _ in range(50)}"
     assert s.run(cell).values == [{("Bert", "b", "int8")}, {("Bert", "b", "int16")}]
     assert s.run("settled.settings").values == [SETTINGS] * 2
 

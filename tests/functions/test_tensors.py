@@ -67,6 +67,8 @@ class Mesh:
         self.at, self.ndim, self.mesh_dim_names = at, len(at or names), names
         self.size = lambda axis: 2 if sizes is None else sizes[axis]
 
+        self.mesh = np.arange(2**self.ndim)
+
     def get_coordinate(self):
         return self.at
 

@@ -378,11 +378,11 @@ if worker_id == 0:
     try:
         asked.wait()
     except Exception as error:
-        told = type(error).__name__, asked.is_completed()
+        told = type(error).__name__, asked._finish is None
     asked.wait()
 """
     )
-    assert s["told"].get(0) == ("PlaneMismatch", True)
+    assert s["told"].get(0) == ("PlaneMismatch", False)
     assert s.run("seen(x)")[0] == [[3]]
 
 

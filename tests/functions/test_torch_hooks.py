@@ -68,9 +68,24 @@ def test_a_table_with_hooks_is_left_as_it_is_and_the_others_are_as_before_in_the
     assert all(vars(modules)[name] is before[name] for name in _TABLES)
 
 
-def test_a_hook_does_not_keep_its_worker(session, modules):
-    s = session(1, extras=lambda _: {"modules": modules})
-    s.run(f"modules.{TABLE}[0] = len")
-    other = session(1, extras=lambda _: {"modules": modules})
+def test_hooks_end_with_their_worker(session, modules):
+    s, other = (session(2, extras=lambda _: {"modules": modules}) for _ in range(2))
+    for each in (s, other):
+        each.run(f"modules.{TABLE}[worker.session_id, worker_id] = len")
     s.shutdown()
-    assert other.run("modules.call()").values == [[None]]
+    assert set(getattr(modules, TABLE)) == {(other.id, 0), (other.id, 1)}
+    other.restart()
+    assert not getattr(modules, TABLE)
+
+
+def test_those_of_backward_passes_are_fetched_for_who_calls_the_module(session, modules):
+    # PyTorch may call them in a thread of its own, which is no worker's.
+    s = session(2, extras=lambda _: {"modules": modules})
+    table = vars(modules)["_global_backward_hooks"]
+    table["ours"] = len
+    s.run("hook = lambda *given: worker_id\nmodules._global_backward_hooks[worker_id] = hook")
+    s.run("fetched = list(modules._global_backward_hooks.values())")
+    assert s.run("fetched == [len, hook]").values == [True, True]
+    assert [hook() for hook in s.call_packed(lambda hooks: hooks[1:], s["fetched"]).get(1)] == [1]
+    assert table.values() == [len]
+    del table["ours"]

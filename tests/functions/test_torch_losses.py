@@ -37,6 +37,16 @@ def test_who_has_left_it_by_an_exception_leaves_it_the_next_time(session, loss):
     assert loss.handlers == {}
 
 
+def test_who_has_ended_is_in_it_no_more(session, loss):
+    s, other = (session(2, extras=lambda _: {"loss": loss}) for _ in range(2))
+    s.run("loss._enable_custom_loss_ops()", workers=[0])
+    other.run("loss._enable_custom_loss_ops()", workers=[1])
+    s.restart()
+    assert loss.handlers
+    other.shutdown()
+    assert loss.handlers == {}
+
+
 def test_all_is_as_before_when_the_session_has_ended(session, loss):
     before = dict(vars(loss))
     session(1).shutdown()

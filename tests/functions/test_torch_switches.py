@@ -22,6 +22,19 @@ def is_on():
 """
 
 
+class ContextProp:
+    """PyTorch's: a setting that is an attribute of a module."""
+
+    def __init__(self, getter, setter):
+        self.getter, self.setter = getter, setter
+
+    def __get__(self, module, kind=None):
+        return self.getter()
+
+    def __set__(self, module, value):
+        self.setter(value)
+
+
 @pytest.fixture
 def torch(monkeypatch):
     """The package, with one switch of one value and one of two, which is in two modules."""
@@ -34,7 +47,10 @@ def torch(monkeypatch):
     core.set_anomaly_enabled = lambda on, check_nan=True: state.update(anomaly=(on, check_nan))
     names = ("is_anomaly_enabled", "is_anomaly_check_nan_enabled", "set_anomaly_enabled")
     shown = {name: getattr(core, name) for name in names}
-    return install(monkeypatch, "torch", _C=core, state=state, **shown)
+    setting = ContextProp(core._get_flash_sdp_enabled, core._set_sdp_use_flash)
+    backends = ModuleType("torch.backends")
+    backends.attention = type("AttentionModule", (ModuleType,), {"enabled": setting})("attention")
+    return install(monkeypatch, "torch", _C=core, state=state, setting=setting, backends=backends, **shown)
 
 
 @pytest.fixture
@@ -86,6 +102,14 @@ def test_the_process_can_turn_it_too_and_that_is_what_is_put_back(s, torch):
     assert s.run("is_on()").values == [True] * 3
 
 
+def test_settings_that_are_attributes_are_the_same_switch(s, torch):
+    s.run("torch.backends.attention.enabled = False", workers=[1])
+    assert s.run("torch.backends.attention.enabled").values == [True, False, True]
+    assert s.run("is_on()").values == [True, False, True]
+    s.run("flash(True)", workers=[1])
+    assert torch.backends.attention.enabled is True
+
+
 def test_what_a_worker_wants_ends_with_its_session(s, torch):
     s.run("flash(False)")
     s.restart()
@@ -113,9 +137,11 @@ def test_what_cannot_be_set_is_refused_as_ever(s, call, torch):
 
 
 def test_all_is_as_before_when_the_session_has_ended(session, torch):
-    before = dict(vars(torch)), dict(vars(torch._C))
+    before, first = (dict(vars(torch)), dict(vars(torch._C))), torch.setting.getter
     started = session(1)
     assert vars(torch._C) != before[1]
+    assert torch.setting.getter is not first
     started.shutdown()
     assert (dict(vars(torch)), dict(vars(torch._C))) == before
+    assert torch.setting.getter is first
     assert sys.modules["torch"] is torch

@@ -13,89 +13,193 @@ from tests.conftest import until
 from tests.session.conftest import stopped
 
 
+class Named(Turns):
+    """Which cells enter by ``with turns():``."""
+
+    def __call__(self):
+        return self.taken("models are baked")
+
+    @property
+    def is_free(self):
+        return not self._inside and not self._waiting
+
+
 @pytest.fixture
 def turns():
-    return Turns("models are baked")
+    made = Named()
+    yield made
+    assert made.is_free
 
 
-def test_one_thread_at_a_time_has_it_and_may_take_it_again(turns):
-    inside, most, lock = [0], [0], threading.Lock()
+@pytest.fixture
+def crew(gated, turns):
+    """Starts sessions whose cells have `turns`."""
+    return lambda count: gated(count, turns=turns)
 
-    def work():
-        for _ in range(20):
-            with turns.taken(), turns.taken():
-                with lock:
-                    inside[0] += 1
-                    most[0] = max(most)
-                    assert inside == [1]
-                with lock:
-                    inside[0] -= 1
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+def waiting(turns, count=1):
+    until(lambda: len(turns._waiting) == count)
+
+
+def test_one_thread_at_a_time_has_it_and_may_take_it_again(turns, gate):
+    inside = []
+
+    def work(number):
+        with turns(), turns():
+            inside.append(number)
+            gate()
+            inside.remove(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
+    gate.arrived()
+    waiting(turns, 2)
+    assert len(inside) == 1
+    gate.open()
     for thread in threads:
         thread.join()
-    assert inside == [0]
+
+
+def test_who_has_waited_longest_comes_next(turns):
+    order, threads = [], []
+
+    def work(number):
+        with turns():
+            order.append(number)
+
+    with turns():
+        for number in range(4):
+            threads.append(threading.Thread(target=work, args=(number,)))
+            threads[-1].start()
+            waiting(turns, number + 1)
+    for thread in threads:
+        thread.join()
+    assert order == [0, 1, 2, 3]
 
 
 def test_what_is_raised_in_it_ends_it(turns):
-    with pytest.raises(KeyError), turns.taken():
+    with pytest.raises(KeyError), turns():
         raise KeyError
-    other = threading.Thread(target=lambda: turns.taken().__enter__())
+    assert turns.is_free
+
+
+def test_a_thread_that_has_ended_in_it_does_not_keep_it(turns):
+    other = threading.Thread(target=lambda: turns().__enter__())
     other.start()
     other.join()
-    with turns.taken():  # of a thread that has ended
+    with turns():
         pass
 
 
-def test_who_waits_for_it_can_be_interrupted(gated, gate, turns):
-    s = gated(2, turns=turns)
-    pending = s.run_nowait("with turns.taken():\n    gate() if worker_id == 0 else None", workers=[0])
+def test_who_waits_for_it_can_be_interrupted(crew, gate, turns):
+    s = crew(2)
+    pending = s.run_nowait("with turns():\n    gate()", workers=[0])
     gate.arrived()
-    waiting = s.run_nowait("with turns.taken(): pass", workers=[1])
-    until(lambda: s.diagnosis().positions[1].state == "executing")
-    waiting.cancel()
-    assert isinstance(stopped(waiting)[1].exception, WorkerInterrupt)
+    other = s.run_nowait("with turns(): pass", workers=[1])
+    waiting(turns)
+    other.cancel()
+    assert isinstance(stopped(other)[1].exception, WorkerInterrupt)
     gate.open()
     pending.wait()
-    assert s.run("with turns.taken(): got = worker_id\ngot").values == [0, 1]
+    assert s.run("with turns(): got = worker_id\ngot").values == [0, 1]
 
 
-def test_a_turn_of_a_thread_that_was_given_up_is_the_next_one_s(gated, gate, turns):
-    s = gated(2, turns=turns)
-    pending = s.run_nowait("with turns.taken():\n    gate()", workers=[0])
+def test_a_turn_of_a_thread_that_was_given_up_is_the_next_one_s(crew, gate):
+    s = crew(2)
+    pending = s.run_nowait("with turns():\n    gate()", workers=[0])
     gate.arrived()
     pending.cancel()
     with pytest.raises(CellError, match="given up"):
         pending.wait()
-    assert s.run("with turns.taken(): got = worker_id\ngot").values == [0, 1]
+    assert s.run("with turns(): got = worker_id\ngot").values == [0, 1]
 
 
-def test_who_waits_in_it_for_others_that_wait_for_it_is_told_of(session, turns):
-    s = session(2, extras=lambda _: {"turns": turns})
+@pytest.mark.parametrize("lost", ["_enter", "_leave"])
+def test_an_interrupt_at_its_beginning_or_end_leaves_it_to_nobody(crew, turns, monkeypatch, lost):
+    # As an injection does that strikes when the turn was taken, or before it is given back.
+    method, s = getattr(Turns, lost), crew(2)
+
+    def struck(self, entry):
+        if lost == "_enter":
+            method(self, entry)
+        raise WorkerInterrupt
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Turns, lost, struck)
+        with pytest.raises(CellError):
+            s.run("with turns(): pass", workers=[0])
+    assert s.run("with turns(): got = worker_id\ngot").values == [0, 1]
+
+
+def test_threads_of_a_worker_have_the_turn_of_their_worker(crew, gate, turns):
+    s = crew(2)
+    s.run(
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\n"
+        "def within(then=lambda: None):\n    with turns(): return then()"
+    )
+    pending = s.run_nowait("pool.submit(within, gate).result()", workers=[0])
+    gate.arrived()
+    assert s.run_nowait("within()", workers=[1]).done() is False
+    waiting(turns)
+    gate.open()
+    pending.wait()
+    assert s.run("with turns(): got = pool.submit(within, lambda: 5).result()\ngot").values == [5, 5]
+    s.run("pool.shutdown()")
+
+
+def test_a_thread_of_a_worker_s_own_may_have_it_while_the_worker_waits_for_others(crew, gate, turns):
+    s = crew(2)
+    pending = s.run_nowait(
+        "import threading\n"
+        "def within():\n    with turns(): gate()\n"
+        "thread = threading.Thread(target=within)\n"
+        "if worker_id == 0:\n    thread.start()\n    barrier()\n"
+        "else:\n    with turns(): got = 1\n    barrier()\n"
+        "if worker_id == 0: thread.join()"
+    )
+    gate.arrived()
+    gate.open()
+    pending.wait()
+
+
+def told_of(s, cell):
     with pytest.raises(CellError) as caught:
-        s.run("with turns.taken():\n    allreduce(1)")
-    told = [each for each in caught.value.failures.values() if isinstance(each.exception, UsageMistake)]
-    assert len(told) == 1
-    waits, other = told[0].worker, 1 - told[0].worker
+        s.run(cell)
+    return [each for each in caught.value.failures.values() if isinstance(each.exception, UsageMistake)]
+
+
+def test_who_waits_in_it_for_others_that_wait_for_it_is_told_of(crew):
+    (told,) = told_of(crew(2), "with turns():\n    allreduce(1)")
+    waits, other = told.worker, 1 - told.worker
     assert re.fullmatch(
         f"UsageMistake: models are baked by one worker after the other, and worker {other}, whose turn it is,"
         r" waits in allreduce\(int64 \(\), op=sum\) at Cell \d+, line 2,"
-        f" to which worker {waits} cannot come - call that before or after",
-        told[0].summary,
+        f" which needs worker {waits} - call that before or after",
+        told.summary,
     )
 
 
-def test_the_notebook_and_workers_of_another_session_only_wait(session, gate, turns):
-    one = session(1, extras=lambda _: {"turns": turns, "gate": gate})
-    other = session(1, extras=lambda _: {"turns": turns})
-    pending = one.run_nowait("with turns.taken(): gate()")
+def test_who_waits_for_it_through_others_is_told_of_too(crew):
+    s = crew(3)
+    (told,) = told_of(
+        s,
+        "if worker_id == 0:\n    with turns():\n        send(1, 1)\n        recv(2)\n"
+        "elif worker_id == 2:\n    recv(1)\n    send(1, 0)\n"
+        "else:\n    recv(0)\n    with turns(): send(1, 2)",
+    )
+    assert told.worker == 1
+    assert "worker 0, whose turn it is, waits in recv from worker 2" in told.summary
+
+
+def test_the_notebook_and_workers_of_another_session_only_wait(crew, gate, turns):
+    one, other = crew(1), crew(1)
+    pending = one.run_nowait("with turns(): gate()")
     gate.arrived()
-    waiting = other.run_nowait("with turns.taken(): pass")
-    until(lambda: other.diagnosis().positions[0].state == "executing")
+    behind = other.run_nowait("with turns(): pass")
+    waiting(turns)
     gate.open()
     pending.wait()
-    with turns.taken():
-        waiting.done()
-    waiting.wait()
+    behind.wait()
+    with turns():
+        pass

@@ -95,6 +95,16 @@ def test_who_waits_for_one_message_too_many_is_told_how_many_came(make, count, t
     assert plane._mailbox._sent == [{}, {}, {}]
 
 
+def test_what_was_sent_before_is_forgotten_with_the_next_message(make):
+    plane = make(2)
+    for scope in (1, 2, 3):
+        for tag in range(4):
+            plane.send(seat(1, scope=scope, count=2)._replace(tag=tag), 1, 0)
+            plane.recv(seat(0, scope=scope, count=2)._replace(tag=tag), 1, None)
+        plane.left[:] = [scope, scope]  # as a driver does where nobody waits
+    assert len(plane._mailbox._sent[0]) == 4
+
+
 def test_workers_that_wait_for_each_other_are_told_how_many_messages_came(make, run):
     def one_too_many(plane, seat):
         if seat.worker == 0:

@@ -61,20 +61,20 @@ def test_nothing_is_said_of_who_is_stopped_before_a_collective_or_in_one(busy, h
 
 def test_models_that_are_sharded_are_named_with_what_helps(busy, fsdp):
     s = busy(2)
-    s.run("class FSDPNet: pass\nnet, other = FSDPNet(), 1")
+    s.run("class FSDPNet: __module__ = 'torch.distributed.fsdp'\nnet, other = FSDPNet(), 1")
+    s.run("class FSDPConfig: pass\nconfig = FSDPConfig()")
     said = stopped(s)
     assert (
-        "net is sharded (FSDP) and may be in the midst of a step: make it anew and load its state_dict() or"
-        " a checkpoint before the next one. `for batch in worker.steps(batches):` is stopped between two "
-        "steps"
+        "net is sharded (FSDP) and may be in the midst of a step: make it anew and load its state_dict(),"
+        " after reshard(), or a checkpoint. `for batch in worker.steps(batches):` is stopped between two"
     ) in said
-    s.run("class FullyShardedDataParallel: pass\nif worker_id: old = FullyShardedDataParallel()")
+    s.run("class FullyShardedDataParallel(FSDPNet): pass\nif worker_id: old = FullyShardedDataParallel()")
     assert "net, old are sharded (FSDP) and may be in the midst of a step: make them anew" in stopped(s)
 
 
 def test_nothing_is_said_where_there_are_none(busy, fsdp, monkeypatch):
     s = busy(1)
-    s.run("fsdp = 'FSDP'\nclass FSDPNet: pass")
+    s.run("fsdp = 'FSDP'\nclass FSDPNet: __module__ = 'torch.distributed.fsdp'")
     assert "FSDP" not in stopped(s)
     s.run("net = FSDPNet()")
     monkeypatch.delitem(sys.modules, "torch.distributed.fsdp")
@@ -84,7 +84,7 @@ def test_nothing_is_said_where_there_are_none(busy, fsdp, monkeypatch):
 
 def test_nothing_is_said_of_a_loop_that_has_ended_between_two_steps(busy, fsdp):
     s = busy(2)
-    s.run("class FSDPNet: pass\nnet = FSDPNet()")
+    s.run("class FSDPNet: __module__ = 'torch.distributed.fsdp'\nnet = FSDPNet()")
     with pytest.raises(KeyboardInterrupt, match="between two steps: workers") as caught:
         s.run(
             "for step in worker.steps(range(10**9)):\n    barrier()\n"

@@ -8,7 +8,7 @@ import random
 import pytest
 
 import disco_magic as disco
-from disco_magic.errors import CellError, Failure, WorkerError, WorkerInterrupt
+from disco_magic.errors import CellError, Failure, PlaneAborted, WorkerError, WorkerInterrupt
 from tests.conftest import until
 from tests.session.conftest import cancelled, stopped
 
@@ -125,6 +125,20 @@ def test_who_waits_for_one_that_is_interrupted_too_is_interrupted_itself(
     gate.open()
     assert {type(each.exception) for each in stopped(pending).values()} == {WorkerInterrupt}
     assert (told[1], told[2]) == ("WorkerInterrupt", "WorkerInterrupt")
+
+
+def test_those_who_wait_for_one_that_is_stuck_are_released_each_time_it_is_interrupted(busy, gate):
+    s = busy(2)
+    for _ in range(2):
+        pending = s.run_nowait("gate() if worker_id == 0 else allreduce(1)")
+        gate.arrived()
+        until(lambda: 1 in s._launcher.plane.waiting)
+        s.interrupt([0])
+        until(lambda: s.diagnosis().positions[1].state == "idle")
+        gate._tickets[-1].put(None)  # this one goes on, and the next one waits again
+        failures = stopped(pending)
+        assert isinstance(failures[0].exception, WorkerInterrupt)
+        assert isinstance(failures[1].exception, PlaneAborted)
 
 
 # --- before it begins, after it has ended ----------------------------------------------------------

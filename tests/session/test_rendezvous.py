@@ -56,6 +56,22 @@ def test_it_ends_with_a_cell_that_fails_or_is_stopped(busy, here):
     assert s.run("worker.rendezvous").values == [False, False]
 
 
+def test_a_thread_that_was_given_up_leaves_it_to_its_successor(gated, gate, here):
+    s = gated(1, here=here)
+    gone = type(gate)()
+    s.bind("gone", s.store(gone))
+    stuck = s.run_nowait("gone()")
+    gone.arrived()
+    stuck.cancel()
+    pending = s.run_nowait("before = worker.rendezvous\ngate()\nbefore, worker.rendezvous", rendezvous=True)
+    gate.arrived()
+    (thread,) = s._launcher.stuck
+    gone.open()
+    thread.join()
+    gate.open()
+    assert pending.wait()[0] == (True, True)
+
+
 def test_who_waits_in_it_can_be_interrupted(busy, gate):
     s = busy(2)
     pending = s.run_nowait("send(1, 1) if worker_id == 0 else gate()", rendezvous=True)

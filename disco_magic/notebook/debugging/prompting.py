@@ -14,7 +14,8 @@ from disco_magic.notebook.output.streams import current_sink, use_sink, using_si
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from disco_magic.functions.context import Guard, WorkerContext
+    from disco_magic.functions.calling import Guard
+    from disco_magic.functions.context import WorkerContext
 
 
 @contextmanager
@@ -84,6 +85,10 @@ class AtPrompt:
     def leave(self) -> None:
         """See `Guard`."""
         self.below.leave()
+
+    def at(self) -> int | None:
+        """See `Guard`."""
+        return self.below.at()
 
 
 @contextmanager

@@ -114,11 +114,11 @@ class Calling:
         self.recorder = Recorder()
 
     @property
-    def executes(self) -> int | None:
+    def _executes(self) -> int | None:
         """Number of the command that the worker's thread is at; None: at none. From any thread."""
         return self._guard.at()
 
-    def waits_for_me(self, other: int) -> Any:
+    def _waits_for_me(self, other: int) -> Any:
         """The plane's `Wait` that worker `other` is in, if that waits for this one, be it through others.
 
         Else None. From any thread.

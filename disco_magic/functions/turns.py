@@ -46,8 +46,9 @@ class _Entry(NamedTuple):
     def is_gone(self) -> bool:
         """The thread has ended, was given up, or is at another command: an interrupt kept it from leaving."""
         worker = self.worker
-        left = worker is not None and self.command is not None and worker.executes != self.command
-        return left or not self.thread.is_alive()
+        if worker is not None and self.command is not None and worker._executes != self.command:  # noqa: SLF001 - no user asks for it
+            return True
+        return not self.thread.is_alive()
 
 
 class Turns:
@@ -69,7 +70,7 @@ class Turns:
             UsageMistake: who has it waits for the calling worker, in a collective.
         """
         me = calling_worker()
-        command = None if me is None or is_beside() else me.executes
+        command = None if me is None or is_beside() else me._executes  # noqa: SLF001
         entry = _Entry(threading.current_thread(), me, command)
         try:
             while not self._enter(entry):
@@ -105,7 +106,7 @@ class Turns:
             other = each.worker
             if other is None or each.command is None or other.session_id != me.session_id:
                 continue
-            wait = me.waits_for_me(other.id)
+            wait = me._waits_for_me(other.id)  # noqa: SLF001
             if wait is not None:
                 raise UsageMistake(
                     f"{what} by one worker after the other, and worker {other.id}, whose turn it is,"

@@ -39,10 +39,11 @@ from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.own_streams import OwnStreams, end_all
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
+from disco_magic.functions.stepping import BETWEEN_STEPS
 from disco_magic.functions.streams import own_streams
 from disco_magic.functions.torch_hooks import leave_hooks
 from disco_magic.functions.torch_losses import leave_losses
-from disco_magic.functions.torch_switches import leave_switches
+from disco_magic.functions.torch_switches import leave_switches, restore_switches, switches_now
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class CellRunner:
         own_streams.set(self._streams)
         self._streams_before = self._streams.now
         self.started = start = time.perf_counter()
+        switches = switches_now(self.context)
         try:
             self.namespace.update(self._fixed)
             self.context.rendezvous = cell.rendezvous
@@ -224,6 +226,8 @@ class CellRunner:
             if issubclass(type(error), WorkerInterrupt):
                 # Libraries put a stream there and begin only then the `try` that puts the former one back.
                 end_all(self._streams.restore(self._streams_before))
+                if not str(error).startswith(BETWEEN_STEPS):
+                    restore_switches(self.context, switches)
             raise
         finally:
             if self.context.thread == threading.get_ident():  # else it is its successor's

@@ -28,6 +28,8 @@ __tracebackhide__ = is_told
 
 Item = TypeVar("Item")
 
+BETWEEN_STEPS: Final = "stopped after step"
+"""What the interrupt of a loop of steps says, behind which all blocks end as they should."""
 _LOCK: Final = new_rlock()  # a finalizer may leave a loop meanwhile
 
 
@@ -55,7 +57,7 @@ class _Count:
         """
         with _LOCK:
             if self.last is not None and self.begun >= self.last:
-                raise WorkerInterrupt(f"stopped after step {self.begun:,}")
+                raise WorkerInterrupt(f"{BETWEEN_STEPS} {self.begun:,}")
             self.begun += 1
 
     def take_back(self) -> None:

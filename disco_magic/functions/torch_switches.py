@@ -9,6 +9,7 @@ among them.
 
 from __future__ import annotations
 
+import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,11 +32,13 @@ class Names(NamedTuple):
         set: takes one value per getter: the first one by its place, the others also by their names.
         get: the getters.
         further: names of the second value and those after it, and what they are unless they are given.
+        lasting: whether it is rather set for good than for a ``with`` block.
     """
 
     set: str
     get: tuple[str, ...]
     further: tuple[tuple[str, Any], ...] = ()
+    lasting: bool = False
 
 
 _ALIKE: Final = (
@@ -43,15 +46,13 @@ _ALIKE: Final = (
     "cudnn_benchmark",
     "cudnn_deterministic",
     "cudnn_enabled",
-    "deterministic_fill_uninitialized_memory",
-    "float32_matmul_precision",
     "math_sdp_allow_fp16_bf16_reduction",
     "mkldnn_deterministic",
     "mkldnn_enabled",
     "nnpack_enabled",
     "sdp_priority_order",
-    "warnAlways",
 )
+_LASTING: Final = ("deterministic_fill_uninitialized_memory", "float32_matmul_precision", "warnAlways")
 _ATTENTION: Final = ("flash", "math", "mem_efficient", "cudnn", "overrideable")
 SWITCHES: Final = (
     Names(
@@ -61,7 +62,10 @@ SWITCHES: Final = (
         "_set_deterministic_algorithms",
         ("_get_deterministic_algorithms", "_get_deterministic_algorithms_warn_only"),
         (("warn_only", False),),
+        lasting=True,
     ),
+    *(Names(f"_set_{each}", (f"_get_{each}",), lasting=True) for each in _LASTING),
+    Names("_set_check_sparse_tensor_invariants", ("_check_sparse_tensor_invariants",)),
     *(Names(f"_set_{each}", (f"_get_{each}",)) for each in _ALIKE),
     *(Names(f"_set_sdp_use_{each}", (f"_get_{each}_sdp_enabled",)) for each in _ATTENTION),
 )
@@ -81,6 +85,7 @@ class _Switch:
     """
 
     def __init__(self, names: Names, owners: list[ModuleType], settings: Iterable[Any] = ()) -> None:
+        self.lasting = names.lasting
         self._further = names.further
         # By those who want it otherwise, last set last.
         self._wanted: dict[WorkerContext, tuple[Any, ...]] = {}
@@ -117,6 +122,16 @@ class _Switch:
             if me in self._wanted:
                 self._want(me, self._usual)
 
+    def wanted_by(self, me: WorkerContext) -> tuple[Any, ...] | None:
+        """How a worker wants it, if otherwise than it is."""
+        return self._wanted.get(me)
+
+    def restore(self, me: WorkerContext, then: tuple[Any, ...] | None) -> None:
+        """Let a worker want it as it did: `wanted_by` of then."""
+        with _lock:
+            if self._wanted.get(me) != then:
+                self._want(me, self._usual if then is None else then)
+
     def _getter(self, number: int) -> Callable[[], Any]:
         first = self._get[number]
 
@@ -141,22 +156,27 @@ class _Switch:
             values = (*args, *(options.get(name, default) for name, default in others))
             with _lock:
                 if me is None:
-                    self._usual = values
-                    self._turn(values)
+                    # A block of a worker's that a stop has left ends here when the error is forgotten.
+                    if not isinstance(sys.exception(), GeneratorExit):
+                        self._usual = values
+                        self._turn(values)
                 else:
                     self._want(me, values)
 
         return turn
 
     def _want(self, me: WorkerContext, values: tuple[Any, ...]) -> None:
+        """With the lock. An interrupt may strike anywhere: where nobody is noted, the switch is as usual."""
         if not self._wanted:
             self._usual = tuple(get() for get in self._get)
-        before = self._wanted.pop(me, None)
+        others = {worker: wanted for worker, wanted in self._wanted.items() if worker is not me}
         if values != self._usual:
+            self._wanted = {**others, me: values}
             self._turn(values)
-            self._wanted[me] = values
-        elif before is not None or not self._wanted:
-            self._turn(next(reversed(self._wanted.values()), values))
+        else:
+            if me in self._wanted or not others:
+                self._turn(next(reversed(others.values()), values))
+            self._wanted = others
 
     def _turn(self, values: tuple[Any, ...]) -> None:
         names = [name for name, _ in self._further]
@@ -184,6 +204,17 @@ def _settings(torch: ModuleType) -> Iterator[Any]:
         for each in list(vars(type(module)).values()):
             if name_of(type(each)) == "ContextProp":
                 yield each
+
+
+def switches_now(me: WorkerContext) -> dict[_Switch, tuple[Any, ...] | None]:
+    """How a worker wants those that are turned for a while."""
+    return {each: each.wanted_by(me) for each in _switches if not each.lasting}
+
+
+def restore_switches(me: WorkerContext, then: dict[_Switch, tuple[Any, ...] | None]) -> None:
+    """Let it be so again: a stop may have struck where a ``with`` block begins or ends."""
+    for each, wanted in then.items():
+        each.restore(me, wanted)
 
 
 def leave_switches(me: WorkerContext) -> None:

@@ -8,6 +8,8 @@ from types import ModuleType
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions import torch_switches
+from tests.conftest import until
 from tests.functions.torch_module import install
 
 FLASH = """
@@ -108,6 +110,50 @@ def test_settings_that_are_attributes_are_the_same_switch(s, torch):
     assert s.run("is_on()").values == [True, False, True]
     s.run("flash(True)", workers=[1])
     assert torch.backends.attention.enabled is True
+
+
+BLOCK = """
+from contextlib import contextmanager
+@contextmanager
+def without():
+    before = flash(False)
+    try:
+        yield
+    finally:
+        back(before)
+"""
+
+
+def test_a_stop_that_strikes_where_a_block_begins_leaves_nothing(s, torch):
+    s.run(BLOCK)
+    s.run("flash('mine')", workers=[1])
+    handle = s.run_nowait("entered = without()\nentered.__enter__()\nwhile True: pass")
+    until(lambda: any(len(switch._wanted) == 3 for switch in torch_switches._switches))
+    handle.cancel()
+    assert s.run("is_on()").values == [True, "mine", True]
+    assert torch.state["flash"] == "mine"
+    s.run("entered.gen.close()")
+    assert s.run("is_on()").values == [True, "mine", True]
+
+
+def test_what_is_set_for_good_stays_when_its_cell_is_stopped(s, torch, monkeypatch):
+    monkeypatch.setattr(torch_switches._switches[0], "lasting", True)
+    handle = s.run_nowait("torch.set_anomaly_enabled(True)\nwhile True: pass")
+    until(lambda: len(torch_switches._switches[0]._wanted) == 3)
+    handle.cancel()
+    assert s.run("torch.is_anomaly_enabled()").values == [True] * 3
+
+
+def test_a_block_that_the_notebook_forgets_does_not_set_it_for_the_process(s, torch):
+    s.run(BLOCK)
+    s.run("flash(False)")
+    left = s.call_packed(lambda make: [make()], s["without"])
+    s.call_packed(lambda blocks: blocks[0].gen.send(None), left)
+    s.run("back(True)")
+    assert torch.state["flash"] is True
+    for (block,) in s.examine(left, list):
+        block.gen.close()  # what the garbage collector does, in whichever thread
+    assert torch.state["flash"] is True
 
 
 def test_what_a_worker_wants_ends_with_its_session(s, torch):

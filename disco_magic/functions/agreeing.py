@@ -156,7 +156,9 @@ class Agreeing(Trees):
         for row in report.rows:
             for why in (held.opaque for held in row.cells.values() if held is not None and held.opaque):
                 raise UsageMistake(f"{_VERB}: {row.name} cannot be compared: {why}")
-        explained = any(row.near for row in report.rows) or mine.found.is_split
+        explained = any(row.near for row in report.rows) or any(
+            each.found.is_split for each in everybody_s.values()
+        )
         if is_whole and not are_same and not explained:
             raise UsageMistake(_ALIKE)
         self.passed[line] = passed + 1

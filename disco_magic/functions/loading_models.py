@@ -7,7 +7,7 @@ last one puts back is not what was there.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,8 +33,12 @@ def _in_turn(model: type, name: str) -> Replaced:
     @wraps(vars(model)[name].__func__)
     def load(cls: type, *args: Any, **options: Any) -> Any:
         together = any(options.get(each) is not None for each in _TOGETHER)
-        with nullcontext() if together else TURNS.taken(_WHAT):
+        if together:
             return replaced.below.__get__(None, cls)(*args, **options)
+        with TURNS.taken(_WHAT):
+            made = replaced.below.__get__(None, cls)(*args, **options)
+        TURNS.await_others()  # else what it makes next would be as others load
+        return made
 
     replaced = Replaced(model, name, classmethod(load))
     return replaced
@@ -48,6 +52,7 @@ def fit_accelerate_models(module: ModuleType) -> Callable[[], None]:
     def init_on_device(*args: Any, **options: Any) -> Iterator[Any]:
         with TURNS.taken(_WHAT), replaced.below(*args, **options) as given:
             yield given
+        TURNS.await_others()
 
     replaced = Replaced(module, "init_on_device", init_on_device)
     return replace_all([replaced])

@@ -92,6 +92,10 @@ class PointToPoint(Calling):
         """How many messages can be received in this command without waiting."""
         return self._plane.arrived(self.id, source, command_of(self), tag)
 
+    def _has_left(self, other: int) -> bool:
+        """Whether a worker is at this command no more: what waits for it would raise."""
+        return self._plane.left[other] >= command_of(self)
+
     def send_to_next_group(self, x: Any) -> None:
         """Hand a copy of `x` to the worker of the same rank in the next group; does not wait.
 

@@ -223,6 +223,7 @@ class CellRunner:
             return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
         except BaseException as error:
             self.failed_after_s = time.perf_counter() - start
+            leave_losses(self.context)
             if issubclass(type(error), WorkerInterrupt):
                 # Libraries put a stream there and begin only then the `try` that puts the former one back.
                 end_all(self._streams.restore(self._streams_before))

@@ -30,6 +30,10 @@ _TABLES: Final = (
 )
 
 
+_KIND: Final = "_global_is_full_backward_hook"
+"""Of which kind those of backward passes are: PyTorch takes one only."""
+
+
 class _Hook:
     """A worker's hook, which does nothing for others; does not keep the worker."""
 
@@ -86,6 +90,7 @@ def fit_hooks(module: ModuleType) -> Callable[[], None]:
     tables = {name: _BackwardHooks() if "backward" in name else _Hooks() for name in empty}
     replaced = {name: Replaced(module, name, table) for name, table in tables.items()}
     replace_all(list(replaced.values()))
+    kind = vars(module).get(_KIND)
     _tables.extend(tables.values())
 
     def undo() -> None:
@@ -94,6 +99,8 @@ def fit_hooks(module: ModuleType) -> Callable[[], None]:
             table.leave(None)
             if not table:
                 replaced[name].take()
+        if not any("backward" in name and table for name, table in tables.items()):
+            setattr(module, _KIND, kind)
 
     return undo
 

@@ -186,7 +186,7 @@ class Messages:
             for each in sent:
                 me._deliver(each, bears)  # noqa: SLF001
 
-        return _work(tensors, finish, lambda: all(each.taken for each in sent))
+        return _work(tensors, finish, lambda: all(each.taken for each in sent) or me._has_left(member))  # noqa: SLF001
 
     def recv(self, tensors: Any, rank: int, tag: int = 0) -> Any:
         """Of one member, when it is waited for; of that many elements."""
@@ -231,7 +231,10 @@ class Messages:
         """Whether all is there that was asked for of that source up to the `last`."""
         wanted = [*pending.wanted[key]]
         needed = sum(len(each.result()) for each in wanted[: wanted.index(last) + 1])
-        return pending is not self._asked() or self._worker()._arrived(*key) >= needed  # noqa: SLF001
+        me = self._worker()
+        if pending is not self._asked() or me._has_left(key[0]):  # noqa: SLF001 - waiting raises
+            return True
+        return me._arrived(*key) >= needed  # noqa: SLF001
 
     def recv_anysource(self, *_given: Any) -> Any:
         """Not here.

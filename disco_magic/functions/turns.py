@@ -80,6 +80,29 @@ class Turns:
         finally:
             self._leave(entry)
 
+    def await_others(self) -> None:
+        """Wait until no other worker has a turn, or waits for one: all that come together go on together.
+
+        Not for one that waits for the calling worker, nor if that has a turn. An interrupt ends the wait.
+        """
+        me = calling_worker()
+        while True:
+            others = self._others()
+            if any(each.worker is me for each in others) or all(self._is_of(each, me) for each in others):
+                return
+            pause(_PAUSE_S)
+
+    def _others(self) -> list[_Entry]:
+        with self._lock:
+            return [each for each in self._inside + self._waiting if not each.is_gone]
+
+    def _is_of(self, entry: _Entry, me: WorkerContext | None) -> bool:
+        """Whether a turn is of the calling worker, or nobody's, or waits for the calling worker."""
+        other = entry.worker
+        if me is None or other is None or other is me or other.session_id != me.session_id:
+            return True
+        return me._waits_for_me(other.id) is not None  # noqa: SLF001 - no user asks for it
+
     def _enter(self, entry: _Entry) -> bool:
         with self._lock:
             self._inside = [each for each in self._inside if not each.is_gone]

@@ -258,6 +258,18 @@ else:
     assert gives("", "t(over) if worker_id == 0 else t()")[0] == [[1]]
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind"), [("world.recv([t(0)], 1)", "PlaneAborted"), ("world.send([t(0)], 1)", "PlaneMismatch")]
+)
+def test_who_asks_again_and_again_hears_that_the_other_one_has_ended(s, asked, kind):
+    with pytest.raises(CellError, match=kind):
+        s.run(
+            f"if worker_id == 0:\n    work = {asked}\n    while not work.is_completed(): pass\n"
+            "    work.wait()",
+            rendezvous=True,
+        )
+
+
 def test_those_that_are_asked_for_together_are_over_together(gives):
     line = """
 a, b = t(0), t(0)

@@ -47,6 +47,14 @@ def test_threads_of_a_worker_are_the_worker(session, modules):
     assert s["got"].get(0) == ["seen"]
 
 
+def test_the_kind_of_backward_hooks_is_what_it_was_in_the_end(session, modules):
+    modules._global_is_full_backward_hook = None
+    s = session(1, extras=lambda _: {"modules": modules})
+    s.run("modules._global_is_full_backward_hook = True\nmodules._global_backward_hooks[0] = len")
+    s.shutdown()
+    assert modules._global_is_full_backward_hook is None
+
+
 def test_a_hook_of_the_notebook_is_for_all_and_stays_when_the_session_has_ended(session, modules):
     s = session(2, extras=lambda _: {"modules": modules})
     getattr(modules, TABLE)[7] = lambda *_given, **_named: "seen"

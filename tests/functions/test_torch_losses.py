@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.errors import CellError
 from tests.functions.torch_module import install
 
 NAME = "torch.distributed.tensor.parallel.loss"
@@ -34,6 +35,13 @@ def test_who_has_left_it_by_an_exception_leaves_it_the_next_time(session, loss):
     s = session(2, extras=lambda _: {"loss": loss})
     s.run("loss._enable_custom_loss_ops()", workers=[0])
     s.run("loss._enable_custom_loss_ops()\nbarrier()\nloss._disable_custom_loss_ops()")
+    assert loss.handlers == {}
+
+
+def test_who_leaves_it_by_an_error_of_its_cell_is_out(session, loss):
+    s = session(2, extras=lambda _: {"loss": loss})
+    with pytest.raises(CellError):
+        s.run("loss._enable_custom_loss_ops()\n1 / 0", workers=[0])
     assert loss.handlers == {}
 
 

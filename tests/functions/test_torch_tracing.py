@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from disco_magic.errors import CellError
+from disco_magic.functions import torch_tracing
 from tests.functions.torch_module import install
 
 NAME = "torch.fx._symbolic_trace"
@@ -58,6 +60,42 @@ def test_several_that_trace_leave_nothing_behind(session, fx):
     assert s.run(cell).values == [True] * 4
     assert vars(fx.Module)["__call__"] is before
     assert s.run("m()").values == ["called"] * 4
+
+
+def test_a_trace_that_is_cut_off_leaves_nothing_behind(session, fx):
+    # Where PyTorch takes out what it has put there, a stop may strike.
+    before = vars(fx.Module)["__call__"]
+    s = session(2, extras=lambda _: {"fx": fx})
+    s.run("def fail(): 1 / 0\nm = fx.Module()")
+    with pytest.raises(CellError):
+        s.run("fx.Tracer().trace(m, fail)")
+    assert vars(fx.Module)["__call__"] is before
+    assert s.run("m()").values == ["called"] * 2
+
+
+def test_what_a_stop_has_kept_from_being_taken_out_is_taken_out_by_the_next_one(session, fx, monkeypatch):
+    before = vars(fx.Module)["__call__"]
+    s = session(2, extras=lambda _: {"fx": fx})
+    s.run("m = fx.Module()")
+    monkeypatch.setattr(torch_tracing._Tracing, "end", lambda tracing: setattr(tracing, "goes_on", False))
+    with pytest.raises(CellError):
+        s.run("def fail(): 1 / 0\nfx.Tracer().trace(m, fail)", workers=[1])
+    assert vars(fx.Module)["__call__"] is not before
+    assert s.run("m()").values == ["called"] * 2  # nobody traces
+
+
+def test_only_who_traces_is_told_that_it_is_traced(gated, gate, fx):
+    fx.is_fx_tracing = lambda: True
+    s = gated(2, fx=fx)
+    s.run("m = fx.Module()")
+    tracing = s.run_nowait(
+        "told = []\nfx.Tracer().trace(m, lambda: (gate(), told.append(fx.is_fx_tracing())))", workers=[0]
+    )
+    gate.arrived()
+    assert s.run("fx.is_fx_tracing()", workers=[1])[1] is False
+    gate.open()
+    tracing.wait()
+    assert s["told"].get(0) == [True]
 
 
 def test_all_is_as_before_when_the_session_has_ended(session, fx):

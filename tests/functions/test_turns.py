@@ -192,6 +192,31 @@ def test_who_waits_for_it_through_others_is_told_of_too(crew):
     assert "worker 0, whose turn it is, waits in recv from worker 2" in told.summary
 
 
+def test_those_who_come_together_go_on_together(crew, gate, turns):
+    s = crew(3)
+    s.run("def load():\n    with turns(): gate() if worker_id == 0 else None\n    turns.await_others()")
+    pending = s.run_nowait(
+        "while worker_id == 1 and not turns._inside: pass\nload() if worker_id < 2 else None\n"
+        "free = turns.is_free"
+    )
+    gate.arrived()
+    waiting(turns)
+    gate.open()
+    pending.wait()
+    assert s["free"].get(0) is True
+    assert s["free"].get(1) is True
+
+
+def test_nobody_awaits_one_that_waits_for_it_nor_others_in_a_turn_of_its_own(crew, turns):
+    s = crew(2)
+    s.run("with turns():\n    turns.await_others()")
+    s.run(
+        "if worker_id == 0:\n    with turns(): recv(1)\n"
+        "else:\n    import time\n    turns.await_others()\n    send(1, 0)"
+    )
+    turns.await_others()
+
+
 def test_the_notebook_and_workers_of_another_session_only_wait(crew, gate, turns):
     one, other = crew(1), crew(1)
     pending = one.run_nowait("with turns(): gate()")

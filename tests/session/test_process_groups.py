@@ -220,6 +220,22 @@ worker.check(d)
     assert s.check("e", values=True).summary == "[0-3] split, each has a part of its own: e"
 
 
+def test_what_is_split_over_some_workers_is_compared_among_those(s):
+    s.run(
+        """
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Replicate, distribute_tensor
+
+d = distribute_tensor(torch.arange(6.0), DeviceMesh("cpu", [0, 1]), [Replicate()])
+worker.check(d)
+"""
+    )
+    assert s.check("d", values=True)
+    s.run("if worker_id == 1: d.to_local()[2] += 1")
+    with pytest.raises(CellError, match="'d' differs"):
+        s.run("worker.check(d)")
+
+
 def test_states_of_sharded_models_are_joined_and_given(s):
     s.run(
         """

@@ -20,7 +20,6 @@ from __future__ import annotations
 import ctypes
 import inspect
 import signal
-import sys
 import threading
 import traceback
 from itertools import pairwise
@@ -28,6 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.stacks import handled_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +72,7 @@ def inject(thread_id: int, may_be_struck: Callable[[], bool] = lambda: True) -> 
 
 def is_cleaning_up(thread_id: int) -> bool:
     """Whether that thread is in an ``except`` or ``finally`` to which a WorkerInterrupt has led."""
-    found = sys._current_exceptions().get(thread_id)  # noqa: SLF001 - Python's own, which others see, too
-    error = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    error = handled_by(thread_id)
     for _ in range(_CONTEXTS):
         if error is None or isinstance(error, WorkerInterrupt):
             break

@@ -1,17 +1,19 @@
-"""Where threads are, asked from outside of them."""
+"""Where threads are, and which errors they handle, asked from outside of them."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
-# Until then CPython may collect garbage in the middle of `sys._current_frames`, which holds a lock of the
+# Until then CPython may collect garbage in the middle of these two functions, which hold a lock of the
 # interpreter's. A finalizer in Python lets another thread go on; if that starts or ends a third one it waits
 # for the lock, and keeps the interpreter: all threads stand still for ever.
 _COLLECTS: Final = sys.version_info < (3, 12)
@@ -25,13 +27,28 @@ def frame_of(thread_id: int) -> FrameType | None:
 
 def frames() -> dict[int, FrameType]:
     """The innermost frame of every thread that has one, by its id."""
-    if not _COLLECTS:
+    with _nothing_collected():
         return sys._current_frames()  # noqa: SLF001 - the documented way
+
+
+def handled_by(thread_id: int) -> BaseException | None:
+    """The error that a thread handles, in an ``except`` or ``finally``; None if it handles none."""
+    with _nothing_collected():
+        found: Any = sys._current_exceptions().get(thread_id)  # noqa: SLF001 - Python's own, which others see, too
+    error: BaseException | None = found[1] if isinstance(found, tuple) else found  # a tuple before 3.12
+    return error
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    if not _COLLECTS:
+        yield
+        return
     with _one_at_a_time:  # else the first one that is done would let it collect while another looks
         # Not by `gc.disable`: who asks just now whether it is enabled, as `timeit` does, would leave it so.
         thresholds = gc.get_threshold()
         try:
             gc.set_threshold(0)
-            return sys._current_frames()  # noqa: SLF001 - as above
+            yield
         finally:
             gc.set_threshold(*thresholds)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -174,16 +173,6 @@ class Worker(Serving):
 
     def position(self) -> Position:
         """What the worker is doing now."""
-        place = self._position()
-        if place.state == "stopping" and is_cleaning_up(self.lane.thread_id):
-            return replace(place, state="cleaning")
-        return place
-
-    def _position(self) -> Position:
-        """The same, without a look at what its thread handles.
-
-        `sys._current_exceptions` takes a lock of the interpreter; nobody may wait for that with one of ours.
-        """
         lane = self.lane
         stopping = lane.interrupted is not None
         try:
@@ -201,6 +190,8 @@ class Worker(Serving):
         started = self.cells.started
         seconds = self.idle.pause() if started is None else time.perf_counter() - started
         state: State = "stopping" if stopping else "executing"
+        if stopping and is_cleaning_up(lane.thread_id):
+            state = "cleaning"
         at_most = started is None
         return Position(
             self.id, state, words, self._site(), seconds=seconds, at_most=at_most, seq=command.seq
@@ -214,7 +205,7 @@ class Worker(Serving):
 
     def missing_because(self) -> str:
         """Where the worker is while others wait for it, in words; runs no user code."""
-        place = self._position()
+        place = self.position()
         return "not yet at this command" if place.state == "idle" else str(place)
 
     @property

@@ -48,7 +48,8 @@ def test_it_ends_with_a_cell_that_fails_or_is_stopped(busy, here):
     with pytest.raises(CellError):
         s.run("1 / 0", rendezvous=True)
     assert s.run("worker.rendezvous").values == [False, False]
-    pending = s.run_nowait("here()\nsend(1, 1) if worker_id == 0 else barrier()", rendezvous=True)
+    cell = "here()\nif worker_id == 0: send(1, 1)\nwhile True: pass"
+    pending = s.run_nowait(cell, rendezvous=True)
     here.arrived(2)
     s.interrupt()
     with pytest.raises(CellError):

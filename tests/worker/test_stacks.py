@@ -10,7 +10,7 @@ import timeit
 
 import pytest
 
-from disco_magic.stacks import frame_of, frames
+from disco_magic.stacks import frame_of, frames, handled_by
 from disco_magic.switching import SWITCHING
 from tests.conftest import DEADLINE_S
 
@@ -18,7 +18,7 @@ from tests.conftest import DEADLINE_S
 # threads. On CPython 3.11 this stands still at once if `sys._current_frames` collects.
 CROWD = """
 import _thread, faulthandler, gc, os, sys, threading
-from disco_magic.stacks import frames
+from disco_magic.stacks import frames, handled_by
 faulthandler.dump_traceback_later(30, exit=True)
 
 class Circle:
@@ -48,16 +48,21 @@ for number in range(6000):
     gc.set_threshold(1 + number % 8)
     for _ in range(number % 7):
         Circle()
-    assert threading.main_thread().ident in frames()
+    LOOK
 assert gc.isenabled()
 os.write(1, b"no thread stands still")
 os._exit(0)
 """
 
 
-def test_a_look_at_threads_while_others_start_stops_nobody():
+@pytest.mark.parametrize(
+    "look",
+    ["assert threading.main_thread().ident in frames()", "assert handled_by(threading.get_ident()) is None"],
+)
+def test_a_look_at_threads_while_others_start_stops_nobody(look):
+    program = CROWD.replace("LOOK", look)
     done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", CROWD], capture_output=True, text=True, timeout=4 * DEADLINE_S, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=4 * DEADLINE_S, check=False
     )
     assert done.stdout == "no thread stands still", done.stderr
 
@@ -81,6 +86,18 @@ def test_a_thread_s_innermost_frame():
     go.set()
     thread.join()
     assert frame_of(thread.ident) is None
+
+
+def test_the_error_that_a_thread_handles():
+    me, seen, raised = threading.get_ident(), [], KeyError()
+    assert handled_by(me) is None
+    try:
+        raise raised
+    except KeyError:
+        seen.append(handled_by(me))
+    assert seen == [raised]
+    assert handled_by(me) is None
+    assert handled_by(0) is None
 
 
 @pytest.mark.parametrize("collects", [True, False])

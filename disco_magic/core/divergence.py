@@ -129,8 +129,8 @@ def _row(part: str, cells: Mapping[int, Held | None], circles: Circles, *, by_va
     On the same mesh, unless its value was asked for: stages of a pipeline have meshes of their own.
     """
     held = {worker: each for worker, each in cells.items() if each is not None}
-    kinds = {(each.type, each.dtype, each.device) for each in held.values()}
-    if len(kinds) > 1 or any(each.shard is None for each in held.values()):
+    is_split = all(each.shard is not None for each in held.values())
+    if not is_split or len({(each.type, each.dtype, each.device) for each in held.values()}) > 1:
         return CheckRow(part, cells, circles, by_value)
     shards = who_has(
         (worker, (str(each.shard), () if by_value else each.mesh)) for worker, each in held.items()

@@ -87,26 +87,16 @@ class Turns:
         """
         me = calling_worker()
         while True:
-            others = self._others()
-            if any(each.worker is me for each in others) or all(self._is_of(each, me) for each in others):
+            with self._lock:
+                self._forget_gone()
+                there = [each.worker for each in self._inside + self._waiting]
+            if me in there or not any(_is_awaited(other, me) for other in there):
                 return
             pause(_PAUSE_S)
 
-    def _others(self) -> list[_Entry]:
-        with self._lock:
-            return [each for each in self._inside + self._waiting if not each.is_gone]
-
-    def _is_of(self, entry: _Entry, me: WorkerContext | None) -> bool:
-        """Whether a turn is of the calling worker, or nobody's, or waits for the calling worker."""
-        other = entry.worker
-        if me is None or other is None or other is me or other.session_id != me.session_id:
-            return True
-        return me._waits_for_me(other.id) is not None  # noqa: SLF001 - no user asks for it
-
     def _enter(self, entry: _Entry) -> bool:
         with self._lock:
-            self._inside = [each for each in self._inside if not each.is_gone]
-            self._waiting = [each for each in self._waiting if not each.is_gone]
+            self._forget_gone()
             if not any(each is entry for each in self._waiting):
                 self._waiting.append(entry)
             mine = all(each.who is entry.who for each in self._inside)
@@ -114,6 +104,10 @@ class Turns:
                 self._inside.append(entry)
                 self._waiting = [each for each in self._waiting if each is not entry]
             return any(each is entry for each in self._inside)
+
+    def _forget_gone(self) -> None:
+        self._inside = [each for each in self._inside if not each.is_gone]
+        self._waiting = [each for each in self._waiting if not each.is_gone]
 
     def _leave(self, entry: _Entry) -> None:
         with self._lock:
@@ -136,6 +130,13 @@ class Turns:
                     f" waits in {' at '.join(wait.call_of(other.id))}, which needs worker {me.id} - call that"
                     " before or after"
                 )
+
+
+def _is_awaited(other: WorkerContext | None, me: WorkerContext | None) -> bool:
+    """Whether `other` is of the same session, and does not wait for `me` in a collective."""
+    if me is None or other is None or other.session_id != me.session_id:
+        return False
+    return me._waits_for_me(other.id) is None  # noqa: SLF001 - no user asks for it
 
 
 TURNS: Final = Turns()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import PlaneAborted
 from disco_magic.phrases import people, ranges
-from disco_magic.planes.mail import Delivery, Receive
+from disco_magic.planes.mail import Receive, WaitForOne
 from disco_magic.planes.meeting import Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def gone(worker: int, wait: Wait, failure: Failure | None, whereabouts: Callable
         who = worker if not through else failure.worker
         link = f", for which worker {worker} waited" if through else ""
         text = f"worker {who} failed: {failure.summary}{link} - without it, {wait.describe()} cannot complete"
-    elif worker in missing and isinstance(wait, Receive | Delivery):
+    elif worker in missing and isinstance(wait, WaitForOne):
         text = (
             f"worker {worker} finished without a {wait.lacks.partition('(')[0]} for {wait.describe()} - "
             f"it needs a {wait.lacks} on worker {worker} in the same command{_before(wait)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,7 +65,7 @@ class Sent:
         return f"what worker {self.call.worker} sent last, {to} at {self.call.site}, {came}"
 
 
-class _WaitForOne:
+class WaitForOne(ABC):
     """Most of a `Wait` of one worker for one other, or for itself, which never ends.
 
     Attributes:
@@ -84,19 +85,19 @@ class _WaitForOne:
         self.to_wake: list[LockType] = []
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """See `Wait.complete`."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def said(self) -> str:
         """What it waits in, in words that name the peer."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def lacks(self) -> str:
         """What the peer would have to call."""
-        raise NotImplementedError
 
     def missing(self) -> list[int]:
         """The peer, until it has come."""
@@ -125,7 +126,7 @@ class _WaitForOne:
         return f"{call[:-1]}, tag={self.tag!r})" if self.tag != 0 else call
 
 
-class Receive(_WaitForOne):
+class Receive(WaitForOne):
     """A worker that waits for a message; `peer` is its source.
 
     Attributes:
@@ -172,7 +173,7 @@ class Receive(_WaitForOne):
         return self._with_tag(f"send(..., {self.call.worker})")
 
 
-class Delivery(_WaitForOne):
+class Delivery(WaitForOne):
     """A worker that waits until its message is asked for; `peer` is the receiver.
 
     Attributes:

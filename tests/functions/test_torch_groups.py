@@ -262,12 +262,15 @@ else:
     ("asked", "kind"), [("world.recv([t(0)], 1)", "PlaneAborted"), ("world.send([t(0)], 1)", "PlaneMismatch")]
 )
 def test_who_asks_again_and_again_hears_that_the_other_one_has_ended(s, asked, kind):
+    line = f"""
+if worker_id == 0: work = {asked}
+barrier()
+if worker_id == 0:
+    while not work.is_completed(): pass
+    work.wait()
+"""
     with pytest.raises(CellError, match=kind):
-        s.run(
-            f"if worker_id == 0:\n    work = {asked}\n    while not work.is_completed(): pass\n"
-            "    work.wait()",
-            rendezvous=True,
-        )
+        s.run(line, rendezvous=True)
 
 
 def test_those_that_are_asked_for_together_are_over_together(gives):

@@ -128,7 +128,8 @@ def test_a_stop_that_strikes_where_a_block_begins_leaves_nothing(s, torch):
     s.run(BLOCK)
     s.run("flash('mine')", workers=[1])
     handle = s.run_nowait("entered = without()\nentered.__enter__()\nwhile True: pass")
-    until(lambda: any(len(switch._wanted) == 3 for switch in torch_switches._switches))
+    # Worker 1 wanted something before: how many want anything does not tell that it has begun.
+    until(lambda: any([*each._wanted.values()] == [(False,)] * 3 for each in torch_switches._switches))
     handle.cancel()
     assert s.run("is_on()").values == [True, "mine", True]
     assert torch.state["flash"] == "mine"

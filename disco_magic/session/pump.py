@@ -29,7 +29,6 @@ from disco_magic.session.sigint import sigint_deferred_to, sigint_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from disco_magic.core.ledger import Expectation, Ledger
     from disco_magic.core.messages import Event, Lost
@@ -202,7 +201,7 @@ def sigint_held_back() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def sigint_into(inbox: Inbox) -> AbstractContextManager[None]:
+def sigint_into(inbox: Inbox) -> sigint_to:
     """Turn Ctrl-C and the stop button into a message while the main thread waits.
 
     ``SimpleQueue.put`` is reentrant, so the handler may run at any bytecode, also inside of ``get``. No

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+
+# What `signal` calls. Its own functions look first for every handler among the members of an enumeration, in
+# vain: 3 us each, and for one cell there are eight waits with four of these calls.
+from _signal import getsignal  # type: ignore[import-not-found]
+from _signal import signal as set_handler
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from disco_magic.core.words import is_kernel
 from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
     from types import FrameType
 
 # Their handlers of SIGINT are there to end what runs, as ours: we do it for them.
 _OF_FRONT_ENDS: Final = frozenset({"asyncio", "pdb", "IPython", "ipykernel"})
 # What a program's own handler has raised since somebody waits; the interrupt that it leads to tells it.
 _raised: Final[list[BaseException]] = []
-
-
-def sigint_to(hear: Callable[[], object]) -> AbstractContextManager[None]:
-    """Call `hear` instead of raising KeyboardInterrupt, at any bytecode of the main thread.
-
-    A program's own handler, if it is set by `signal.signal`, is called as ever, and `hear` only if that
-    raises; where SIGINT is ignored it stays so. Of several in one thread the one that began last hears it.
-    They may end in any order, as tasks of an event loop do. In other threads this does nothing: Python
-    delivers signals to the main thread only.
-    """
-    return _standing(_Handler, hear)
-
-
-def sigint_deferred_to(hear: Callable[[], object]) -> AbstractContextManager[None]:
-    """As `sigint_to` for who raises the signal again soon: a program's own handler is not called before."""
-    return _standing(_Deferring, hear)
 
 
 def interrupt(text: str) -> KeyboardInterrupt:
@@ -44,44 +31,54 @@ def interrupt(text: str) -> KeyboardInterrupt:
     return error
 
 
-@contextmanager
-def _standing(kind: type[_Handler], hear: Callable[[], object]) -> Iterator[None]:
-    previous = signal.getsignal(signal.SIGINT)
-    # None: a handler that C code installed, which could not be put back.
-    # A notebook's kernel ignores it between cells: there its tasks go on.
-    is_to_be_left = previous is None or (previous is signal.SIG_IGN and not is_kernel())
-    if threading.current_thread() is not threading.main_thread() or is_to_be_left:
-        yield
-        return
-    if not isinstance(previous, _Handler):
-        _raised.clear()
-    handler = kind(hear, previous)
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        handler.close()
+class sigint_to:  # noqa: N801 - a context manager, as `contextlib.suppress`
+    """Within it `hear` is called instead of raising KeyboardInterrupt, at any bytecode of the main thread.
 
+    A program's own handler, if it is set by `signal.signal`, is called as ever, and `hear` only if that
+    raises; where SIGINT is ignored it stays so. Of several in one thread the one that began last hears it.
+    They may end in any order, as tasks of an event loop do. In other threads this does nothing: Python
+    delivers signals to the main thread only.
 
-class _Handler:
-    """A handler of SIGINT, which stands over the one that it found."""
+    It is the handler of SIGINT meanwhile, which stands over the one that it found. Costs 2 us.
+    """
 
-    def __init__(self, hear: Callable[[], object], previous: Any) -> None:
-        self._hear: Callable[[], object] | None = hear
-        self._previous = previous
+    def __init__(self, hear: Callable[[], object]) -> None:
+        self._heard_by = hear
+        self._hear: Callable[[], object] | None = None
+        self._previous: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        previous = getsignal(signal.SIGINT)
+        # None: a handler that C code installed, which could not be put back.
+        # A notebook's kernel ignores it between cells: there its tasks go on.
+        if previous is None or (_is(previous, signal.SIG_IGN) and not is_kernel()):
+            return self
+        if not isinstance(previous, sigint_to):
+            _raised.clear()
+        self._previous, self._hear = previous, self._heard_by
+        set_handler(signal.SIGINT, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._hear is not None:
+            self._hear = None
+            self._give_way(self.below())
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        """A SIGINT has come; in the main thread, between any two bytecodes."""
         if self._hear is not None:
             if not self._is_enough(number, frame):
                 self._hear()
             return
-        # It is closed, and somebody has put it back, or `close` has not put back another one yet: after what
-        # is raised here it would not.
+        # It is closed, and somebody has put it back, or `__exit__` has not put back another one yet, and
+        # would not after what is raised here.
         below = self.below()
         self._give_way(below)
         if callable(below):
             below(number, frame)
-        elif below is signal.SIG_DFL:
+        elif _is(below, signal.SIG_DFL):
             signal.raise_signal(number)  # it is in force again: let it end the process
 
     @property
@@ -92,14 +89,14 @@ class _Handler:
     def below(self) -> Any:
         """The handler that counts without this one and without those below that are closed."""
         found = self._previous
-        if isinstance(found, _Handler) and found.is_closed:
+        if isinstance(found, sigint_to) and found.is_closed:
             found = self._previous = found.below()  # else waits that overlap for ever leave a chain behind
         return found
 
     def bottom(self) -> Any:
         """The handler that was there before any of these."""
         found = self.below()
-        while isinstance(found, _Handler):
+        while isinstance(found, sigint_to):
             found = found.below()
         return found
 
@@ -107,20 +104,22 @@ class _Handler:
         """Whether the program goes on: it has a handler of its own, which is called now."""
         return _lets_go_on(self.bottom(), number, frame)
 
-    def close(self) -> None:
-        """Hear it no more."""
-        self._hear = None
-        self._give_way(self.below())
-
     def _give_way(self, below: Any) -> None:
-        is_mine: bool = signal.getsignal(signal.SIGINT) is self  # else it stays with whoever has it
+        is_mine: bool = getsignal(signal.SIGINT) is self  # else it stays with whoever has it
         if is_mine:
-            signal.signal(signal.SIGINT, below)
+            set_handler(signal.SIGINT, below)
 
 
-class _Deferring(_Handler):
+class sigint_deferred_to(sigint_to):  # noqa: N801 - as above
+    """As `sigint_to` for who raises the signal again soon: a program's own handler is not called before."""
+
     def _is_enough(self, number: int, frame: FrameType | None) -> bool:  # noqa: ARG002 - as above
         return False
+
+
+def _is(handler: Any, default: signal.Handlers) -> bool:
+    """Whether it is that one, which `getsignal` gives as a number."""
+    return type(handler) is int and handler == default
 
 
 def _lets_go_on(handler: Any, number: int, frame: FrameType | None) -> bool:

@@ -81,18 +81,18 @@ def test_they_may_end_in_any_order():
         strike()
 
 
-@pytest.mark.parametrize("moment", ["getsignal", "signal"])
+@pytest.mark.parametrize("moment", ["getsignal", "set_handler"])
 def test_one_that_strikes_while_it_ends_is_raised_and_leaves_the_handler_of_before(monkeypatch, moment):
     context = sigint_to(lambda: pytest.fail("nobody hears this any more"))
     context.__enter__()
-    real = getattr(signal, moment)
+    real = getattr(sigint, moment)
 
     def struck(*args):
         monkeypatch.undo()
         strike()
         return real(*args)
 
-    monkeypatch.setattr(sigint.signal, moment, struck)
+    monkeypatch.setattr(sigint, moment, struck)
     with pytest.raises(KeyboardInterrupt):
         context.__exit__(None, None, None)
 
@@ -201,12 +201,12 @@ def test_a_process_that_a_sigint_ends_is_ended_by_one_that_strikes_while_attenti
         "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
         "context = sigint.sigint_to(print)\n"
         "context.__enter__()\n"
-        "below = sigint._Handler.below\n"
+        "below = sigint.sigint_to.below\n"
         "def struck(handler):\n"
-        "    sigint._Handler.below = below\n"
+        "    sigint.sigint_to.below = below\n"
         "    signal.raise_signal(signal.SIGINT)\n"
         "    return below(handler)\n"
-        "sigint._Handler.below = struck\n"
+        "sigint.sigint_to.below = struck\n"
         "context.__exit__(None, None, None)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], timeout=60, check=False)  # noqa: S603 - ours

@@ -43,6 +43,7 @@ from disco_magic.functions.stepping import BETWEEN_STEPS
 from disco_magic.functions.streams import own_streams
 from disco_magic.functions.torch_hooks import leave_hooks
 from disco_magic.functions.torch_losses import leave_losses
+from disco_magic.functions.torch_modes import modes_now, restore_modes
 from disco_magic.functions.torch_switches import leave_switches, restore_switches, switches_now
 from disco_magic.locks import new_rlock
 
@@ -203,7 +204,7 @@ class CellRunner:
         own_streams.set(self._streams)
         self._streams_before = self._streams.now
         self.started = start = time.perf_counter()
-        switches = switches_now(self.context)
+        switches, modes = switches_now(self.context), modes_now()
         try:
             self.namespace.update(self._fixed)
             self.context.rendezvous = cell.rendezvous
@@ -229,6 +230,7 @@ class CellRunner:
                 end_all(self._streams.restore(self._streams_before))
                 if not str(error).startswith(BETWEEN_STEPS):
                     restore_switches(self.context, switches)
+                    restore_modes(modes)
             raise
         finally:
             if self.context.thread == threading.get_ident():  # else it is its successor's

@@ -127,3 +127,37 @@ def test_empty_models_are_empty_and_others_are_not(s):
     )
     assert s.run("nn.Linear(2, 2).weight.device.type").values == ["cpu"] * 4
     assert "accelerate" in sys.modules
+
+
+def test_what_a_block_has_changed_before_it_could_be_left_is_put_back_by_a_stop(gated, gate):
+    s = gated(4)
+    now = (
+        "torch.is_grad_enabled(), torch.is_autocast_enabled('cpu'), torch.ones(1).device.type,"
+        " torch._C._len_torch_dispatch_stack()"
+    )
+    s.run("import torch\nfrom torch.utils.flop_counter import FlopCounterMode")
+    blocks = (
+        "torch.no_grad()",
+        "torch.autocast('cpu', dtype=torch.bfloat16)",
+        "torch.device('meta')",
+        "FlopCounterMode(display=False)",
+    )
+    entered = "\n".join(f"({block}).__enter__()" for block in blocks)
+    handle = s.run_nowait(f"{entered}\ngate()\nwhile True: pass")
+    gate.arrived(4)
+    gate.open()
+    handle.cancel()
+    assert s.run(now).values == [(True, False, "cpu", 0)] * 4
+
+
+def test_forward_mode_gradients_are_computed_by_all(s):
+    s.run(
+        "from torch.func import jvp, hessian\nimport torch.autograd.forward_ad as forward\n"
+        "f, x = lambda x: (2 * x).sin().sum(), torch.ones(3) * worker_id\n"
+        "for _ in range(20):\n"
+        "    with forward.dual_level():\n"
+        "        y = forward.unpack_dual(f(forward.make_dual(x, torch.ones(3)))).tangent\n"
+        "    assert torch.allclose(jvp(f, (x,), (torch.ones(3),))[1], y)\n"
+        "    assert torch.allclose(y, (2 * (2 * x).cos()).sum())\n"
+        "    assert torch.allclose(hessian(f)(x), torch.diag(-4 * (2 * x).sin()), atol=1e-6)\n"
+    )

@@ -96,6 +96,13 @@ _OF_LIBRARIES: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexi
 # The same holds of what weak references call.
 _WEAK: Final = frozenset({weakref.__file__, _weakrefset.__file__})
 _OF_WEAK: Final = frozenset({"remove", "_remove"})
+# What PyTorch calls out of C++ that takes no exception, which ends the process, and what calls that: a thread
+# in a call of C has its exception where it is next in Python.
+_OF_TORCH: Final = (
+    ("torch/_ops.py", "__call__"),
+    ("torch/_library/simple_registry.py", "find_torch_dispatch_rule"),
+    ("torch/utils/weak.py", "remove"),
+)
 _START: Final = threading.Thread.start.__code__
 # From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have
 # to: out of a ``with`` over a condition that is where `__exit__` begins. These files are full of those.
@@ -125,6 +132,8 @@ def is_fragile(frame: FrameType | None) -> bool:
 
 def _is_of_library_and_short(code: CodeType) -> bool:
     if code.co_name in _OF_WEAK and code.co_filename in _WEAK:
+        return True
+    if any(code.co_name == name and code.co_filename.endswith(file) for file, name in _OF_TORCH):
         return True
     return code.co_name in _OF_LIBRARIES and is_of_library(code.co_filename)
 

@@ -18,6 +18,7 @@ from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, f
 from disco_magic.functions.source_lines import fit_linecache
 from disco_magic.functions.torch_barriers import fit_barriers
 from disco_magic.functions.torch_compiler import fit_compiler
+from disco_magic.functions.torch_exporting import fit_exporting
 from disco_magic.functions.torch_forward import fit_levels, fit_nesting
 from disco_magic.functions.torch_hooks import fit_hooks
 from disco_magic.functions.torch_losses import fit_losses
@@ -73,9 +74,11 @@ CHANGES: Final = Libraries(
             "workers that define the same operator disturb each other in this version of PyTorch",
         ),
         "torch.fx._symbolic_trace": fit_tracing,
+        "torch.export._trace": fit_exporting,
         "torch.autograd.forward_ad": fit_levels,
         "torch._functorch.eager_transforms": fit_nesting,
         "torch.nn.modules.module": fit_hooks,
+        "torch.optim.optimizer": fit_hooks,
         "torch.distributed.tensor.parallel.loss": fit_losses,
         "torch.autograd.profiler": told_if_unknown(
             fit_profilers, "several workers that profile at once end this process in this version of PyTorch"

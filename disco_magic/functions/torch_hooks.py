@@ -1,4 +1,4 @@
-"""Hooks of PyTorch for the modules of all: one that a worker sets is for what that worker calls.
+"""Hooks of PyTorch for the modules and optimizers of all: that of a worker is for what that worker calls.
 
 ``register_module_forward_hook`` and its like put a hook into a table of the process. What counts FLOPs or
 tells of communication does so, and counted what other workers did meanwhile.
@@ -27,6 +27,8 @@ _TABLES: Final = (
     "_global_forward_pre_hooks",
     "_global_module_registration_hooks",
     "_global_parameter_registration_hooks",
+    "_global_optimizer_post_hooks",
+    "_global_optimizer_pre_hooks",
 )
 
 
@@ -81,12 +83,12 @@ _tables: Final[list[_Hooks]] = []
 
 
 def fit_hooks(module: ModuleType) -> Callable[[], None]:
-    """Let workers have hooks of their own; `module` is ``torch.nn.modules.module``.
+    """Let workers have hooks of their own; `module` is one that has tables of them.
 
     Who has put a hook into a table before takes it out of that one: such a table stays as it is. So does one
     of ours, at the end, in which the process has hooks.
     """
-    empty = [name for name in _TABLES if not vars(module)[name]]
+    empty = [name for name in _TABLES if name in vars(module) and not vars(module)[name]]
     tables = {name: _BackwardHooks() if "backward" in name else _Hooks() for name in empty}
     replaced = {name: Replaced(module, name, table) for name, table in tables.items()}
     replace_all(list(replaced.values()))
@@ -94,12 +96,13 @@ def fit_hooks(module: ModuleType) -> Callable[[], None]:
     _tables.extend(tables.values())
 
     def undo() -> None:
-        _tables.clear()
+        mine = {id(table) for table in tables.values()}
+        _tables[:] = [table for table in _tables if id(table) not in mine]
         for name, table in tables.items():
             table.leave(None)
             if not table:
                 replaced[name].take()
-        if not any("backward" in name and table for name, table in tables.items()):
+        if _KIND in vars(module) and not any("backward" in name and table for name, table in tables.items()):
             setattr(module, _KIND, kind)
 
     return undo

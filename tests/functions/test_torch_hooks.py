@@ -97,3 +97,19 @@ def test_those_of_backward_passes_are_fetched_for_who_calls_the_module(session, 
     assert [hook() for hook in s.call_packed(lambda hooks: hooks[1:], s["fetched"]).get(1)] == [1]
     assert table.values() == [len]
     del table["ours"]
+
+
+def test_hooks_for_optimizers_are_each_worker_s_too(session, monkeypatch):
+    name = "_global_optimizer_post_hooks"
+    module = install(monkeypatch, "torch.optim.optimizer", **{name: OrderedDict()})
+    module.step = lambda: [hook() for hook in vars(module)[name].values()]
+    s = session(3, extras=lambda _: {"optimizers": module})
+    s.run(
+        "for each in range(3):\n    barrier()\n"
+        f"    if each == worker_id: optimizers.{name}[each] = lambda: worker_id"
+    )
+    assert s.run("optimizers.step()").values == [
+        [worker if each == worker else None for each in range(3)] for worker in range(3)
+    ]
+    s.shutdown()
+    assert module.step() == []

@@ -161,3 +161,15 @@ def test_forward_mode_gradients_are_computed_by_all(s):
         "    assert torch.allclose(y, (2 * (2 * x).cos()).sum())\n"
         "    assert torch.allclose(hessian(f)(x), torch.diag(-4 * (2 * x).sin()), atol=1e-6)\n"
     )
+
+
+def test_models_are_exported_and_split_for_a_pipeline_by_all(s):
+    s.run(
+        "from torch.distributed.pipelining import SplitPoint, pipeline\n"
+        "net, x = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8)), torch.randn(4, 8)\n"
+        "for _ in range(3):\n"
+        "    exported = torch.export.export(net, (x,)).module()\n"
+        "    assert torch.equal(exported(x), net(x))\n"
+        "pipe = pipeline(net, mb_args=(x,), split_spec={'2': SplitPoint.BEGINNING})\n"
+        "assert pipe.num_stages == 2\n"
+    )

@@ -241,6 +241,15 @@ def test_nothing_strikes_in_what_is_called_as_something_of_a_librarys_dies(kind,
     assert seen["__del__" if kind is OfLibrary else "_remove"]
 
 
+def test_nothing_strikes_what_ends_the_process_if_it_raises():
+    """PyTorch calls some functions out of C++ that takes no exception."""
+    source = "import sys\ndef __call__(): return sys._getframe()\ndef another(): return sys._getframe()"
+    names = {}
+    exec(compile(source, "/anywhere/torch/_ops.py", "exec"), names)
+    assert is_fragile(names["__call__"]())
+    assert not is_fragile(names["another"]())
+
+
 # --- several at once -----------------------------------------------------------------------------------
 
 

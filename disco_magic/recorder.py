@@ -21,6 +21,7 @@ from disco_magic.core.recorded import (
     doing_of,
     end_of,
     kind_of,
+    seq_of,
     spans_of,
     start_of,
 )
@@ -222,7 +223,14 @@ class Recorder:
     # --- any thread ------------------------------------------------------------------------------------
 
     def record(
-        self, worker: int, now: Message | None, waiting_s: float | None, *, describe: Describe, place: Place
+        self,
+        worker: int,
+        now: Message | None,
+        waiting_s: float | None,
+        *,
+        describe: Describe,
+        place: Place,
+        seq: int | None = None,
     ) -> Record:
         """What is known of the worker; what goes on is in it, as unfinished.
 
@@ -232,6 +240,7 @@ class Recorder:
             waiting_s: how long it has been asleep in the collective it is in.
             describe: a command in words.
             place: the line of the user's code in words, from a code object and where in it.
+            seq: of the command that this is about: of others only what goes on is told; None: of all.
         """
         # What goes on first, what is over second: what ends meanwhile is found twice, not never.
         opened, spell, joined, total = self.opened, self.spell, self.joined, self._total
@@ -239,8 +248,9 @@ class Recorder:
         done = list(self._done)
         until = perf_counter() if self._ended is None else self._ended
         began = until if self._began is None else self._began
-        spans = [span for each in done for span in spans_of(worker, each, place)]
-        starts = {start_of(each) for each in done}
+        told = done if seq is None else [each for each in done if seq_of(each) == seq]
+        spans = [span for each in told for span in spans_of(worker, each, place)]
+        starts = {start_of(each) for each in told}
         doing = None
         if now is not None:
             command = full(now)

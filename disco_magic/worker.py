@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from disco_magic.bridges import AGAIN_S, on_a_bridge
@@ -26,15 +26,27 @@ from disco_magic.serving import Serving
 from disco_magic.stacks import frame_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
     from disco_magic.core.doctor import State
     from disco_magic.core.timeline import Record
 
 
-def _place(code: CodeType, offset: int) -> str:
-    """A line of the user's code; empty for the runtime's own."""
-    return "" if runtime_file(code.co_filename) else str(site_of((code, offset)))
+def _placing() -> Callable[[CodeType, int], str]:
+    """What tells a line of the user's code in words, empty for the runtime's own; each is looked up once.
+
+    Two cells with the same text have code that is equal, and places of their own.
+    """
+    known: dict[tuple[int, int], str] = {}
+
+    def place(code: CodeType, offset: int) -> str:
+        key = id(code), offset
+        if key not in known:
+            known[key] = "" if runtime_file(code.co_filename) else str(site_of((code, offset)))
+        return known[key]
+
+    return place
 
 
 class Worker(Serving):
@@ -213,8 +225,8 @@ class Worker(Serving):
         """Whether a command is being executed."""
         return bool(self.lane.running) or self.lane.interrupted is not None
 
-    def record(self) -> Record:
-        """What it did and when, as far as that is kept."""
+    def record(self, seq: int | None = None) -> Record:
+        """What it did and when, as far as that is kept; of the command `seq`, None: of all."""
         lane = self.lane
         try:
             now = lane.interrupted or lane.running[-1]
@@ -222,7 +234,7 @@ class Worker(Serving):
             now = None
         waiting_s = self.plane.waiting_s(self.id)
         return self.recorder.record(
-            self.id, now, waiting_s, describe=self.interpreter.describe, place=cache(_place)
+            self.id, now, waiting_s, describe=self.interpreter.describe, place=_placing(), seq=seq
         )
 
     def account(self) -> Account:

@@ -278,8 +278,11 @@ class Launcher(Protocol):
     def accounts(self) -> Sequence[Account]:
         """What every worker holds and how it spent its time; never waits for a worker."""
 
-    def records(self) -> Sequence[Record]:
-        """What every worker did and when, as far as that is kept; never waits for a worker."""
+    def records(self, seq: int | None = None) -> Sequence[Record]:
+        """What every worker did and when, as far as that is kept; never waits for a worker.
+
+        Of the command `seq`, and what goes on; None: of all.
+        """
 
     def stop(self, timeout_s: float, through: int = 0) -> Sequence[Position]:
         """End all workers, after Stop was sent to them.

@@ -69,6 +69,11 @@ def start_of(done: Any) -> tuple[str, float]:
     return (done[0], done[1]) if len(done) == SIMPLE else ("collective", done[0])
 
 
+def seq_of(done: Any) -> int:
+    """Number of the command that it is of."""
+    return int(done[5] if len(done) == SIMPLE else done[8])
+
+
 def end_of(done: Any) -> float:
     """When it was over."""
     return float(done[2] if len(done) == SIMPLE else done[10])

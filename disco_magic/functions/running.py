@@ -183,6 +183,7 @@ class CellRunner:
         """For a thread that takes the place of the one whose runner this is."""
         if self._program is not None:
             self._program.end()  # the thread, that may be writing to its streams, will find it over
+        self.context.rendezvous = False  # of the cell, which ends with its thread
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it

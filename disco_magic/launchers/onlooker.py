@@ -161,9 +161,9 @@ class Onlooker:
         accounts = [worker.account() for worker in self.workers]
         return [replace(account, memory=told[account.device]) for account in accounts]
 
-    def records(self) -> list[Record]:
-        """What every worker did and when, as far as that is kept."""
-        return [worker.record() for worker in self.workers]
+    def records(self, seq: int | None = None) -> list[Record]:
+        """What every worker did and when, as far as that is kept; of the command `seq`, None: of all."""
+        return [worker.record(seq) for worker in self.workers]
 
 
 def _memory(place: Place) -> tuple[int, int] | None:

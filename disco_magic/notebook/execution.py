@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from IPython.display import display
 
-from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake
+from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
 from disco_magic.functions.scripts import refresh
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
@@ -137,10 +137,11 @@ class _Sending(NamedTuple):
             scope.handle = handle = CellHandle(front.shell, pending, scope, asked=waited)
             if not scope.page.running:  # nobody has told the handle
                 handle.report_soon()
-            yield handle
-        if not self.options.nowait:
+            with suppress(WorkerError, SyncTimeout):  # raised below, if nothing strikes before
+                yield handle
+        if waited:
             pending.note_late_sigint()  # after the last look of the wait
-            pending.wait()  # raises it, with the result; it waits for nothing more
+            pending.wait()  # raises what has come of it; it waits for nothing more
         elif take_sigint(inbox):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from disco_magic.core.messages import Run
-from disco_magic.errors import UsageMistake, WorkerError, is_told
+from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, is_told
 from disco_magic.functions.cells import Cell, compile_cell
 from disco_magic.functions.context import refuse_in_worker
 from disco_magic.functions.printed import Printed
@@ -77,7 +77,7 @@ class Cells(Failures):
                 pending = self.run_nowait(
                     code, workers=workers, rendezvous=rendezvous, scope=scope, inbox=inbox
                 )
-                with suppress(WorkerError):  # raised below, if nothing struck before attention ends
+                with suppress(WorkerError, SyncTimeout):  # below, if nothing struck before attention ends
                     pending.wait(limit, stop=True)
             pending.note_late_sigint()
             return pending.wait()

@@ -174,14 +174,14 @@ class Judging:
         if any(
             type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
         ):
-            said = parting(self.session.timeline().spans, self.seq)
+            said = parting(self.session.spans_of(self.seq), self.seq)
             if said:
                 error.add_note(said)
 
-    def _take_sigint(self) -> bool:
+    def _take_sigint(self, hear: Callable[[], object] | None = None) -> bool:
         """As `pump.take_sigint`; nobody finds the answers gone meanwhile."""
         with self._settling:
-            return take_sigint(self._inbox)
+            return take_sigint(self._inbox, hear)
 
 
 def _with_result_of(previous: CellResult | BaseException | None, error: BaseException) -> BaseException:

@@ -140,7 +140,7 @@ class PendingCell(Stopping, HasResult):
         self._cancelled = True
         with sigint_to(hear):
             self._stop(self._withdraw)
-            self._struck |= self._take_sigint()
+            self._struck |= self._take_sigint(lambda: pressed.append(True))
             if not self._ended:
                 # Given up by Ctrl-C, it may still end: nothing is said of the worker.
                 self._fail((KeyboardInterrupt if self._struck else SyncTimeout)(self._stopped_sentence()))

@@ -164,8 +164,11 @@ def take(
                 return item
 
 
-def take_sigint(inbox: Inbox) -> bool:
-    """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread."""
+def take_sigint(inbox: Inbox, hear: Callable[[], object] | None = None) -> bool:
+    """Whether a SIGINT lies behind the answers; they stay for whoever waits in another thread.
+
+    `hear` is told of one that strikes the calling thread meanwhile.
+    """
     items = []
     with attentive() as later:  # one that strikes half-way would lose the answers
         with suppress(Empty):
@@ -174,6 +177,8 @@ def take_sigint(inbox: Inbox) -> bool:
         for item in items:
             if item is not INTERRUPT:
                 inbox.put(item)
+    if hear is not None and not later.empty():
+        hear()
     return INTERRUPT in items or not later.empty()
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from disco_magic.core.timeline import Timeline
 from disco_magic.session.dispatch import Dispatch
+
+if TYPE_CHECKING:
+    from disco_magic.core.timeline import Span
 
 
 class Recording(Dispatch):
@@ -29,3 +34,10 @@ class Recording(Dispatch):
         """
         timeline = Timeline.of_records(self.id, self._launcher.records())
         return timeline if last is None else timeline.last(last)
+
+    def spans_of(self, seq: int) -> tuple[Span, ...]:
+        """What was done in the command of that number, in the order of its beginning; and what goes on.
+
+        As good as free: the rest, which may be 4,096 spans of each worker, is not put into words.
+        """
+        return Timeline.of_records(self.id, self._launcher.records(seq)).spans

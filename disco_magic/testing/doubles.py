@@ -238,7 +238,7 @@ class ScriptedLauncher:
             Account(registers=0, nbytes=0, running_s=0.0, waiting_s=0.0, idle_s=0.0) for _ in self.channels
         ]
 
-    def records(self) -> list[Record]:
+    def records(self, seq: int | None = None) -> list[Record]:  # noqa: ARG002 - a Launcher's signature
         """Workers that are not there did nothing."""
         return [Record() for _ in self.channels]
 

@@ -260,6 +260,49 @@ def test_run_raises_a_sigint_that_comes_after_the_last_look_with_the_result(sess
     assert s.run("worker_id").values == [0, 1]
 
 
+def test_run_raises_a_sigint_that_comes_as_the_time_is_up(session, monkeypatch):
+    s = session(2)
+    hand_over = PendingCell._hand_over
+
+    def struck(pending):
+        monkeypatch.undo()
+        strike()
+        return hand_over(pending)
+
+    monkeypatch.setattr(PendingCell, "_hand_over", struck)
+    with pytest.raises(KeyboardInterrupt):
+        s.run("while True: pass", timeout=0.05)
+    assert s.run("worker_id").values == [0, 1]
+
+
+def test_cancel_raises_a_sigint_that_comes_while_it_looks_for_one(session):
+    pending = session(1).run_nowait("while True: pass")
+    inbox = pending._inbox
+
+    class Struck:
+        """Its inbox; a SIGINT comes once somebody takes something out of it, and all have answered."""
+
+        def get_nowait(self):
+            if pending.done_by_now:
+                pending._inbox = inbox
+                strike()
+            return inbox.get_nowait()
+
+        def __getattr__(self, name):
+            return getattr(inbox, name)
+
+    settle = pending._settle
+    pending.done_by_now = False
+
+    def settled():
+        settle()
+        pending.done_by_now = True
+
+    pending._settle, pending._inbox = settled, Struck()
+    with pytest.raises(KeyboardInterrupt, match="was stopped"):
+        pending.cancel()
+
+
 def test_an_error_that_nobody_holds_takes_its_frames_along_at_once(session):
     s = session(1)
     gc.collect()

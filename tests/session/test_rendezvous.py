@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import disco_magic as disco
 from disco_magic.errors import CellError, PlaneMismatch, WorkerInterrupt
 from tests.conftest import until
 
@@ -71,6 +72,18 @@ def test_a_thread_that_was_given_up_leaves_it_to_its_successor(gated, gate, here
     thread.join()
     gate.open()
     assert pending.wait()[0] == (True, True)
+
+
+def test_a_thread_that_was_given_up_takes_it_along(gated, here):
+    s = gated(1, here=here)
+    gone = type(here)()
+    s.bind("gone", s.store(gone))
+    stuck = s.run_nowait("gone()", rendezvous=True)
+    gone.arrived()
+    stuck.cancel()
+    asked = s.call_packed(lambda: disco.worker().rendezvous).get(0)
+    gone.open()
+    assert asked is False
 
 
 def test_who_waits_in_it_can_be_interrupted(busy, gate):

@@ -55,6 +55,18 @@ def test_a_cell_is_there_as_soon_as_it_was_waited_for(session):
     assert (timeline.session_id, timeline.num_workers, timeline.dropped) == (s.id, 3, (0, 0, 0))
 
 
+def test_the_spans_of_one_command_are_those_of_the_timeline(session):
+    s = session(2)
+    for _ in range(3):
+        s.run("x = allreduce(worker_id)\nbarrier()")
+    spans = s.timeline().spans
+    for seq in {span.seq for span in spans if span.kind == "cell"}:
+        mine = [each for each in spans if each.seq == seq or (each.meeting or (0, 0))[1] == seq]
+        assert [each for each in s.spans_of(seq) if each.kind in ("cell", "collective")] == mine
+        assert len(mine) == 2 + 4
+        assert len({each.site.partition(",")[0] for each in mine if each.site}) == 1
+
+
 def test_a_long_call_has_its_name_as_soon_as_it_was_waited_for(gated, gate, clock):
     s = gated(1)
     idle(s)

@@ -17,7 +17,7 @@ from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.fragile import Pursuit, strike
 from disco_magic.functions.allocations import nbytes_kept
-from disco_magic.functions.sites import cell_site, innermost_site, runtime_file, site_of
+from disco_magic.functions.sites import cell_site, innermost_site, own_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
 from disco_magic.injection import is_cleaning_up
 from disco_magic.lane import Lane
@@ -210,9 +210,16 @@ class Worker(Serving):
         )
 
     def _site(self) -> str:
-        """The line of the user's code that is executed, or at which it awaits; empty if there is none."""
+        """The line of the user's code that is executed, or at which it awaits; empty if there is none.
+
+        In a module of the user's that a cell calls, ``lib/comm.py, line 4 (Cell In[7], line 2)``.
+        """
         frame, awaits = frame_of(self.lane.thread_id), self.cells.awaits
-        line = cell_site(frame) or (awaits.site() if awaits is not None else None) or innermost_site(frame)
+        cell = cell_site(frame) or (awaits.site() if awaits is not None else None)
+        if cell is not None:
+            own = own_site(frame)
+            return str(cell) if own is None or own.is_labelled else f"{own} ({cell})"
+        line = innermost_site(frame)
         return str(line) if line.filename and (self.cells.started is None or line.is_labelled) else ""
 
     def missing_because(self) -> str:

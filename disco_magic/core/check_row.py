@@ -153,7 +153,7 @@ class CheckRow:
     def _agreement(self) -> list[tuple[str, str, str]]:
         kinds = who_has((worker, held.kind) for worker, held in self.cells.items() if held is not None)
         why = self.opaque
-        agree = "near" if self.near else "equal" if self.by_value else "same"
+        agree = "near" if self.near else "equal" if self.by_value else "same type"
         if self.is_apart:
             agree = "split"
         verdict = "not compared" if why else f"{agree}{self.over}"

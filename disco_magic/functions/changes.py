@@ -12,6 +12,7 @@ from disco_magic.functions.own_exits import fit_atexit
 from disco_magic.functions.own_loggers import fit_configuring, fit_loggers
 from disco_magic.functions.own_processes import fit_start_methods
 from disco_magic.functions.own_signals import fit_signal
+from disco_magic.functions.own_warnings import fit_capturing, fit_warnings
 from disco_magic.functions.random_states import fit_cupy, fit_numpy, fit_random
 from disco_magic.functions.replacing_modules import fit_imports
 from disco_magic.functions.shared_states import fit_accelerate, fit_lightning, fit_megatron, fit_rpc
@@ -51,9 +52,11 @@ CHANGES: Final = Libraries(
         "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
         "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
         "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
-        "logging": told_if_unknown(
-            fit_loggers, "all workers set up the same loggers in this version of Python"
+        "logging": each_of(
+            told_if_unknown(fit_loggers, "all workers set up the same loggers in this version of Python"),
+            fit_capturing,
         ),
+        "warnings": fit_warnings,
         "logging.config": fit_configuring,
         "accelerate.state": fit_accelerate,
         "accelerate.big_modeling": fit_accelerate_models,
@@ -91,4 +94,4 @@ CHANGES: Final = Libraries(
     # A copy of them is each worker's own, but what they change is everybody's.
     also_own=("accelerate.big_modeling", "transformers.modeling_utils"),
 )
-"""What tests look into, lines of source, processes, signals, random states, loggers, and PyTorch."""
+"""What tests look into, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""

@@ -37,6 +37,7 @@ from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.own_streams import OwnStreams, end_all
+from disco_magic.functions.own_warnings import restore_warnings, warnings_now
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.stepping import BETWEEN_STEPS
@@ -205,7 +206,7 @@ class CellRunner:
         own_streams.set(self._streams)
         self._streams_before = self._streams.now
         self.started = start = time.perf_counter()
-        switches, modes = switches_now(self.context), modes_now()
+        switches, modes, warned = switches_now(self.context), modes_now(), warnings_now(self.context)
         try:
             self.namespace.update(self._fixed)
             self.context.rendezvous = cell.rendezvous
@@ -232,6 +233,7 @@ class CellRunner:
                 if not str(error).startswith(BETWEEN_STEPS):
                     restore_switches(self.context, switches)
                     restore_modes(modes)
+                    restore_warnings(self.context, warned)
             raise
         finally:
             if self.context.thread == threading.get_ident():  # else it is its successor's

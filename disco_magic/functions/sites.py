@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import types
@@ -9,7 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.libraries import OURS
+from disco_magic.libraries import OURS, is_of_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +43,17 @@ class Site(NamedTuple):
     def __str__(self) -> str:
         label = label_of(self.filename)
         if label is None:
-            label = f'File "{self.filename}"' if self.filename else "a command of the session"
+            label = _path_of(self.filename) if self.filename else "a command of the session"
         return f"{label}, line {self.line}" if self.line else label
+
+
+def _path_of(filename: str) -> str:
+    """A file without a label: from here, if it is one of the user's that lies below."""
+    with suppress(OSError):  # the folder was removed
+        below = os.getcwd() + os.sep
+        if filename.startswith(below) and not is_of_library(filename):
+            return filename.removeprefix(below)
+    return f'File "{filename}"'
 
 
 def label(filename: str, text: str) -> None:
@@ -157,6 +167,17 @@ def cell_site(frame: FrameType | None) -> Site | None:
     """The innermost line of a stack that is shown under a label: a cell's; None if there is none."""
     while frame is not None:
         if label_of(frame.f_code.co_filename) is not None:
+            return _site_at(frame)
+        frame = frame.f_back
+    return None
+
+
+def own_site(frame: FrameType | None) -> Site | None:
+    """The innermost line of a stack that the user has written, in a cell or a module; None: there is none."""
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        # What has a name in brackets, and no label, was made by a library: dataclasses, namedtuples.
+        if label_of(filename) is not None or not (filename.startswith("<") or is_of_library(filename)):
             return _site_at(frame)
         frame = frame.f_back
     return None

@@ -48,12 +48,15 @@ def test_groups_have_to_agree_among_themselves_only():
 def test_a_register_that_only_one_group_has_is_missing_nowhere():
     only = report({"w": FLOAT}, {"w": FLOAT}, {}, {}, circles=((0, 1), (2, 3)))
     assert only.ok
-    assert only["w"].lines() == [("same", "[0-1]", "float32 (3, 4)")]
+    assert only["w"].lines() == [("same type", "[0-1]", "float32 (3, 4)")]
 
 
 def test_groups_that_hold_different_things_each_have_a_line():
     both = report({"w": FLOAT}, {"w": DOUBLE}, circles=((0,), (1,)))
-    assert both["w"].lines() == [("same", "[0]", "float32 (3, 4)"), ("same", "[1]", "float64 (3, 4)")]
+    assert both["w"].lines() == [
+        ("same type", "[0]", "float32 (3, 4)"),
+        ("same type", "[1]", "float64 (3, 4)"),
+    ]
 
 
 def test_columns_of_a_frame_that_is_longer_somewhere_have_no_rows_of_their_own():
@@ -344,7 +347,7 @@ def test_a_value_that_no_two_workers_were_asked_for_is_not_called_equal():
     (row,) = compare(
         {0: workers[0], 1: workers[1]}, Circles(((0,), (1,)), ("a", "b"), "dp"), names="w", by_value=""
     )
-    assert row.lines()[0][0] == "same over dp"
+    assert row.lines()[0][0] == "same type over dp"
 
 
 def test_circles_within_others_are_those_that_both_have():

@@ -55,7 +55,7 @@ def test_a_report_without_differences_is_true_and_raises_nothing():
     assert len(checked) == 1
     assert repr(checked).split("\n") == [
         "Cell In[7]: [0-1] same type and shape: w",
-        "  w  same  [0-1]  float32 (3, 4)",
+        "  w  same type  [0-1]  float32 (3, 4)",
     ]
 
 

@@ -101,3 +101,30 @@ def test_the_traceback_of_a_function_of_a_plain_cell_names_the_cell(labeller):
     with pytest.raises(ZeroDivisionError) as caught:
         names["f"]()
     assert 'File "Cell In[5]", line 2, in f' in error_text(caught.value)
+
+
+def test_a_file_below_where_one_is_has_its_path_from_there_a_library_s_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert str(Site(str(tmp_path / "lib" / "comm.py"), 4)) == "lib/comm.py, line 4"
+    assert str(Site(f"{tmp_path}.py", 4)) == f'File "{tmp_path}.py", line 4'
+    monkeypatch.setattr(sites, "is_of_library", lambda filename: "site-packages" in filename)
+    with monkeypatch.context() as gone:
+        gone.setattr(sites.os, "getcwd", lambda: (_ for _ in ()).throw(FileNotFoundError()))
+        assert str(Site("/lib/comm.py", 4)) == 'File "/lib/comm.py", line 4'
+    installed = str(tmp_path / "site-packages" / "some.py")
+    assert str(Site(installed, 4)) == f'File "{installed}", line 4'
+
+
+def test_a_line_that_a_user_has_written_is_a_cell_s_or_a_module_s_not_a_library_s(labeller, monkeypatch):
+    names = {"look": lambda: sites.own_site(sys._getframe())}
+    monkeypatch.setattr(sites, "is_of_library", lambda filename: filename in (__file__, "/lib/some.py"))
+
+    def call(filename):
+        exec(compile("def f():\n    return look()", filename, "exec"), names)
+        return names["f"]()
+
+    assert str(call("/tmp/ipykernel_1/23.py")) == "Cell In[5], line 2"  # noqa: S108 - as above
+    assert str(call("/home/me/comm.py")) == 'File "/home/me/comm.py", line 2'
+    assert (call("/lib/some.py") or Site("", 0)).filename not in ("/lib/some.py", __file__)
+    assert (call("<made by a library>") or Site("", 0)).filename != "<made by a library>"
+    assert sites.own_site(None) is None

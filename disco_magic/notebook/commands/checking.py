@@ -33,6 +33,11 @@ def _check(front: Front, options: Namespace) -> CheckReport:
         timeout=options.timeout,
     )
     report.raise_if_differing()
+    unmarked = [row.name for row in report if not row.by_value]
+    if unmarked and not options.names and not options.types:
+        front.sessions.say(
+            f"values are compared of what is marked; %disco check {unmarked[0]} compares its own"
+        )
     return report
 
 

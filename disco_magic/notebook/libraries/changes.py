@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.functions.imported import Libraries
 from disco_magic.notebook.libraries.bars import fit_auto, fit_bars
 from disco_magic.notebook.libraries.captured import fit_output
-from disco_magic.notebook.libraries.caught import CATCHERS
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
 from disco_magic.notebook.libraries.figures import INLINE, fit_choice, fit_show, fit_table
 from disco_magic.notebook.libraries.plot_settings import fit_settings
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from disco_magic.functions.imported import Fit
 
 FITS: Final[Mapping[str, Fit]] = {
-    "warnings": CATCHERS.fit,
     "matplotlib": fit_settings,
     "matplotlib._pylab_helpers": fit_table,
     "matplotlib.figure": fit_figure,

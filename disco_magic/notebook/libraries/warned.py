@@ -8,7 +8,6 @@ from typing import Any, Final, cast
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.namespaces import CELL_MODULE
-from disco_magic.notebook.libraries.caught import CATCHERS
 
 _SEEN: Final = "__warningregistry__"
 _IN_CELLS: Final = (
@@ -34,14 +33,11 @@ class Filters:
             _show_deprecations()
 
     def restore(self) -> None:
-        """No cell runs any more: put back what they have mixed up.
+        """No cell runs any more: put back what they have mixed up, where workers have none of their own.
 
         What a cell has added to the list itself stays: ``warnings.simplefilter("ignore")`` is meant to last.
         """
         before, self._before = self._before, None
-        if CATCHERS.in_place:
-            CATCHERS.drop_all()
-            return
         if before is None or warnings.filters is before[0]:
             return
         warnings.filters, show, warnings._showwarnmsg_impl = before  # type: ignore[attr-defined]  # noqa: SLF001
@@ -70,7 +66,6 @@ def _show_deprecations() -> None:
 
 def forget_warnings() -> None:
     """The calling worker's cell has ended: the next one warns of the same again, as in IPython."""
-    CATCHERS.drop()
     me = calling_worker()
     if me is not None:
         me.marks.namespace.pop(_SEEN, None)

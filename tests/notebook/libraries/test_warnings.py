@@ -1,4 +1,4 @@
-"""Warnings of workers: shown once per cell and worker; `catch_warnings` on several workers at once."""
+"""Warnings of workers: shown once per cell and worker; filters of each worker's own, in a notebook."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import warnings
 
 import pytest
 
-from disco_magic.notebook.libraries.caught import Catchers
 from disco_magic.notebook.libraries.warned import Filters
-from tests.notebook.acting import as_worker, new_worker
 
-APART = pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python's own, see `caught`")
+APART = pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python's own, see `own_warnings`")
 IMPORTED = "import warnings\n"
 
 
@@ -57,13 +55,12 @@ def test_deprecations_are_shown_in_cells_where_the_notebook_shows_its_own(heard)
     assert heard(old, "-w 0") == []
 
 
-def test_unloading_takes_out_the_filter_and_puts_back_python_s_own_methods(heard):
-    before = list(warnings.filters), warnings.catch_warnings.__enter__, warnings.catch_warnings.__exit__
+def test_unloading_takes_out_the_filter(heard):
+    before = list(warnings.filters)
     heard("pass")
-    assert len(warnings.filters) == len(before[0]) + 1
+    assert len(warnings.filters) == len(before) + 1
     heard.shell.run("%unload_ext disco_magic")
-    after = list(warnings.filters), warnings.catch_warnings.__enter__, warnings.catch_warnings.__exit__
-    assert after == before
+    assert list(warnings.filters) == before
 
 
 def test_a_filter_that_a_cell_adds_stays(heard):
@@ -132,14 +129,14 @@ def test_an_action_given_at_once_holds_inside(heard):
 
 
 @APART
-def test_who_never_leaves_is_taken_out_when_the_cell_ends(heard):
+def test_who_never_leaves_stays_inside_and_nobody_else(heard):
     heard("pass")
     before = warnings.filters
-    heard("inside = warnings.catch_warnings(record=True)\ninside.__enter__()")
+    heard("inside = warnings.catch_warnings(record=True)\ninside.__enter__()", "-w 1")
     assert warnings.filters is before
+    assert messages(heard("warnings.warn('careful')")) == [f"[{worker}] careful" for worker in (0, 2, 3)]
+    heard("inside.__exit__()", "-w 1")
     assert len(heard("warnings.warn('careful')")) == 4
-    heard("inside.__exit__()")
-    assert warnings.filters is before
 
 
 @APART
@@ -161,52 +158,6 @@ def test_the_notebook_may_be_inside_before_and_after(heard):
         heard(OVERLAP)
         assert warnings.filters is inside
     assert warnings.filters is before
-
-
-@APART
-def test_who_entered_before_leaves_the_others_theirs(heard):
-    notebook = heard.shell
-    before = warnings.filters
-    entered_before = warnings.catch_warnings()
-    entered_before.__enter__()
-    notebook.ip.user_ns["catcher"] = entered_before
-    notebook.run("import builtins\nbuiltins.leave = lambda: catcher.__exit__()")
-    lines = heard(
-        "import builtins\n"
-        "with warnings.catch_warnings():\n"
-        "    warnings.simplefilter('ignore')\n"
-        "    builtins.leave()\n"
-        "    warnings.warn('not shown')",
-        "-w 0",
-    )
-    assert (lines, warnings.filters is before) == ([], True)
-
-
-@APART
-@pytest.mark.parametrize("others_inside", [True, False])
-@pytest.mark.parametrize("cell_ended", [True, False])
-def test_who_was_dropped_changes_nothing_when_it_leaves(texts, live, monkeypatch, others_inside, cell_ended):
-    # A thread that was given up leaves its `with` at last, and knows the filters of when it entered.
-    catchers, worker, stuck = Catchers(), new_worker(), warnings.catch_warnings()
-    _, (sink, _) = live(texts)
-    undo = catchers.fit(warnings)
-    try:
-        as_worker(worker, sink, stuck.__enter__)
-        if cell_ended:
-            as_worker(worker, sink, catchers.drop)
-        else:
-            sink.abandon()
-            catchers.drop_all()
-        monkeypatch.setattr(warnings, "filters", [])
-        now, inside = warnings.filters, warnings.catch_warnings()
-        if others_inside:
-            inside.__enter__()
-        as_worker(worker, sink, stuck.__exit__)
-        if others_inside:
-            inside.__exit__()
-        assert warnings.filters is now
-    finally:
-        undo()
 
 
 def test_a_module_that_is_not_python_s_is_caught_as_ever(heard):

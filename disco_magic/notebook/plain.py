@@ -7,6 +7,8 @@ belongs to the notebook stays there:
   ``%%capture`` is a plain cell again, so the workers' work is timed or captured;
 * cells of nothing but ``%magic``, ``!command`` and ``name?`` lines; ``name?`` of a register is the workers';
 * ``%magic`` lines at the top of a cell, before its Python (``%load_ext autoreload``);
+* one line that asks the handle of a cell: ``h``, ``await h``, ``h.cancel()``. Waiting for the cells before
+  it would be waiting for the very cell that it is about;
 * ``exit`` and ``quit``; magics without ``%`` as IPython takes them (``cd``, ``pip install x``).
 
 In the Disco kernel a cell that begins with ``%%disco`` is awaited like a plain one.
@@ -43,6 +45,7 @@ _HELP: Final = re.compile(r"\s*\?{0,2}\s*([^\W\d]\w*)[\w.]*\s*\?{0,2}\s*;?\s*$")
 _MAGIC: Final = re.compile(r"%(?!time\b|timeit\b|prun\b|memit\b|mprun\b|lprun\b)\w[^\\]*$")
 _HELP_ASKED: Final = re.compile(r"%%disco[ \t](?:.*[ \t])?(?:-h|--help)\s*$")
 _END: Final = re.compile(r"(exit|quit)\s*(\(.*\))?")
+_HANDLE: Final = re.compile(r"(?:await[ \t]+)?([^\W\d]\w*)(?:\.\w+(?:\([^()\n]*\))?)*;?")
 _COMMAND: Final = re.compile(r"([^\W\d]\w*)(?:[ \t]+(.*))?")
 _OPERATES: Final = tuple("=,([.:;")
 
@@ -142,6 +145,8 @@ class PlainCells:
         end = _END.fullmatch(stripped)
         if (end is not None and not self._is_known(end[1])) or self._is_magic(stripped):
             return False
+        if self._asks_handle(stripped):
+            return False
         return self.is_for_workers(text) or any(map(self._asks_for_register, stripped.split("\n")))
 
     def is_for_workers(self, text: str) -> bool:
@@ -163,6 +168,11 @@ class PlainCells:
                 return linecache.getline(name, 1).rstrip() == _KEPT_HERE
             frame = frame.f_back
         return False
+
+    def _asks_handle(self, line: str) -> bool:
+        found = _HANDLE.fullmatch(line)
+        value = None if found is None else self._front.shell.user_ns.get(found[1])
+        return found is not None and _is_handle(value) and not self._is_known(found[1])
 
     def _asks_for_register(self, line: str) -> bool:
         found = _HELP.match(line) if "?" in line else None
@@ -187,6 +197,12 @@ class PlainCells:
             and not hasattr(builtins, found[1])
             and not self._is_known(found[1])
         )
+
+
+def _is_handle(value: object) -> bool:
+    """Whether that is the handle of a cell; there is none before the module is there, which brings NumPy."""
+    module = sys.modules.get("disco_magic.notebook.handle")
+    return module is not None and type(value) is module.CellHandle
 
 
 def _leading_magics(lines: list[str]) -> list[str]:

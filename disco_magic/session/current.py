@@ -65,6 +65,12 @@ def session() -> Session:
     raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
 
 
+def open_sessions() -> list[Session]:
+    """The notebook's sessions that are open, the current one last."""
+    sessions = [each() for each in _chosen]
+    return [each for each in sessions if each is not None and not each.closed]
+
+
 def _forked() -> None:
     for session_of_parent in list(_alive):
         session_of_parent.forsake("its worker threads did not survive the fork")

@@ -79,7 +79,9 @@ class Stopping(Judging):
         return "" if last is None else f"ends after step {last:,} \u00b7 press again to stop at once"
 
     def between_steps(self) -> KeyboardInterrupt:
-        """The error of a cell that has ended so."""
+        """The error of a cell that has ended so, or by itself before the next step."""
+        if self._ended is not None and not self._failures():
+            return interrupt(self._as_it_ended())
         steps = who_has((each, plural(count, "step")) for each, count in self._steps().items())
         told = [
             f"{people(workers)} {'has' if len(workers) == 1 else 'have'} done {count}"

@@ -251,3 +251,16 @@ def test_magics_that_execute_a_line_do_it_where_their_cell_is(auto, line):
     assert auto.ip.user_ns["seen"] == [5, 7]
     auto.run("x = 1")
     assert session().names() == ("x",)
+
+
+def test_a_line_that_asks_a_handle_is_the_notebook_s(auto):
+    auto.run("%%disco --nowait -o h\nwhile True: pass")
+    assert auto.run("h.done()") is False
+    auto.run("h.cancel()")
+    assert "cancelled" in repr(auto.ip.user_ns["h"])
+    auto.run("%%disco --nowait -o h\nworker_id")
+    assert auto.run("h.wait(timeout=10)").values == [0, 1]
+    assert auto.run("await h").values == [0, 1]
+    auto.run("h = worker_id")  # a register is the workers'
+    auto.run("h")
+    assert auto.lines == ["[0] 0", "[1] 1"]

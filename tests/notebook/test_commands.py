@@ -90,6 +90,18 @@ def test_status_says_what_every_worker_does(crew):
     assert crew.lines[3].split()[1:] == ["idle", "0"]
 
 
+def test_status_names_other_sessions_that_are_open(crew):
+    crew.run("%disco status")
+    assert "also open" not in crew.out
+    crew.run("import disco_magic\nother = disco_magic.ThreadedSession(3)")
+    crew.run("%disco status")
+    assert "also open: Disco session" in crew.out
+    assert "--session NAME" in crew.out
+    crew.run("other.shutdown()")
+    crew.run("%disco status")
+    assert "also open" not in crew.out
+
+
 def test_status_tells_of_values_without_a_name(crew):
     crew.run("%%disco\nx = 1\nnp.ones(128)")
     crew.run("%disco status")

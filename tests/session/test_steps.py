@@ -34,6 +34,22 @@ def test_ctrl_c_ends_all_workers_after_the_same_step(busy, again):
     assert sorted(caught.value.result.errors) == [0, 1, 2]
 
 
+def test_a_cell_that_ends_before_another_step_begins_was_interrupted_as_it_ended(gated, gate):
+    s = gated(2)
+    pending = s.run_nowait("loop = worker.steps(range(9))\nfor step in loop: break\ngate()")
+    gate.arrived(2)
+    pending.stop_soon()
+    looks = []
+
+    def look():
+        looks.append(pending.ending())
+        gate.open()
+
+    with pytest.raises(KeyboardInterrupt, match="was interrupted as it ended"):
+        pending.wait(on_look=look)
+    assert looks[0].startswith("ends after step 1")
+
+
 def test_while_the_step_ends_the_handle_says_after_which(gated, gate):
     s = gated(2, interrupt_main=interrupt_main)
     said = []

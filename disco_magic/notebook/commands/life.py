@@ -97,6 +97,8 @@ def _status(front: Front, _: Namespace) -> None:
 
 
 def _say_status(front: Front, session: Session) -> None:
+    from disco_magic.session.current import open_sessions
+
     everything = session.registers(numbered=True, sample=0)
     named = replace(everything, rows=tuple(row for row in everything.rows if not row.name.startswith("#")))
     front.sessions.say(f"{session!r} \u00b7 {plural(len(named.rows), 'register')}{_sizes(named)}")
@@ -110,6 +112,11 @@ def _say_status(front: Front, session: Session) -> None:
     for device in session.stats().devices:
         front.sessions.say(str(device))
     display(session.doctor())  # type: ignore[no-untyped-call]
+    others = [repr(each) for each in open_sessions() if each is not session]
+    if others:
+        front.sessions.say(
+            f"also open: {'; '.join(others)} - commands about another session take --session NAME"
+        )
 
 
 def _sizes(snapshot: SessionSnapshot) -> str:

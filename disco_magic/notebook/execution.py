@@ -18,7 +18,7 @@ from disco_magic.notebook.completing.inspection import asked_alone, tell
 from disco_magic.notebook.debugging.breakpoints import debuggable
 from disco_magic.notebook.handle import CellHandle
 from disco_magic.notebook.local import run_locally
-from disco_magic.notebook.output.progress import Progress
+from disco_magic.notebook.output.progress import look_at
 from disco_magic.notebook.output.scope import NotebookScope, shown_workers
 from disco_magic.notebook.tables.results import is_empty, show_only
 from disco_magic.notebook.tables.times import times_of
@@ -148,13 +148,9 @@ class _Sending(NamedTuple):
 
     def look(self, pending: PendingCell) -> Callable[[], None] | None:
         """What to call while nothing comes, if the cell has a place for it."""
-        page, ending = self.scope.page, pending.ending
-        if page.area is None:
-            return None
         after = self.options.progress_after
-        after = self.front.settings.progress_after if after is None else after
-        after_s, doctor = float("inf") if after is None else after, self.session.doctor
-        return Progress(page, page.area, self.scope.workers, doctor, after_s=after_s, ending=ending).look
+        after_s = self.front.settings.progress_after if after is None else after
+        return look_at(pending, self.scope.page, self.scope.workers, after_s)
 
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:

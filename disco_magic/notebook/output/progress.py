@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from disco_magic.core.doctor import Position
     from disco_magic.notebook.output.livearea import LiveArea
     from disco_magic.notebook.output.page import Page
+    from disco_magic.session.pending import PendingCell
 
 PERIOD_S: Final = 0.5
 """How often the workers are looked at."""
@@ -31,6 +32,7 @@ class Progress:
         after_s: how long the workers must have shown nothing before a line per group of them appears. From
             then on it stays: lines that come and go would move what stands below them.
         ending: when the cell will end, if somebody has asked it to: shown at once, below the others.
+        seq: of the cell; None: not known. Who is at an earlier command keeps it waiting, which is said below.
 
     Attributes:
         failure: why it does not look any more; the cell goes on without.
@@ -45,6 +47,7 @@ class Progress:
         *,
         after_s: float,
         ending: Callable[[], str] = str,
+        seq: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
@@ -54,6 +57,7 @@ class Progress:
         self._diagnose = diagnose
         self._after_s = after_s
         self._ending = ending
+        self._seq = seq
         self._clock = clock
         self._due = float("-inf")
 
@@ -79,12 +83,44 @@ class Progress:
             self._due = float("inf")
             return []
         finished = self.finished(diagnosis)
-        rows, ending = status_rows(diagnosis, self._workers, finished), self._ending()
-        return [*rows, Row(tuple(sorted(self._workers - finished)), ending, status=True)] if ending else rows
+        rows, below = (
+            status_rows(diagnosis, self._workers, finished),
+            self._ending() or self._behind(diagnosis),
+        )
+        return [*rows, Row(tuple(sorted(self._workers - finished)), below, status=True)] if below else rows
+
+    def _behind(self, diagnosis: Diagnosis) -> str:
+        """What the cell comes after, if no worker has begun it, and what the stop button means for that."""
+        mine = [each for each in diagnosis.positions if each.worker in self._workers]
+        before = [each for each in mine if self._seq is not None and 0 < (each.seq or 0) < self._seq]
+        if not before or len(before) < len(mine):
+            return ""
+        earlier = ", ".join(dict.fromkeys(each.command for each in before))
+        return f"comes after {earlier} \u00b7 the stop button ends both"
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
         """Who has done what is waited for."""
         return self._page.finished
+
+
+def look_at(
+    pending: PendingCell, page: Page, workers: Sequence[int], after_s: float | None
+) -> Callable[[], None] | None:
+    """What to call while nothing comes of a cell; None if its page has no place for it.
+
+    `after_s` as in `Progress`, None: nothing is shown but when it will end.
+    """
+    if page.area is None:
+        return None
+    return Progress(
+        page,
+        page.area,
+        workers,
+        pending.session.doctor,
+        after_s=float("inf") if after_s is None else after_s,
+        ending=pending.ending,
+        seq=pending.seq,
+    ).look
 
 
 def status_rows(diagnosis: Diagnosis, workers: frozenset[int], finished: frozenset[int]) -> list[Row]:

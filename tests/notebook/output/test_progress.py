@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,23 @@ def test_a_cell_that_was_asked_to_end_says_when_at_once_and_below_the_others():
     stage.ending = ""
     stage.at(0.8)
     assert len(stage.shown[-1]) == 2
+
+
+def test_a_cell_that_no_worker_has_begun_says_what_it_comes_after_and_what_stopping_it_means():
+    stage = Stage()
+    positions = [replace(each, seq=7) for each in RUNNING]
+    stage.doctor = lambda: Diagnosis(1, tuple(positions))
+
+    def below(seq):
+        stage.progress = Progress(stage, stage, EVERYBODY, stage.doctor, after_s=0, seq=seq)
+        stage.shown.clear()
+        stage.progress.look()
+        return [each.text for each in stage.shown[0]][-1]
+
+    assert below(8) == "comes after Cell In[7] \u00b7 the stop button ends both"
+    assert below(7).startswith(SITE)
+    positions[2] = replace(positions[2], seq=8, command="Cell In[8]")
+    assert below(8).startswith(SITE)
 
 
 def test_who_wants_to_see_nothing_is_not_told_when_a_cell_ends():

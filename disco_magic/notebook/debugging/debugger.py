@@ -25,6 +25,7 @@ from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.running import CellRunner
 from disco_magic.functions.sites import Site, runtime_file
 from disco_magic.notebook.debugging.asking import TURNS, ask
+from disco_magic.notebook.debugging.bindings import bound_in_frame
 from disco_magic.notebook.debugging.interact import NOTES, Interact
 from disco_magic.notebook.debugging.prompting import at_prompt
 
@@ -227,6 +228,11 @@ class WorkerDebugger(Pdb):
             line = self.precmd(line)  # type: ignore[no-untyped-call]  # IPython's
             stop = self.postcmd(self.onecmd(line), line)
         self.postloop()
+
+    def onecmd(self, line: str) -> bool:
+        """See `cmd.Cmd`; the names that the line binds are the frame's from now on."""
+        with bound_in_frame(self):
+            return bool(super().onecmd(line))
 
     def _command(self) -> str:
         try:

@@ -125,17 +125,24 @@ def test_a_block_that_an_error_ends_is_over(session, capsys):
     assert capsys.readouterr().out == "[0] heard\n"
 
 
-def test_a_log_record_in_redirected_lines_names_its_worker(session, capsys):
+@pytest.mark.parametrize(
+    ("handler", "kept"),
+    [("logging.StreamHandler()", "low\n"), ("logging.lastResort", "[1] low\n")],
+    ids=["its own", "the process's"],
+)
+def test_only_handlers_of_the_process_s_name_the_worker_in_lines_that_it_redirects(session, handler, kept):
     logger = logging.getLogger("tests.redirecting")
     logger.propagate = False
+    logger.handlers.clear()  # pytest's own: the last resort is for who has none
     s = session(2)
     s.run(
         BEGIN + "import logging\nlogger = logging.getLogger('tests.redirecting')\n"
-        "with contextlib.redirect_stderr(kept):\n    handler = logging.StreamHandler()\n"
-        "    logger.addHandler(handler)\n    logger.warning('low')\nlogger.removeHandler(handler)",
+        f"with contextlib.redirect_stderr(kept):\n    handler = {handler}\n"
+        "    if handler is not logging.lastResort:\n        logger.addHandler(handler)\n"
+        "    logger.warning('low')\nlogger.removeHandler(handler)",
         workers=[1],
     )
-    assert s.run("kept.getvalue()", workers=[1])[1] == "[1] low\n"
+    assert s.run("kept.getvalue()", workers=[1])[1] == kept
 
 
 def test_the_program_s_own_is_what_it_always_was(session):

@@ -131,8 +131,9 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 class _Pickler(pickle.Pickler):
     """Writes tensors by their elements, and what any worker's cells have defined by its name.
 
-    PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's classes
-    and functions only.
+    Functions of cells that no name leads to, lambdas for one, it writes by their code and what that has been
+    given. PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's
+    classes and functions only, and no lambdas.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -141,12 +142,36 @@ class _Pickler(pickle.Pickler):
         if not issubclass(kind, (type, types.FunctionType)):
             found = _of_tensor(value)
             return (bytes, (found,)) if found else NotImplemented
-        is_named = value.__module__ == CELL_MODULE and is_defined(value)
-        return (_named, (value.__qualname__,)) if is_named else NotImplemented
+        if value.__module__ != CELL_MODULE:
+            return NotImplemented
+        if is_defined(value):
+            return _named, (value.__qualname__,)
+        return _by_code(value) if kind is types.FunctionType else NotImplemented
 
 
 def _named(qualname: str) -> None:
     """Stands in what is digested before the name of a class or function; nobody loads that."""
+
+
+def _coded(code: bytes) -> None:
+    """The same before the code of a function."""
+
+
+def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
+    """How a function is written by its code and what that has been given.
+
+    The latter as its state, which comes when the function is known already: it may refer to the function.
+    """
+    closure = [_content(cell) for cell in function.__closure__ or ()]
+    given = (function.__defaults__, function.__kwdefaults__, closure, vars(function))
+    return _coded, (marshal.dumps(function.__code__, 2),), given
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # nothing was bound to that name yet
+        return None
 
 
 def _of_object(value: Any) -> bytes:

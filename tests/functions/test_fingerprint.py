@@ -99,6 +99,31 @@ def test_instances_of_a_class_that_every_worker_defined_count_as_equal(session):
     assert [workers for workers, _ in s.run("Point(worker_id // 2)").groups()] == [(0, 1), (2,)]
 
 
+@pytest.mark.parametrize(
+    ("same", "apart"),
+    [
+        ("lambda: 3", "(lambda x: x + 3) if worker_id else (lambda x: x - 3)"),
+        ("lambda x, *, y=[1]: x", "lambda x, y=[worker_id]: x"),
+        ("[lambda: worker_id]", "[(lambda: 1) if worker_id else (lambda: 2)]"),
+        ("made(1)", "made(worker_id)"),
+        ("{'act': made(np.ones(2))}", "{'act': made(np.full(2, worker_id))}"),
+        ("itself(1)", "itself(worker_id)"),
+        ("former[0]", "attributed"),
+    ],
+)
+def test_functions_that_have_no_name_are_equal_by_their_code_and_what_it_was_given(session, same, apart):
+    s = session(2)
+    s.run(
+        "def made(k):\n    def inner(x):\n        return x + k\n    return inner\n"
+        "def itself(k):\n    def inner(x):\n        return inner(x - k), late\n"
+        "    return inner\n    late = 1\n"
+        "def replaced():\n    return 1\n"
+        "former = [replaced]\ndef replaced():\n    return 2\n"
+        "attributed = lambda: 1\nattributed.rank = worker_id"
+    )
+    assert [len({fingerprint(value) for value in s.run(each).values}) for each in (same, apart)] == [1, 2]
+
+
 def test_what_cannot_be_pickled_is_compared_by_its_text():
     lock = types.SimpleNamespace(x=iter([1]), f=lambda: 0)
     assert fingerprint(lock) == fingerprint(lock)

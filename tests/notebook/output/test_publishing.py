@@ -142,3 +142,12 @@ def test_what_a_cell_did_to_the_streams_is_undone(four):
         assert (sys.stdout, sys.stderr, sys.displayhook, four.ip.display_pub, four.ip.displayhook) == before
     finally:
         del builtins.shell_under_test
+
+
+def test_functions_without_a_name_that_are_equal_are_shown_once_as_those_with_one(four):
+    four.run("%%disco\ndef f(): pass\nf")
+    named = four.lines
+    four.run("%%disco\nlambda: 3")
+    assert [line.partition("<")[0] for line in (*named, *four.lines)] == ["[0-3] "] * 2
+    four.run("%%disco\n[(lambda: 3), (lambda x: x)][worker_id % 2]")
+    assert [line.partition("<")[0] for line in four.lines] == ["[0,2] ", "[1,3] "]

@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 _IS_COPY: Final = sys.version_info < (3, 13)
 # From 3.12 on compiled code does not look again whether a name is bound that it has found bound before.
 _CAN_UNBIND: Final = sys.version_info < (3, 12)
 
 _NOTHING: Final = object()
-_to_frame: Final = ctypes.pythonapi.PyFrame_LocalsToFast  # which has nothing to do since 3.13
-_to_frame.argtypes = (ctypes.py_object, ctypes.c_int)
-_to_frame.restype = None
 
 
 @contextmanager
@@ -53,4 +51,9 @@ def bound_in_frame(debugger: Any) -> Iterator[None]:
                 del names[name]
         elif stay:
             debugger.error(f"{', '.join(stay)}: not deleted, Python cannot do that to a function that runs")
-        _to_frame(frame, _CAN_UNBIND)  # whether to unbind what is not among the names
+        _take_over(frame)
+
+
+def _take_over(frame: FrameType) -> None:
+    """Let the function go on with what is bound in the copy; what is not there is unbound, if that can be."""
+    ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(_CAN_UNBIND))

@@ -16,8 +16,8 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.kinds import module_of, qualname_of
+from disco_magic.functions.module_homes import homes_of, is_of_workers
 from disco_magic.functions.namespaces import CELL_MODULE, found_in, of_caller, of_session_of_caller, of_worker
-from disco_magic.functions.standing_modules import homes_of, is_of_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

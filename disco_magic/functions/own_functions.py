@@ -12,9 +12,9 @@ import types
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from disco_magic.functions.kinds import module_of
+from disco_magic.functions.module_homes import homes_of, is_of_workers
 from disco_magic.functions.namespaces import CELL_MODULE, found_in
 from disco_magic.functions.own_classes import own_class
-from disco_magic.functions.standing_modules import homes_of, is_of_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

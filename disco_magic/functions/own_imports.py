@@ -52,6 +52,8 @@ class _Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
+        if isinstance(target, Standing) and name not in imports_for(name).modules:
+            return target.__spec__  # to reload it: nothing is executed, wherever it would be found now
         if imports_of(name) is None and not _PROCESS.owns(name):
             return None
         spec = find_beside(self, name, path, target)
@@ -66,17 +68,10 @@ serve_process(_PROCESS)
 def _reload(module: types.ModuleType) -> types.ModuleType:
     """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
     name = getattr(getattr(module, "__spec__", None), "name", None)
-    mine = None if name is None else imports_for(name)
-    own = None if mine is None or name is None else mine.modules.get(name)
+    own = None if name is None else imports_for(name).modules.get(name)
     if name is None or own is None or (own is not module and not isinstance(module, Standing)):
         return _RELOAD.below(module)  # type: ignore[no-any-return]
-    parent = mine.modules.get(name.rpartition(".")[0]) if mine is not None else None
-    spec = find_beside(_FINDER, name, getattr(parent, "__path__", None))
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
-    own.__spec__ = spec
-    spec.loader.exec_module(own)
-    return own
+    return imports_for(name).reload(name)
 
 
 def _import_module(name: str, package: str | None = None) -> types.ModuleType:

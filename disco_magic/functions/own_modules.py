@@ -17,7 +17,6 @@ import builtins
 import importlib
 import importlib.util
 import sys
-import threading
 import warnings
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
 from disco_magic.functions import programs
+from disco_magic.functions.import_turns import Turn
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.standing_modules import (
     LOCK,
@@ -77,7 +77,7 @@ class Importer(Imports):
         self._shared: set[str] = set()  # what of the user's it does not import for itself
         self._met: set[str] = set()  # of these, what programs have imported
         self._is_own: dict[str, bool] = {}  # by the first part of a name
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, Turn] = {}
         self._running: set[str] = set()
         self._builtins: dict[str, Any] = {}
         self.is_over = False
@@ -155,10 +155,29 @@ class Importer(Imports):
                 return found
             self.modules.pop(name, None)  # somebody has taken it out, to have it executed again
         with LOCK:
-            turn = self._turns.setdefault(name, _Turn(name))
+            turn = self._turns.setdefault(name, Turn(name))
         with turn:  # else who waits for the others waits for this one
             found = self.modules.get(name)
             return self._find(name) if found is None else found
+
+    def reload(self, name: str) -> types.ModuleType:
+        """See `Imports`. It may have been emptied before, as autoreload does it.
+
+        Raises:
+            ModuleNotFoundError: it is not there any more.
+        """
+        own = self.modules.get(name)
+        if own is None:
+            return self.load(name)
+        around = self.modules.get(name.rpartition(".")[0])
+        spec = find_beside(self._finder, name, getattr(around, "__path__", None))
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
+        _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
+        if not is_loaded_once(spec):
+            vars(own)["__builtins__"] = self._builtins
+        spec.loader.exec_module(own)
+        return own
 
     def _find(self, name: str) -> types.ModuleType:
         parent, _, last = name.rpartition(".")
@@ -235,33 +254,6 @@ class Importer(Imports):
 
     def __repr__(self) -> str:
         return f"<imports of {self._whose}>"
-
-
-class _Turn:
-    """A thread's turn to execute one module, as the import system has it: reentrant.
-
-    Threads that wait for each other's modules get them half-made. Workers are not struck as it begins or
-    ends.
-
-    Args:
-        name: the module.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - what else it has is for all of the process
-        self._taken = threading.local()
-
-    def __enter__(self) -> None:
-        taken: list[bool] = self._taken.__dict__.setdefault("taken", [])
-        try:
-            self._lock.acquire()
-            taken.append(True)
-        except _SYSTEM._DeadlockError:  # noqa: SLF001
-            taken.append(False)
-
-    def __exit__(self, *_: object) -> None:
-        if self._taken.taken.pop():
-            self._lock.release()
 
 
 def is_loaded_once(spec: ModuleSpec) -> bool:

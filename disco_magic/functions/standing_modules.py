@@ -10,18 +10,15 @@ import importlib
 import sys
 import types
 from abc import ABC, abstractmethod
-from contextvars import Context
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.module_classes import dictionary_of
-from disco_magic.functions.namespaces import CELL_MODULE, worker_calling
+from disco_magic.functions.namespaces import worker_calling
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from disco_magic.functions.context import WorkerContext
 
 # The import system sets them, of what it has found; here they are what they are.
@@ -53,6 +50,10 @@ class Imports(ABC):
     @abstractmethod
     def load(self, name: str) -> types.ModuleType:
         """That module, which is executed if it was not before."""
+
+    @abstractmethod
+    def reload(self, name: str) -> types.ModuleType:
+        """The same, but it is executed again if it was, as `importlib.reload` does it."""
 
 
 IMPORTS: Final[dict[WorkerContext, Imports]] = {}
@@ -97,14 +98,20 @@ class _StandingLoader(Loader):
 
     def __init__(self, found: ModuleSpec) -> None:
         self._found = found
+        self._is_import = False
 
     def create_module(self, _: ModuleSpec) -> types.ModuleType:
         """See `importlib.abc.Loader`."""
+        self._is_import = True
         return stand(self._found)
 
     def exec_module(self, _: types.ModuleType) -> None:
-        """See there."""
-        imports_for(self._found.name).load(self._found.name)
+        """See there. Python's own `importlib.reload`, which autoreload has from before ours, comes here."""
+        imports, name = imports_for(self._found.name), self._found.name
+        if self._is_import:
+            imports.load(name)
+        elif name in imports.modules:
+            imports.reload(name)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_found").loader, name)
@@ -113,33 +120,49 @@ class _StandingLoader(Loader):
 class Standing(types.ModuleType):
     """What is in `sys.modules`; all but what follows is the caller's module's.
 
+    What it is does not depend on its dictionary: who reloads modules clears that.
+
     Args:
         spec: how that was found.
     """
+
+    __slots__ = ("__disco_spec__",)
+    __disco_spec__: StandingSpec
 
     # That of modules asks, before it says that something is missing, whether the module is being imported.
     __getattribute__ = object.__getattribute__
 
     def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
-        own = StandingSpec(spec)
-        facts: dict[str, Any] = {"__spec__": own, "__loader__": own.loader, "__package__": spec.parent}
-        if spec.has_location:
-            facts["__file__"] = spec.origin
-        dictionary_of(self).update(facts)
+        object.__setattr__(self, "__disco_spec__", StandingSpec(spec))
+        dictionary_of(self).update(_facts(self.__disco_spec__))  # where Python itself looks, for its errors
+
+    @property
+    def __name__(self) -> str:  # type: ignore[override]
+        return self.__disco_spec__.name
+
+    @property
+    def __spec__(self) -> StandingSpec:  # type: ignore[override]
+        return self.__disco_spec__
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        """That of the caller's module if it has been executed: who goes through all modules executes none."""
+        """That of the caller's module if it has been executed: who goes through all modules executes none.
+
+        Else a new one, with which nothing is lost, and in which code that is executed there finds nothing.
+        """
         executed = imports_for(self.__name__).modules.get(self.__name__)
-        return dictionary_of(self) if executed is None else getattr(executed, "__dict__", {})
+        if executed is None:
+            return {**_facts(self.__disco_spec__), "__builtins__": {}}
+        return getattr(executed, "__dict__", {})
 
     def __getattr__(self, name: str) -> Any:
         executed = imports_for(self.__name__).modules.get(self.__name__)
         if executed is None and name.startswith("__") and name.endswith("__"):
-            places = self.__spec__.submodule_search_locations if self.__spec__ is not None else None
-            if name == "__path__" and places is not None:
-                return places
+            own = self.__disco_spec__
+            known = {**_facts(own), "__path__": own.submodule_search_locations}.get(name)
+            if known is not None:
+                return known
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         module = _module_of(self)
         child = sys.modules.get(f"{self.__name__}.{name}")
@@ -150,9 +173,11 @@ class Standing(types.ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _OF_IMPORTS:
+            _refuse_if_not_here(self, name)
             setattr(_module_of(self), name, value)
 
     def __delattr__(self, name: str) -> None:
+        _refuse_if_not_here(self, name)
         delattr(_module_of(self), name)
 
     def __dir__(self) -> list[str]:
@@ -160,6 +185,22 @@ class Standing(types.ModuleType):
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r}, which workers import for themselves>"
+
+
+def _facts(spec: StandingSpec) -> dict[str, Any]:
+    """What is known of a module before it is executed."""
+    known = {"__name__": spec.name, "__package__": spec.parent, "__loader__": spec.loader, "__spec__": spec}
+    return {**known, "__doc__": None, **({"__file__": spec.origin} if spec.has_location else {})}
+
+
+def _refuse_if_not_here(standing: Standing, name: str) -> None:
+    """Whoever mends all modules of the process, as autoreload does, executes none that only workers have."""
+    own = standing.__name__
+    is_workers = IMPORTS and imports_of(own) is None and own not in _of_process[0].modules
+    if is_workers and sys.modules.get(own) is standing:
+        raise AttributeError(
+            f"module {own!r} has been imported by workers only: import it here, too", name=name, obj=standing
+        )
 
 
 def _module_of(standing: Standing) -> types.ModuleType:
@@ -181,6 +222,11 @@ def imports_of(name: str) -> Imports | None:
 def imports_for(name: str) -> Imports:
     """As `imports_of`, or the process's."""
     return imports_of(name) or _of_process[0]
+
+
+def imports_of_process() -> Imports:
+    """Those of the notebook, and of whoever is no worker."""
+    return _of_process[0]
 
 
 def stand(spec: ModuleSpec) -> Standing:
@@ -232,36 +278,3 @@ def forget_module(name: str) -> None:
     """Let the next import of that module read its file; who has the old one keeps it."""
     for each in [*_of_process, *list(IMPORTS.values())]:
         each.forget(name)
-
-
-def is_of_workers(module: object) -> bool:
-    """Whether what comes from the module of that name is each worker's own: a cell's, or of such a module."""
-    if not IMPORTS or type(module) is not str:
-        return module == CELL_MODULE
-    return module == CELL_MODULE or isinstance(sys.modules.get(module), Standing)
-
-
-def homes_of(name: str, namespaces: Iterable[Mapping[str, Any]] | None) -> list[Mapping[str, Any]]:
-    """What is in the own modules of that name of the workers whose cells have these namespaces.
-
-    None: in the process's. The caller's, and the process's, is imported for that, as pickle would have it.
-    """
-    if namespaces is None:
-        found = [Context().run(_imported, _of_process[0], name)]  # in which nobody is a worker
-    else:
-        behind = [each.get("__builtins__") for each in namespaces]
-        imports = [each.get("__import__") for each in behind if isinstance(each, dict)]
-        mine = imports_of(name)
-        found = [
-            _imported(each, name) if each is mine else each.modules.get(name)
-            for each in imports
-            if isinstance(each, Imports)
-        ]
-    return [vars(each) for each in found if isinstance(each, types.ModuleType)]
-
-
-def _imported(imports: Imports, name: str) -> types.ModuleType | None:
-    try:
-        return imports.load(name)
-    except Exception:  # noqa: BLE001 - whatever it raises when it is executed: who asks does without
-        return None

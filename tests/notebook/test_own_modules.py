@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import pytest
@@ -80,3 +81,70 @@ def test_a_session_that_runs_has_those_it_was_started_with(shell):
     shell.run("%disco start -n 2 --own-modules megatron")
     said = str(shell.fail("%disco start -n 2 --own-modules utils", UsageMistake))
     assert "for --own-modules utils end it first" in said
+
+
+@pytest.fixture(params=["2", "2-", "3"])
+def reloading(shell, request):
+    """A shell with autoreload, which looks at all modules before each cell, in each of its ways."""
+    shell.run("%load_ext autoreload")
+    shell.run(f"%autoreload {request.param}")
+    yield shell
+    shell.run("%autoreload 0")
+
+
+@pytest.fixture
+def edit():
+    """Writes a file, each time later than before, whatever the clock's steps are."""
+    later = iter(range(10, 100, 10))
+
+    def write(path, source):
+        path.write_text(source)
+        at = path.stat().st_mtime + next(later)
+        os.utime(path, (at, at))
+
+    return write
+
+
+CHANGED = (
+    "beside.py has changed since it was imported, and what was imported is used; %disco run --reload "
+    "imports it anew"
+)
+
+
+def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, edit):
+    # It emptied what stands for them, and no program ran any more, nor was any error shown.
+    helper, main = tmp_path / "beside.py", tmp_path / "train.py"
+    edit(helper, "print('executed')\ndef go(): return 'one'\n")
+    edit(main, "import beside\nfound = beside.go()\n")
+    reloading.run("%disco start -n 2")
+    reloading.run(f"%disco run {main}")
+    edit(helper, "print('executed')\nimport none_of_these\ndef go(): return 'two'\nadded = []\n")
+    reloading.run(f"%disco run {main}")
+    assert (reloading.err, reloading.lines) == ("", [CHANGED])
+    assert session()["found"].get_all() == ["one"] * 2
+    edit(helper, "def go(): return 'three'\nfor each in (): pass\n")
+    reloading.run(f"%disco run --reload {main}")
+    assert (reloading.err, reloading.lines) == ("", [])
+    assert session()["found"].get_all() == ["three"] * 2
+    sys.modules.pop("beside", None)
+
+
+def test_autoreload_reloads_what_the_notebook_has_imported_and_nothing_of_the_workers(
+    reloading, helper, tmp_path, edit
+):
+    file, keep = tmp_path / "kept_number.py", "def keep(x):\n    global number\n    number = x\n"
+    reloading.run("%disco start -n 2 --own-modules kept_number")
+    reloading.run("%%disco\nimport kept_number\nkept_number.keep(worker_id)")
+    edit(file, f"number = 'edited'\n{keep}")
+    reloading.run("%%disco\nimport kept_number\nseen = kept_number.number")
+    assert session()["seen"].get_all() == [0, 1]
+    reloading.run("import kept_number")
+    assert reloading.run("kept_number.number") == "edited"
+    edit(file, f"number = 'again'\nfor each in (): pass\n{keep}")
+    assert reloading.run("kept_number.number, kept_number.__name__") == ("again", "kept_number")
+    edit(file, "number = = 1\n")
+    assert reloading.run("kept_number.number, kept_number.keep.__name__") == ("again", "keep")
+    edit(file, f"number = 'mended'\nfor each in (1, ): pass\n{keep}")
+    assert reloading.run("kept_number.number") == "mended"
+    reloading.run("%%disco\nseen = kept_number.number")
+    assert session()["seen"].get_all() == [0, 1]

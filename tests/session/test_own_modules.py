@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pickle
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -14,9 +16,12 @@ import disco_magic as disco
 from disco_magic.errors import CellError
 from disco_magic.functions import own_imports, own_modules, sources
 from disco_magic.functions.imported import Libraries
+from disco_magic.functions.module_classes import dictionary_of
 from disco_magic.functions.standing_modules import IMPORTS, Standing
 from tests.session.conftest import stopped
 from tests.session.written import write
+
+PYTHONS = importlib.reload  # as who has imported it before a session began has it
 
 
 @pytest.fixture
@@ -312,3 +317,36 @@ def test_what_ends_twice_or_never_began_is_left_alone(s):
     own_imports.end(worker)
     own_imports.end(worker)
     assert worker not in IMPORTS
+
+
+def test_what_stands_for_a_module_outlives_its_dictionary(s):
+    standing = sys.modules["state"]
+    for dictionary in (vars(standing), dictionary_of(standing)):
+        dictionary.clear()
+    spec = standing.__spec__
+    assert (standing.__name__, spec.name, standing.__file__) == ("state", "state", spec.origin)
+    assert vars(standing)["__file__"] == spec.origin
+    s.run("import state\nstate.start(worker_id + 5)")
+    assert s.run("state.which()").values == [5, 6, 7]
+    assert __import__("state").rank is None
+
+
+@pytest.mark.parametrize("reload", [importlib.reload, PYTHONS])
+def test_what_workers_alone_have_imported_is_not_there_for_who_reloads_all_in_the_notebook(s, folder, reload):
+    standing = sys.modules["state"]
+    (folder / "state.py").write_text("raise AssertionError('executed')\n")
+    assert reload(standing) is standing
+    for change in (partial(setattr, standing, "rank", 1), partial(delattr, standing, "rank")):
+        with pytest.raises(AttributeError, match="'state' has been imported by workers only"):
+            change()
+    assert s.run("state.rank").values == [0, 1, 2]
+
+
+def test_what_the_notebook_has_emptied_and_reloads_by_python_s_own_function_is_executed_again(s):
+    import state
+
+    vars(state).clear()
+    assert PYTHONS(state) is state
+    assert (state.rank, state.__name__, state.package.inner.seen) == (None, "state", [])
+    assert vars(state)["__builtins__"]["__import__"] is not __import__
+    assert s.run("state.rank").values == [0, 1, 2]

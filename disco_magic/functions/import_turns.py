@@ -1,0 +1,36 @@
+"""Whose turn it is to execute a module that several threads import. See `own_modules`."""
+
+from __future__ import annotations
+
+import threading
+from importlib import _bootstrap
+from typing import Any, Final
+
+_SYSTEM: Final[Any] = _bootstrap
+
+
+class Turn:
+    """A thread's turn to execute one module, as the import system has it: reentrant.
+
+    Threads that wait for each other's modules get them half-made. Workers are not struck as it begins or
+    ends.
+
+    Args:
+        name: of the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._lock = _SYSTEM._ModuleLock(name)  # noqa: SLF001 - what else it has is for all of the process
+        self._taken = threading.local()
+
+    def __enter__(self) -> None:
+        taken: list[bool] = self._taken.__dict__.setdefault("taken", [])
+        try:
+            self._lock.acquire()
+            taken.append(True)
+        except _SYSTEM._DeadlockError:  # noqa: SLF001
+            taken.append(False)
+
+    def __exit__(self, *_: object) -> None:
+        if self._taken.taken.pop():
+            self._lock.release()

@@ -23,7 +23,7 @@ from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImpo
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.module_names import OF_USER
-from disco_magic.functions import programs
+from disco_magic.functions import programs, sources
 from disco_magic.functions.import_turns import Turn
 from disco_magic.functions.imported import find_beside
 from disco_magic.functions.standing_modules import (
@@ -176,6 +176,7 @@ class Importer(Imports):
         _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
         if not is_loaded_once(spec):
             vars(own)["__builtins__"] = self._builtins
+        sources.note(own, spec.origin if spec.has_location else None)
         spec.loader.exec_module(own)
         return own
 
@@ -208,6 +209,7 @@ class Importer(Imports):
         self.begin()  # what was put there since
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
+        sources.note(module, spec.origin if spec.has_location else None)
         try:  # something may strike anywhere in it
             self._running.add(name)  # first: who finds the module then waits
             self.modules[name] = module

@@ -12,7 +12,6 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.functions import sources
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.module_classes import SYS
 from disco_magic.locks import new_lock
@@ -76,7 +75,6 @@ def ranks_of(worker: WorkerContext) -> dict[str, str]:
 
 _executions: Final[dict[WorkerContext, Execution]] = {}
 _added: Final[list[str]] = []  # to `sys.path`
-_sources: Final[set[str]] = set()  # where the modules of those lie which are executed now
 _lock: Final = new_lock()
 
 
@@ -189,11 +187,6 @@ def _fit() -> None:
             if folder in paths:
                 paths.remove(folder)
             sys.path = paths
-        now = {program.sources for program in executed}
-        for folder in _sources - now:
-            sources.note(folder)
-        _sources.clear()
-        _sources.update(now)
         if wanted and type(os.environ) is _PLAIN:
             os.environ.__class__ = _Environment
         elif not wanted and type(os.environ) is _Environment:

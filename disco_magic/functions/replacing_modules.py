@@ -5,6 +5,8 @@ there, still being executed, waits until that is over, and then goes on with wha
 shell: ``cannot import name 'GPT2Config'``. Python is so, and in a program that is one thread nobody sees it;
 all workers begin with the same imports. So such a shell answers with what is in the module that took its
 place. Where the import has failed, who has waited imports it again, and fails as well.
+
+As all imports come by here, what is in their files is noted, see `sources`.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from disco_magic.functions import sources
 from disco_magic.functions.replaced import Replaced, replace_all
+from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
 
 _ASKED: Final = "__getattr__"  # by Python, for what is missing in a module
@@ -36,7 +40,16 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         made: types.ModuleType = making.below(spec)
         with suppress(TypeError):  # what its loader makes need not be one, nor allow weak references
             begun[spec.name] = made
+            sources.note(made, spec.origin if spec.has_location else None)
         return made
+
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        found: ModuleSpec | None = finding.below(name, path, target)
+        if target is not None and found is not None:  # it is reloaded
+            sources.note(target, found.origin if found.has_location else None)
+        return found
 
     def wait(name: str) -> None:
         waiting.below(name)
@@ -49,9 +62,11 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         if present is not shell and present is not None:
             vars(shell).setdefault(_ASKED, _Answers(name))
 
+    is_of_library("")  # asks `sysconfig`, which imports a module for that: not when `note` asks
     making = Replaced(module, "module_from_spec", module_from_spec)
+    finding = Replaced(module, "_find_spec", find_spec)
     waiting = Replaced(module, "_lock_unlock_module", wait)
-    return replace_all([making, waiting])
+    return replace_all([making, finding, waiting])
 
 
 class _Answers:

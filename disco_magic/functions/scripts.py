@@ -72,7 +72,8 @@ def refresh(cell: Cell, *, reload: bool) -> str:
     folder = cell.program.sources
     if reload:
         sources.forget(folder)
-    files = sources.changed(folder)
+    sources.note_all(folder)
+    files = [os.path.relpath(file, folder) for file in sources.changed(folder).values()]
     if not files:
         return ""
     have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")

@@ -1,7 +1,8 @@
 """Modules beside a program whose files have changed since they were imported.
 
 A process imports a module once: who edits ``model.py`` and runs ``train.py`` again would run what was there
-before, without a word. What a program has imported is noted when it ends.
+before, without a word. What a file has in it is noted as it is read for an import: it may be edited as soon
+as that is over, while the program still runs.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import os
 import sys
 import types
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from disco_magic.functions.namespaces import CELL_MODULE
-from disco_magic.functions.standing_modules import forget_module
+from disco_magic.functions.standing_modules import IMPORTS, Standing, forget_module
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -21,47 +24,90 @@ if TYPE_CHECKING:
 
 # Not imported: their files are those of programs.
 _PROGRAMS: Final = (CELL_MODULE, "__main__")
-# File -> when it was written last, ns, and its size in bytes, as it was imported.
-_stamps: Final[dict[str, tuple[int, int]]] = {}
 
 
-def note(folder: str) -> None:
-    """Note the modules beneath `folder` that are imported and were not noted before. Takes some ms."""
-    for _, file in _modules(folder):
-        if file not in _stamps:
-            with suppress(OSError):
-                _stamps[file] = _stamp(file)
+class _Source(NamedTuple):
+    """A file as it was imported.
+
+    Attributes:
+        file: which.
+        stamp: when it was written last, ns, and its size in bytes.
+        digest: of what was in it.
+    """
+
+    file: str
+    stamp: tuple[int, int]
+    digest: bytes
 
 
-def changed(folder: str) -> list[str]:
-    """The files beneath `folder`, from there, of modules that were imported before they were written anew."""
-    found = []
-    for _, file in _modules(folder):
+_sources: Final[WeakKeyDictionary[types.ModuleType, _Source]] = WeakKeyDictionary()
+
+
+def note(module: types.ModuleType, file: str | None) -> None:
+    """Note what is in the file of a module that is about to be executed, but for libraries'. Takes 50 us."""
+    if file is None or isinstance(module, Standing) or is_of_library(file):
+        return
+    # It is in no file of its own, or the module is an object that cannot be asked for again.
+    with suppress(OSError, TypeError):
+        _sources[module] = _Source(file, _stamp(file), _digest(file))
+
+
+def note_all(folder: str) -> None:
+    """Note the modules beneath `folder` that were imported before any session, when nobody noted that."""
+    for _, file, modules in _modules(folder):
+        for module in modules:
+            if module not in _sources:
+                note(module, file)
+
+
+def changed(folder: str) -> dict[str, str]:
+    """The modules beneath `folder` that were imported before their files were changed, and these files.
+
+    A file that only was written again, or is as it was, has not changed.
+    """
+    found = {}
+    for name, file, modules in _modules(folder):
         with suppress(OSError):  # it is gone: nothing newer could be imported
-            if file in _stamps and _stamps[file] != _stamp(file):
-                found.append(os.path.relpath(file, folder))
+            stamp = _stamp(file)
+            older = [each for each in modules if each in _sources and _sources[each].stamp != stamp]
+            digest = _digest(file) if older else b""
+            for module in older:
+                if _sources[module].digest != digest:
+                    found[name] = file
+                else:  # the next look is a short one again
+                    _sources[module] = _sources[module]._replace(stamp=stamp)
     return found
 
 
 def forget(folder: str) -> None:
     """Let the next import of each module beneath `folder` read its file; who has the old one keeps it."""
-    for name, file in list(_modules(folder)):
+    for name, _, _ in list(_modules(folder)):
         sys.modules.pop(name, None)
         forget_module(name)
-        _stamps.pop(file, None)
 
 
-def _modules(folder: str) -> Iterator[tuple[str, str]]:
+def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
+    """Name and file of each that is imported, and all of that name that workers have."""
     inside = os.path.join(folder, "")
     for name, module in list(sys.modules.items()):
-        if name in _PROGRAMS:
+        if name in _PROGRAMS or not isinstance(module, types.ModuleType):
             continue
         # Not by `getattr`: a lazy module would be imported by that.
-        file = vars(module).get("__file__") if isinstance(module, types.ModuleType) else None
+        file = vars(module).get("__file__")
         if type(file) is str and file.startswith(inside) and not is_of_library(file):
-            yield name, file
+            yield name, file, _of_workers(name) if isinstance(module, Standing) else [module]
+
+
+def _of_workers(name: str) -> list[types.ModuleType]:
+    mine = (each.modules.get(name) for each in list(IMPORTS.values()))
+    return [each for each in mine if isinstance(each, types.ModuleType)]
 
 
 def _stamp(file: str) -> tuple[int, int]:
     found = os.stat(file)
     return found.st_mtime_ns, found.st_size
+
+
+def _digest(file: str) -> bytes:
+    with open(file, "rb") as source:
+        return blake2b(source.read()).digest()

@@ -1,0 +1,114 @@
+"""Modules beside a program that have changed since they were imported: who runs it again is told."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+
+import pytest
+
+from disco_magic.functions.scripts import compile_file, refresh
+
+HELPER = "def go(): return 'one'\n"
+EDITED = "def go(): return 'and two'\n"
+PROGRAM = "import HELPER\nfound = HELPER.go()\n"
+EDITING = """import pathlib
+barrier()
+if worker_id == 0: pathlib.Path(HELPER.__file__).write_text(SOURCE)
+barrier()
+"""
+
+
+@pytest.fixture(params=[None, ()])
+def s(session, request):
+    """Two workers, which have modules of programs of their own, or share them."""
+    return session(2, own_modules=request.param)
+
+
+@pytest.fixture
+def helper(tmp_path, module_of):
+    """The file of a module, beside which `program` lies."""
+    return tmp_path / f"{module_of(HELPER)}.py"
+
+
+@pytest.fixture
+def program(tmp_path, helper):
+    """Writes a program beside that module, which is called HELPER in it."""
+
+    def write(source=PROGRAM, name="program.py"):
+        (tmp_path / name).write_text(source.replace("HELPER", helper.stem))
+        return tmp_path / name
+
+    return write
+
+
+def told(s, path, **options):
+    """What a run says has changed."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        s.run_file(path, **options)
+    return [str(each.message).partition(" changed")[0] for each in caught]
+
+
+@pytest.mark.parametrize("begins", ["first", "again", "nowait"])
+def test_what_is_edited_while_a_program_runs_has_changed(s, program, helper, begins):
+    # What was noted was the file as the run had left it: the next one ran old code and said nothing.
+    if begins == "again":
+        s.run_file(program())
+    editing = program(f"{PROGRAM}{EDITING.replace('SOURCE', repr(EDITED))}")
+    if begins == "nowait":
+        s.run_nowait(compile_file(editing)).wait()
+    else:
+        assert told(s, editing, reload=begins == "again") == []
+    assert told(s, program()) == [f"{helper.name} has"]
+    assert s.run("found").values == ["one"] * 2
+    assert told(s, program(), reload=True) == []
+    assert s.run("found").values == ["and two"] * 2
+    assert told(s, program()) == []
+
+
+def test_what_was_written_again_as_it_was_has_not_changed(s, program, helper):
+    s.run_file(program())
+    os.utime(helper, (1e9, 1e9))
+    assert told(s, program()) == []
+    helper.write_text(EDITED)
+    assert told(s, program()) == [f"{helper.name} has"]
+    helper.write_text(HELPER)
+    assert told(s, program()) == []
+    helper.unlink()
+    assert told(s, program()) == []
+
+
+def test_what_new_workers_import_anew_has_not_changed(session, program, helper):
+    s = session(2)
+    s.run_file(program())
+    helper.write_text(EDITED)
+    s.restart()
+    for _ in range(2):
+        assert told(s, program()) == []
+    assert s.run("found").values == ["and two"] * 2
+
+
+def test_what_was_imported_before_any_session_has_changed_since_the_first_run(session, program, helper):
+    importlib.import_module(helper.stem)
+    s = session(2, own_modules=())
+    assert told(s, program()) == []
+    helper.write_text(EDITED)
+    assert told(s, program()) == [f"{helper.name} has"]
+
+
+@pytest.mark.parametrize("where", ["everybody's", "a worker's"])
+def test_what_was_reloaded_since_has_not_changed(session, program, helper, where):
+    s = session(1, own_modules=() if where == "everybody's" else None)
+    s.run_file(program())
+    helper.write_text(EDITED)
+    s.run(f"import importlib, {helper.stem}\nimportlib.reload({helper.stem})")
+    assert told(s, program()) == []
+    assert s.run("found").values == ["and two"]
+
+
+def test_an_unchanged_file_is_not_read_again(s, program, helper, monkeypatch):
+    s.run_file(program())
+    monkeypatch.setattr("disco_magic.functions.sources._digest", pytest.fail)
+    assert refresh(compile_file(program()), reload=False) == ""

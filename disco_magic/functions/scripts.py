@@ -12,6 +12,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.functions import sources
 from disco_magic.functions.cells import Program, cell_from_tree, parsed
 from disco_magic.functions.found_modules import find_module
+from disco_magic.functions.used_modules import used_by
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
@@ -66,14 +67,18 @@ def _compiled(label: str, program: Program) -> Cell:
 
 
 def refresh(cell: Cell, *, reload: bool) -> str:
-    """Before a program is executed: let modules beside it be imported anew, or say which have changed."""
+    """Before a program is executed: let modules beside it be imported anew, or say what has changed."""
     if cell.program is None:
         return ""
     folder = cell.program.sources
     if reload:
         sources.forget(folder)
     sources.note_all(folder)
-    files = [os.path.relpath(file, folder) for file in sources.changed(folder).values()]
+    changed = sources.changed(folder)
+    if not changed:
+        return ""
+    used = used_by(cell.source, cell.program.package, sources.imported())
+    files = [os.path.relpath(file, folder) for name, file in changed.items() if name in used]
     if not files:
         return ""
     have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")

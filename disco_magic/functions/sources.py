@@ -79,6 +79,11 @@ def changed(folder: str) -> dict[str, str]:
     return found
 
 
+def imported() -> dict[str, str]:
+    """All modules that are imported and no library's, and their files."""
+    return {name: file for name, file, _ in _modules("")}
+
+
 def forget(folder: str) -> None:
     """Let the next import of each module beneath `folder` read its file; who has the old one keeps it."""
     for name, _, _ in list(_modules(folder)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import warnings
 
 import pytest
@@ -112,3 +113,59 @@ def test_an_unchanged_file_is_not_read_again(s, program, helper, monkeypatch):
     s.run_file(program())
     monkeypatch.setattr("disco_magic.functions.sources._digest", pytest.fail)
     assert refresh(compile_file(program()), reload=False) == ""
+
+
+@pytest.fixture
+def said_before(session, program, helper, tmp_path):
+    """Whether it is said, before a program with that source, that the module has changed.
+
+    Others import it, too: `between`, `package.deep` by that one, and `package.inner` by `package.deep`.
+    """
+    (tmp_path / "package").mkdir()
+    program("import HELPER\n", "between.py")
+    program("__all__ = ['inner']\n", "package/__init__.py")
+    program("from .deep import *\n", "package/inner.py")
+    program("from between import HELPER\n", "package/deep.py")
+    session(1).run_file(program("import HELPER, between, package.inner\n"))
+    helper.write_text(EDITED)
+
+    def ask(source):
+        said = refresh(compile_file(program(f"{source}\n")), reload=False)
+        assert said.partition(" changed")[0] in ("", f"{helper.name} has")
+        return bool(said)
+
+    yield ask
+    for name in ("between", "package", "package.inner", "package.deep"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import HELPER",
+        "if worker_id < 0:\n    from HELPER import go",
+        "def f():\n    import HELPER as other",
+        "import between",
+        "import package.inner",
+        "from package import inner",
+        "from package import *",
+        "import importlib\nfound = importlib.import_module('between')",
+        "from . import HELPER",
+    ],
+)
+def test_it_is_said_of_what_the_program_imports_or_might(said_before, source):
+    assert said_before(source)
+
+
+@pytest.mark.parametrize("source", ["found = 1", "import json, os.path\nfound = json", "import package"])
+def test_it_is_not_said_of_what_the_program_does_not_import(said_before, source):
+    # It was said before every program in that folder.
+    assert not said_before(source)
+
+
+@pytest.mark.parametrize("broken", ["def (\n", "\0", "# coding: none\n"])
+def test_where_that_cannot_be_said_it_is_said_of_all(session, program, helper, broken):
+    s = session(1)
+    s.run_file(program())
+    helper.write_text(broken)
+    assert told(s, program()) == [f"{helper.name} has"]

@@ -1,0 +1,72 @@
+"""Which modules a program imports, as far as its source and theirs say so."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import tokenize
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+# Who mentions them may import anything.
+_BY_NAME: Final = frozenset({"__import__", "import_module", "run_module", "run_path"})
+
+
+def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[str]:
+    """Those modules that a program imports, or those that it imports do; all where that cannot be said.
+
+    Args:
+        source: the program's.
+        package: where its relative imports begin; "": nowhere.
+        files: of the modules in question, by name.
+    """
+    used: set[str] = set()
+    try:
+        waiting = [*_around(package), *_named_in(source, package, files)]
+        while waiting:
+            name = waiting.pop()
+            if name in files and name not in used:
+                used.add(name)
+                is_package = os.path.basename(files[name]) == "__init__.py"
+                with tokenize.open(files[name]) as file:
+                    inner = _named_in(file.read(), name if is_package else name.rpartition(".")[0], files)
+                    waiting.extend(inner)
+    except (_AnythingError, ImportError, OSError, SyntaxError, ValueError):
+        return files.keys()  # it is being edited, or says itself which package it is in
+    return used
+
+
+class _AnythingError(Exception):
+    """A module may import any other."""
+
+
+def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield from _around(each.name)
+        elif isinstance(node, ast.ImportFrom):
+            yield from _named_from(node, package, files)
+        elif (isinstance(node, ast.Name) and node.id in _BY_NAME) or (
+            isinstance(node, ast.Attribute) and node.attr in _BY_NAME
+        ):
+            raise _AnythingError
+
+
+def _named_from(node: ast.ImportFrom, package: str, files: Iterable[str]) -> Iterator[str]:
+    home = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+    yield from _around(home)
+    for each in node.names:
+        if each.name == "*":  # a package says in `__all__` which modules these are
+            yield from (name for name in files if name.startswith(f"{home}."))
+        else:
+            yield f"{home}.{each.name}"
+
+
+def _around(name: str) -> Iterator[str]:
+    """That module, and before it the packages that it is in."""
+    return accumulate(name.split("."), lambda package, inner: f"{package}.{inner}")

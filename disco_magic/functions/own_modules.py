@@ -34,6 +34,7 @@ from disco_magic.functions.standing_modules import (
     stand,
     stand_no_more,
 )
+from disco_magic.functions.twice_executed import tell_what_helps
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ _FIRST: Final = "worker 0"
 _SHARED: Final = (
     "{} was imported before, and all workers share what it keeps in global variables: with --reload, or "
     "reload=True, each imports it for itself"
-)
-_ONCE_FOR_ALL: Final = (
-    "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
-    "all share their modules: --own-modules none, or own_modules=()"
 )
 
 
@@ -219,7 +216,7 @@ class Importer(Imports):
                 spec.loader.exec_module(module)
         except BaseException as error:
             if OF_USER in self._names and is_executed_by_others(name, self):
-                error.add_note(_ONCE_FOR_ALL.format(name))
+                tell_what_helps(error, name)
             self.modules.pop(name, None)
             if around is not None and getattr(around, last, None) is module:
                 delattr(around, last)

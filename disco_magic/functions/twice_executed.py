@@ -1,0 +1,50 @@
+"""What helps where a module fails since it is executed once for each worker, and not once for all."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from typing import Final
+
+from disco_magic.libraries import OURS, is_of_library
+
+_HELP: Final = (
+    "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
+    "all share their modules: --own-modules none, or own_modules=()"
+)
+_TWICE: Final = re.compile(
+    r"already|duplicat|(?<!not )(?<!not been )(?<!never )\bregister|\bexists\b|twice|redefin|conflict"
+    r"|same name|multiple times|more than once|only once",
+    re.IGNORECASE,
+)
+# They say what the module itself lacks, whoever else has executed it.
+_NEVER: Final = (AttributeError, ImportError, NameError, SyntaxError)
+_PACKAGES: Final = {"site-packages", "dist-packages"}
+
+
+def tell_what_helps(error: BaseException, name: str) -> None:
+    """Note it, if that can be why a module has failed that another worker has of its own."""
+    if can_be_of_twice(error):
+        error.add_note(_HELP.format(name))
+
+
+def can_be_of_twice(error: BaseException) -> bool:
+    """Whether it can come of what a process takes once: it says so, or an installed package has raised it."""
+    if isinstance(error, _NEVER) or not isinstance(error, Exception):
+        return False
+    if isinstance(error, OSError):  # not by its file's name
+        return _TWICE.search(error.strerror or "") is not None
+    return _TWICE.search(str(error)) is not None or _is_installed(_file_of(error))
+
+
+def _file_of(error: BaseException) -> str:
+    """Of the frame that has raised it."""
+    steps = list(traceback.walk_tb(error.__traceback__))
+    return steps[-1][0].f_code.co_filename if steps else ""
+
+
+def _is_installed(file: str) -> bool:
+    """Whether that is a package's: of Python's own modules none keeps a register that would not say so."""
+    is_package = not _PACKAGES.isdisjoint(file.split(os.sep))
+    return is_package and is_of_library(file) and not file.startswith(OURS)

@@ -275,7 +275,7 @@ def test_a_table_marks_what_differs_by_more_than_colour():
         ["register", "verdict", "workers", "value"],
         ["b['<x>']", " ", "≠", "shape", "[0]", "int8 (2,)"],
         ["[1]", "int8 (3,)"],
-        ["a", "same", "[0-1]", "int8 (2,)"],
+        ["a", "same type", "[0-1]", "int8 (2,)"],
     ]
     assert page.spans == [2, 1]
 

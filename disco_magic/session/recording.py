@@ -35,9 +35,11 @@ class Recording(Dispatch):
         timeline = Timeline.of_records(self.id, self._launcher.records())
         return timeline if last is None else timeline.last(last)
 
-    def spans_of(self, seq: int) -> tuple[Span, ...]:
-        """What was done in the command of that number, in the order of its beginning; and what goes on.
 
-        As good as free: the rest, which may be 4,096 spans of each worker, is not put into words.
-        """
-        return Timeline.of_records(self.id, self._launcher.records(seq)).spans
+def spans_of(session: Recording, seq: int) -> tuple[Span, ...]:
+    """What was done in the command of that number, in the order of its beginning; and what goes on.
+
+    As good as free: the rest, which may be 4,096 spans of each worker, is not put into words.
+    """
+    records = session._launcher.records(seq)  # noqa: SLF001 - the other half of `timeline`
+    return Timeline.of_records(session.id, records).spans

@@ -73,7 +73,7 @@ def test_a_receiver_that_finishes_releases_it(waiting):
     thread.join()
     first, *table = str(raised[0]).splitlines()
     assert first.startswith(
-        "worker 1 finished without a recv for send to worker 1 of float32 (2,) that worker 0 waits in at File"
+        "worker 1 finished without a recv for send to worker 1 of float32 (2,) that worker 0 waits in at "
     )
     assert first.endswith(" - it needs a recv(0) on worker 1 in the same command")
     assert [line.split()[:2] for line in table] == [["[0]", "waiting"], ["[1]", "finished"]]

@@ -160,7 +160,7 @@ def test_a_missed_collective_releases_everybody_and_says_who_is_where(session, n
         assert isinstance(failure.exception, disco.PlaneAborted)
         words = str(failure.exception)
         assert f"worker {n - 1} finished without joining allreduce(float32 (2, 3)" in words
-        assert re.search(rf'waits? in at File "{re.escape(__file__)}", line {line}\b', words)
+        assert re.search(rf"waits? in at .*test_failures\.py\"?, line {line}\b", words)
     assert usable(s)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import numpy as np
@@ -190,7 +191,7 @@ def test_a_member_that_is_interrupted_releases_the_others_and_is_told_nothing_it
     *others, own = pending()[1]
     assert [type(outcome) for outcome in others] == [PlaneAborted] * 3
     for outcome in others:
-        assert str(outcome).startswith("allreduce(float64 (2,) on cuda, op=sum) at File ")
+        assert re.match(r"allreduce\(float64 \(2,\) on cuda, op=sum\) at .*conftest\.py", str(outcome))
         assert str(outcome).endswith(
             "was given up while it was being carried out: worker 3 was interrupted"
             " - results and out arrays of all members are incomplete"

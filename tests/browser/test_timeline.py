@@ -39,6 +39,13 @@ def test_the_worker_that_is_waited_for_stands_out(
     expect(lab.cell(2).locator(".jp-RenderedHTML svg").first).to_be_hidden()  # the still
     lab.picture(pictures / "timeline.png")
 
+    size = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 800, "height": size["height"]})
+    around = view.locator("div:has(> svg[role=img])").first
+    room, wide = around.evaluate("each => [each.clientWidth, each.scrollWidth]")
+    assert room < wide <= 960  # where there is less room it is scrolled, not cut off
+    lab.page.set_viewport_size(size)
+
     view.get_by_label("Show").select_option(["worker 2"])
     expect(view.locator("svg").first).not_to_contain_text("worker 0")
     view.locator("button", has_text="Save trace").click()

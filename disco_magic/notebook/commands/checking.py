@@ -33,11 +33,10 @@ def _check(front: Front, options: Namespace) -> CheckReport:
         timeout=options.timeout,
     )
     report.raise_if_differing()
-    unmarked = [row.name for row in report if not row.by_value]
+    unmarked = [row.name for row in report if not row.by_value and row.type != "module"]
     if unmarked and not options.names and not options.types:
-        front.sessions.say(
-            f"values are compared of what is marked; %disco check {unmarked[0]} compares its own"
-        )
+        of_it = f"%disco check {unmarked[0]} compares its own"
+        front.sessions.say(f"values were compared of marked registers only; {of_it}")
     return report
 
 

@@ -114,7 +114,7 @@ def _say_status(front: Front, session: Session) -> None:
     display(session.doctor())  # type: ignore[no-untyped-call]
     others = [repr(each) for each in open_sessions() if each is not session]
     if others:
-        front.sessions.say(f"also open: {'; '.join(others)} - --session NAME asks about another one")
+        front.sessions.say(f"also open: {'; '.join(others)} (%disco status --session NAME)")
 
 
 def _sizes(snapshot: SessionSnapshot) -> str:

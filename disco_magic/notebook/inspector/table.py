@@ -48,7 +48,8 @@ _STYLE: Final = table_style(
 )
 # Beside more workers than these the ends of texts are left out; a closer look has them.
 _FEW: Final = 4
-_SCROLL: Final = "max-height:340px;overflow:auto"
+# With a width of its own it would make what is around it as wide as the table, and be cut off there.
+_SCROLL: Final = "max-height:340px;overflow:auto;width:0;min-width:100%"
 
 
 def table_html(

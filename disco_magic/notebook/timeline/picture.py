@@ -81,7 +81,8 @@ def timeline_html(timeline: Timeline, *, width: int = WIDTH, place: str = "live"
     return (
         f'{_STYLE}<div style="font-size:12px;color:var(--jp-ui-font-color1,inherit)">'
         f"<div>Disco session {timeline.session_id}: {took}, {timeline.num_workers} workers</div>"
-        f'<div style="overflow-x:auto">{picture}</div>'
+        # With a width of its own it would make what is around it as wide as the picture, which is cut off.
+        f'<div style="overflow-x:auto;width:0;min-width:100%">{picture}</div>'
         f'<div style="padding:2px 0 4px {_LEFT}px">{legend}</div>'
         f"{said and f'<div><b>{said}</b></div>'}"
         f"{_table(HEADER, summary.rows())}{_blocks_table(blocks, timeline)}</div>"

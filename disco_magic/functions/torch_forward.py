@@ -12,13 +12,14 @@ from contextlib import ExitStack, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.functions.context import calling_worker
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.functions.turns import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+    from disco_magic.functions.turns import Entry
 
 _WHAT: Final = "forward-mode gradients are computed"
 
@@ -27,19 +28,15 @@ class _Level(NamedTuple):
     """One that was entered and not left.
 
     Attributes:
-        who: the worker, or the thread that is none's.
-        command: what the worker executed.
-        thread: that has entered it.
+        entry: of who has entered it.
         turn: what it holds.
     """
 
-    who: object
-    command: int | None
-    thread: int
+    entry: Entry
     turn: ExitStack
 
 
-# Of whoever has the turn; those of others were left behind by a stop.
+# Of whoever has the turn; those that are gone were left behind by a stop.
 _entered: Final[list[_Level]] = []
 _forgetting: Final[list[Callable[[], None]]] = []
 
@@ -49,13 +46,13 @@ def fit_levels(module: ModuleType) -> Callable[[], None]:
     names = vars(module)
 
     def forget() -> None:
-        while names["_current_level"] >= 0:
-            pair[1].below()
-        with suppress(RuntimeError):  # a stop has struck before PyTorch had noted it; mostly there is none
+        names[
+            "_current_level"
+        ] = -1  # which PyTorch notes after it has entered or left the only one that can be
+        with suppress(RuntimeError):  # there is none, mostly
             names["torch"]._C._exit_dual_level(level=0)  # noqa: SLF001 - there is no other way
 
-    pair = _pair(module, "enter_dual_level", "exit_dual_level")
-    return _fit(pair, forget)
+    return _fit(_pair(module, "enter_dual_level", "exit_dual_level"), forget)
 
 
 def fit_nesting(module: ModuleType) -> Callable[[], None]:
@@ -87,7 +84,7 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
         try:
             return pair[0].below()
         except BaseException:
-            _leave_turn(is_sure=False)
+            _leave_turn()
             raise
 
     @wraps(vars(module)[leaving])
@@ -97,37 +94,32 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
         except RuntimeError:  # refused: it is not the last one
             raise
         except BaseException:
-            _leave_turn(is_sure=False)
+            _leave_turn()
             raise
-        _leave_turn(is_sure=True)
+        _leave_turn()
 
     pair = [Replaced(module, entering, enter), Replaced(module, leaving, leave)]
     return pair
 
 
 def _take_turn() -> None:
-    me, turn = calling_worker(), ExitStack()
-    turn.enter_context(TURNS.taken(_WHAT))
-    who: object = threading.current_thread() if me is None else me
-    command = None if me is None else me._executes  # noqa: SLF001 - no user asks for it
-    are_left = len(_entered)
-    _entered[:] = [each for each in _entered if each.who is who and each.command == command]
-    if are_left and not _entered:
-        _forget()
-    _entered.append(_Level(who, command, threading.get_ident(), turn))
+    turn = ExitStack()
+    entry = turn.enter_context(TURNS.taken(_WHAT))
+    _entered[:] = [each for each in _entered if not each.entry.is_gone]
+    _forget_the_rest()
+    _entered.append(_Level(entry, turn))
 
 
-def _leave_turn(*, is_sure: bool) -> None:
+def _leave_turn() -> None:
     """The calling thread has left the last one that it has entered; or it was struck as it did."""
-    here = threading.get_ident()
-    for level in [each for each in _entered if each.thread == here][-1:]:
+    here = threading.current_thread()
+    for level in [each for each in _entered if each.entry.thread is here][-1:]:
         _entered[:] = [each for each in _entered if each is not level]
-        if not is_sure and not _entered:
-            _forget()
+        _forget_the_rest()
         level.turn.close()
 
 
-def _forget() -> None:
-    """Nobody has any: what a stop has left of one goes."""
-    for each in _forgetting:
-        each()
+def _forget_the_rest() -> None:
+    """If nobody has any, what a stop has left of one goes: it may have struck anywhere. Takes 10 us."""
+    for forget in () if _entered else _forgetting:
+        forget()

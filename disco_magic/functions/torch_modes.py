@@ -9,6 +9,7 @@ stop in three struck there, in a block of autocast one in ten (2 workers, PyTorc
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -78,9 +79,10 @@ def restore_modes(then: Modes | None) -> None:
 
 def _core() -> dict[str, Any] | None:
     """The functions of PyTorch's that know it, by name."""
-    core = vars(sys.modules["torch"]).get("_C") if "torch" in sys.modules else None
-    found: dict[str, Any] | None = None if core is None else vars(core)
-    return found if found is not None and "_set_grad_enabled" in found else None  # else it is being imported
+    torch = sys.modules.get("torch")  # not a module, where somebody has it that it cannot be imported
+    core = vars(torch).get("_C") if isinstance(torch, ModuleType) else None
+    found = vars(core) if isinstance(core, ModuleType) else {}
+    return found if "_set_grad_enabled" in found else None  # else it is being imported
 
 
 def _stack(core: dict[str, Any], kind: str) -> list[Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PAUSE_S: Final = 2e-3
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """A thread that has a turn, or waits for one.
 
     Attributes:
@@ -56,27 +56,30 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        self._inside: list[_Entry] = []
-        self._waiting: list[_Entry] = []
+        self._inside: list[Entry] = []
+        self._waiting: list[Entry] = []
 
     @contextmanager
-    def taken(self, what: str) -> Iterator[None]:
+    def taken(self, what: str) -> Iterator[Entry]:
         """Within this the calling worker has the turn. Waits for it; an interrupt ends the wait.
 
         Args:
             what: is done, in words: ``"models are loaded"``.
+
+        Yields:
+            Entry: that of the calling thread.
 
         Raises:
             UsageMistake: who has it waits for the calling worker, in a collective.
         """
         me = calling_worker()
         command = None if me is None or is_beside() else me._executes  # noqa: SLF001
-        entry = _Entry(threading.current_thread(), me, command)
+        entry = Entry(threading.current_thread(), me, command)
         try:
             while not self._enter(entry):
                 self._see_stuck(entry, what)
                 pause(_PAUSE_S)
-            yield
+            yield entry
         finally:
             self._leave(entry)
 
@@ -94,7 +97,7 @@ class Turns:
                 return
             pause(_PAUSE_S)
 
-    def _enter(self, entry: _Entry) -> bool:
+    def _enter(self, entry: Entry) -> bool:
         with self._lock:
             self._forget_gone()
             if not any(each is entry for each in self._waiting):
@@ -109,12 +112,12 @@ class Turns:
         self._inside = [each for each in self._inside if not each.is_gone]
         self._waiting = [each for each in self._waiting if not each.is_gone]
 
-    def _leave(self, entry: _Entry) -> None:
+    def _leave(self, entry: Entry) -> None:
         with self._lock:
             self._inside = [each for each in self._inside if each is not entry]
             self._waiting = [each for each in self._waiting if each is not entry]
 
-    def _see_stuck(self, entry: _Entry, what: str) -> None:
+    def _see_stuck(self, entry: Entry, what: str) -> None:
         """Refuse to wait where the worker's own thread keeps that of the one waiting which has the turn."""
         me = entry.worker
         if me is None or entry.command is None:

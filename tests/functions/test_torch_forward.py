@@ -135,6 +135,21 @@ def test_a_stop_that_strikes_before_the_level_is_noted_leaves_none(start, forwar
     assert s.run("with forward.dual_level() as level: pass\nlevel").values == [0, 0]
 
 
+def test_a_stop_that_strikes_before_it_is_noted_that_the_level_was_left_leaves_it_left(start, forward):
+    s = start(2)
+    s.run("forward.enter_dual_level()\nforward.core._exit_dual_level(level=0)  # and no further", workers=[0])
+    assert s.run("with forward.dual_level() as level: pass\nlevel").values == [0, 0]
+
+
+def test_a_stop_that_strikes_within_another_one_leaves_none(start, func, forward):
+    s = start(2)
+    forward.struck.append(ZeroDivisionError())
+    with pytest.raises(CellError, match="ZeroDivisionError"):
+        s.run("func.jvp(lambda: None)", workers=[0])
+    assert (forward.core.levels, func.JVP_NESTING) == ([], 0)
+    assert s.run("func.jvp(lambda: len(forward.core.levels))").values == [1, 1]
+
+
 def test_one_that_cannot_be_left_yet_is_there_still(start, forward):
     s = start(2)
     s.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import ModuleType, SimpleNamespace
 
@@ -126,4 +127,9 @@ def test_a_version_that_lacks_some_of_it_is_put_back_as_far_as_it_goes(gated, ga
 
 def test_one_that_is_just_being_imported_is_left_alone(session, monkeypatch):
     install(monkeypatch, "torch")
+    assert session(2).run("worker_id").values == [0, 1]
+
+
+def test_where_it_is_said_not_to_be_there_cells_run(session, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
     assert session(2).run("worker_id").values == [0, 1]

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from disco_magic.functions.context import calling_worker
 from disco_magic.functions.namespaces import CELL_MODULE
+from disco_magic.functions.own_warnings import WarningsOfWorkers
 
 _SEEN: Final = "__warningregistry__"
 _IN_CELLS: Final = (
@@ -26,14 +27,17 @@ class Filters:
         self._before: tuple[list[Any], Any, Any] | None = None
 
     def keep(self) -> None:
-        """A cell is about to run: remember them, unless one runs already; costs 1 us."""
-        if self._before is None:
+        """A cell is about to run: remember them, unless one runs already; costs 1 us.
+
+        Not where workers have their own: then only the notebook changes these, perhaps while the cell runs.
+        """
+        if self._before is None and type(warnings) is not WarningsOfWorkers:
             self._before = _present()
         if _IN_CELLS not in warnings.filters:
             _show_deprecations()
 
     def restore(self) -> None:
-        """No cell runs any more: put back what they have mixed up, where workers have none of their own.
+        """No cell runs any more: put back what they have mixed up, if workers have no filters of their own.
 
         What a cell has added to the list itself stays: ``warnings.simplefilter("ignore")`` is meant to last.
         """

@@ -160,6 +160,17 @@ def test_the_notebook_may_be_inside_before_and_after(heard):
     assert warnings.filters is before
 
 
+@APART
+def test_the_notebook_may_be_inside_when_a_cell_is_sent_and_not_when_it_ends(heard):
+    heard("pass")
+    before = warnings.filters
+    with warnings.catch_warnings():
+        heard.shell.run("%%disco --nowait -o h\npass")
+    heard.shell.run("h.wait()")
+    heard.shell.run("pass")
+    assert warnings.filters is before
+
+
 def test_a_module_that_is_not_python_s_is_caught_as_ever(heard):
     heard(
         "import types\n"

@@ -96,12 +96,12 @@ _OF_LIBRARIES: Final = frozenset({"__enter__", "__exit__", "__aenter__", "__aexi
 # The same holds of what weak references call.
 _WEAK: Final = frozenset({weakref.__file__, _weakrefset.__file__})
 _OF_WEAK: Final = frozenset({"remove", "_remove"})
-# What PyTorch calls out of C++ that takes no exception, which ends the process, and what calls that: a thread
-# in a call of C has its exception where it is next in Python.
 _OF_TORCH: Final = (
-    ("torch/_ops.py", "__call__"),
+    # It calls this out of C++ that takes no exception, which ends the process; and what calls that: a thread
+    # in a call of C has its exception where it is next in Python.
     ("torch/_library/simple_registry.py", "find_torch_dispatch_rule"),
-    ("torch/utils/weak.py", "remove"),
+    ("torch/_ops.py", "__call__"),
+    ("torch/utils/weak.py", "remove"),  # as above
 )
 _START: Final = threading.Thread.start.__code__
 # From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have

@@ -12,7 +12,7 @@ from disco_magic.core.words import aligned, human_seconds, plural, until_the_end
 from disco_magic.phrases import people, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 _AT_WORK: Final = {"stopping": "being stopped in", "cleaning": "stopped, and cleaning up in"}
 State = Literal["idle", "queued", "executing", "stopping", "cleaning", "waiting", "moving"]
@@ -139,6 +139,10 @@ class Diagnosis:
             reached = waiting - held
             held |= reached
         return tuple(sorted(held))
+
+    def before(self, seq: int, workers: Collection[int]) -> list[Position]:
+        """Those of `workers` that are at a command which was sent before the one of that number."""
+        return [each for each in self.positions if each.worker in workers and (each.seq or seq) < seq]
 
     def blocking(self) -> tuple[int, ...]:
         """Workers that others wait for, at the end of every chain: they wait for nobody themselves."""

@@ -173,7 +173,7 @@ class Importer(Imports):
         _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
         if not is_loaded_once(spec):
             vars(own)["__builtins__"] = self._builtins
-        sources.note(own, spec.origin if spec.has_location else None)
+        sources.note(own, spec)
         spec.loader.exec_module(own)
         return own
 
@@ -206,7 +206,7 @@ class Importer(Imports):
         self.begin()  # what was put there since
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
-        sources.note(module, spec.origin if spec.has_location else None)
+        sources.note(module, spec)
         try:  # something may strike anywhere in it
             self._running.add(name)  # first: who finds the module then waits
             self.modules[name] = module

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FILTERS: Final = "filters"
 _PUBLIC: Final = "showwarning"
 _BEHIND: Final = "_showwarnmsg_impl"
+_NAMES: Final = frozenset({_FILTERS, _PUBLIC, _BEHIND})
+_BEFORE: Final = "before they were logged"
 # By these names. A list of filters is never changed, but replaced: a program has begun with the cell's.
 _OWN: Final = PerProgram()
 
@@ -44,7 +46,7 @@ class WarningsOfWorkers(ModuleOfWorkers):
     """The class of `warnings` as long as any session runs. Python's code in C asks it, too."""
 
     def __getattribute__(self, name: str) -> Any:
-        if name in (_FILTERS, _PUBLIC, _BEHIND):
+        if name in _NAMES:
             mine = _mine()
             if name in mine:
                 return mine[name]
@@ -52,7 +54,7 @@ class WarningsOfWorkers(ModuleOfWorkers):
 
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
-        if me is None or name not in (_FILTERS, _PUBLIC, _BEHIND):
+        if me is None or name not in _NAMES:
             types.ModuleType.__setattr__(self, name, value)
         elif value is vars(self)[name]:  # what it found before it had one of its own
             _OWN.of(me).pop(name, None)
@@ -116,7 +118,6 @@ def fit_capturing(module: ModuleType) -> Callable[[], None]:
 
     It notes for the whole process that this is so, and what it was before.
     """
-    before = "captured"  # under this name
 
     @wraps(vars(module)["captureWarnings"])
     def capture(capture: bool) -> None:  # noqa: FBT001 - as Python's
@@ -125,11 +126,11 @@ def fit_capturing(module: ModuleType) -> Callable[[], None]:
             captured.below(capture)
             return
         own, warnings = _OWN.of(me), cast("Any", sys.modules["warnings"])
-        if capture and before not in own:
-            own[before] = warnings.showwarning
+        if capture and _BEFORE not in own:
+            own[_BEFORE] = warnings.showwarning
             warnings.showwarning = vars(module)["_showwarning"]
-        elif not capture and before in own:
-            warnings.showwarning = own.pop(before)
+        elif not capture and _BEFORE in own:
+            warnings.showwarning = own.pop(_BEFORE)
 
     captured = Replaced(module, "captureWarnings", capture)
     captured.put()

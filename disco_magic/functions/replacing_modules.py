@@ -40,7 +40,7 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         made: types.ModuleType = making.below(spec)
         with suppress(TypeError):  # what its loader makes need not be one, nor allow weak references
             begun[spec.name] = made
-            sources.note(made, spec.origin if spec.has_location else None)
+            sources.note(made, spec)
         return made
 
     def find_spec(
@@ -48,7 +48,7 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
     ) -> ModuleSpec | None:
         found: ModuleSpec | None = finding.below(name, path, target)
         if target is not None and found is not None:  # it is reloaded
-            sources.note(target, found.origin if found.has_location else None)
+            sources.note(target, found)
         return found
 
     def wait(name: str) -> None:

@@ -12,6 +12,7 @@ import sys
 import types
 from contextlib import suppress
 from hashlib import blake2b
+from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,7 @@ from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.machinery import ModuleSpec
 
 # Not imported: their files are those of programs.
 _PROGRAMS: Final = (CELL_MODULE, "__main__")
@@ -43,9 +45,14 @@ class _Source(NamedTuple):
 _sources: Final[WeakKeyDictionary[types.ModuleType, _Source]] = WeakKeyDictionary()
 
 
-def note(module: types.ModuleType, file: str | None) -> None:
+def note(module: types.ModuleType, spec: ModuleSpec) -> None:
     """Note what is in the file of a module that is about to be executed, but for libraries'. Takes 50 us."""
-    if file is None or isinstance(module, Standing) or is_of_library(file):
+    if spec.has_location and spec.origin is not None and not isinstance(module, Standing):
+        _note(module, spec.origin)
+
+
+def _note(module: types.ModuleType, file: str) -> None:
+    if is_of_library(file):
         return
     # It is in no file of its own, or the module is an object that cannot be asked for again.
     with suppress(OSError, TypeError):
@@ -57,7 +64,7 @@ def note_all(folder: str) -> None:
     for _, file, modules in _modules(folder):
         for module in modules:
             if module not in _sources:
-                note(module, file)
+                _note(module, file)
 
 
 def changed(folder: str) -> dict[str, str]:
@@ -114,5 +121,5 @@ def _stamp(file: str) -> tuple[int, int]:
 
 
 def _digest(file: str) -> bytes:
-    with open(file, "rb") as source:
-        return blake2b(source.read()).digest()
+    # As the import that follows reads it: a stop does not strike there, and leave the file open.
+    return blake2b(SourceFileLoader("", file).get_data(file)).digest()

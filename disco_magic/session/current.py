@@ -58,10 +58,9 @@ def session() -> Session:
     Raises:
         UsageMistake: there is none.
     """
-    for each in reversed(_chosen):
-        found = each()
-        if found is not None and not found.closed:
-            return found
+    found = open_sessions()
+    if found:
+        return found[-1]
     raise UsageMistake("no session is running; start one with %disco start or disco.ThreadedSession(4)")
 
 

@@ -35,7 +35,7 @@ from disco_magic.session.sigint import interrupt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from disco_magic.core.doctor import Diagnosis, Position
+    from disco_magic.core.doctor import Diagnosis
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
     from disco_magic.session.arguments import Limit
@@ -97,15 +97,9 @@ class Stopping(Judging):
     def _interrupt(self) -> None:
         if self._before is None:
             self._then = self.session.diagnosis() if self.session.life is self._life else None
-            self._before = self._running_before(self._then.positions if self._then is not None else ())
+            before = [] if self._then is None else self._then.before(self.seq, self.workers)
+            self._before = list(dict.fromkeys(each.command for each in before))  # an interrupt stops it, too
         self.session.interrupt_through(self.seq, self._to_strike(self.workers), self._life)
-
-    def _running_before(self, places: Sequence[Position]) -> list[str]:
-        """What its workers execute that was sent before it: an interrupt stops that, too."""
-        before = (
-            each for each in places if each.worker in self.workers and (each.seq or self.seq) < self.seq
-        )
-        return list(dict.fromkeys(each.command for each in before))
 
     def _withdraw(self) -> None:
         struck = self._to_strike(self._begun())

@@ -83,17 +83,14 @@ class Progress:
             self._due = float("inf")
             return []
         finished = self.finished(diagnosis)
-        rows, below = (
-            status_rows(diagnosis, self._workers, finished),
-            self._ending() or self._behind(diagnosis),
-        )
+        rows = status_rows(diagnosis, self._workers, finished)
+        below = self._ending() or self._behind(diagnosis)
         return [*rows, Row(tuple(sorted(self._workers - finished)), below, status=True)] if below else rows
 
     def _behind(self, diagnosis: Diagnosis) -> str:
         """What the cell comes after, if no worker has begun it, and what the stop button means for that."""
-        mine = [each for each in diagnosis.positions if each.worker in self._workers]
-        before = [each for each in mine if self._seq is not None and 0 < (each.seq or 0) < self._seq]
-        if not before or len(before) < len(mine):
+        before = [] if self._seq is None else diagnosis.before(self._seq, self._workers)
+        if not before or len(before) < len(self._workers):
             return ""
         earlier = ", ".join(dict.fromkeys(each.command for each in before))
         return f"comes after {earlier} \u00b7 the stop button ends both"

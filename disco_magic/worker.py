@@ -5,6 +5,7 @@ Urgent lane: called from other threads, while the worker executes or sleeps. It 
 
 from __future__ import annotations
 
+import _thread
 import time
 from contextlib import suppress
 from functools import partial
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from disco_magic.core.doctor import State
+    from disco_magic.core.messages import Command
     from disco_magic.core.timeline import Record
 
 
@@ -148,6 +150,27 @@ class Worker(Serving):
             lane.pursued = False
             lane.inject_at = time.monotonic() + AGAIN_S
             return True
+
+    def unheard(self, lane: Lane) -> bool:
+        """Python has swallowed what struck the lane's thread, which calls this: strike it again, in a moment.
+
+        Returns whether it was meant to be struck. Takes no lock: it may be called in the midst of anything.
+        """
+        command = lane.interrupted
+        if command is None:
+            return False
+        try:
+            # Not as `threading` starts one: the thread may just be in that, with its lock.
+            _thread.start_new_thread(self._strike_again, (lane, command))
+        except RuntimeError:  # too many threads, or the interpreter is ending: the next interrupt tries
+            return False
+        return True
+
+    def _strike_again(self, lane: Lane, command: Command) -> None:
+        with self.mutex:
+            if lane.interrupted is command:
+                lane.inject_at = 0.0  # nobody deals with the last one
+                self._inject(lane)
 
     def abandon(self) -> Lane | None:
         """Give up the thread that an interrupt did not end; the lane for its successor, or None if it ended.

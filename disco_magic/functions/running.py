@@ -28,6 +28,7 @@ from disco_magic.functions import (
     own_loggers,
     own_sys,
     programs,
+    unheard,
 )
 from disco_magic.functions.alike import digest_of_result
 from disco_magic.functions.awaits import Await
@@ -117,6 +118,7 @@ def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str
             adopted.begin()
             own_sys.begin()
             own_builtins.begin()
+            unheard.begin()
         CHANGES.enter(context)
     except BaseException:  # Ctrl-C
         drop_namespace(context, namespace)
@@ -140,6 +142,7 @@ def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None
             adopted.end()
             own_sys.end()
             own_builtins.end()
+            unheard.end()
 
 
 def text_of(value: Any) -> str:

@@ -17,6 +17,7 @@ from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError
+from disco_magic.functions import unheard
 from disco_magic.functions.logs import leave_records, mark_records
 from disco_magic.functions.places import HOST
 from disco_magic.functions.sights import sights_of
@@ -126,6 +127,7 @@ class ThreadLauncher(Onlooker):
 
     def _main(self, worker: Worker, lane: Lane) -> None:
         bridges.serve(lane, worker.mutex)
+        unheard.listen(partial(worker.unheard, lane))
         try:
             worker.run(lane, self._channels[worker.id].receive)
         except BaseException as error:

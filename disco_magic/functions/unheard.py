@@ -1,0 +1,71 @@
+"""An interrupt that nobody hears: Python swallows what is raised in code that it calls on its own account.
+
+A callback of the garbage collector, or of a weak reference, and a ``__del__``: what strikes there is told to
+``sys.unraisablehook``, and the thread goes on. So while sessions run there is a hook that has it struck
+again, and says nothing of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.errors import WorkerInterrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Here(threading.local):
+    """Of the calling thread: what strikes it again."""
+
+    again: Callable[[], bool] | None = None
+
+
+_here: Final = _Here()
+
+
+def listen(again: Callable[[], bool]) -> None:
+    """The calling thread is a worker's.
+
+    Args:
+        again: called in the midst of anything, so it takes no locks; has the thread struck once more, not
+            before it returns; whether it will be.
+    """
+    _here.again = again
+
+
+class _Hook:
+    """What is told meanwhile; `below` was there before.
+
+    A new one each time: somebody may have kept the last one, and call it.
+    """
+
+    def __init__(self, below: Callable[[Any], object]) -> None:
+        self.below = below
+
+    def __call__(self, ignored: Any, /) -> None:
+        error = ignored.exc_value
+        # One that comes without words has struck; others are what a collective says in such code.
+        if issubclass(ignored.exc_type, WorkerInterrupt) and not getattr(error, "args", ()):
+            again = _here.again
+            if again is not None and again():
+                return
+        self.below(ignored)
+
+
+_present: Final[list[_Hook]] = []  # one, or none
+
+
+def begin() -> None:
+    """From now on it is so. Idempotent."""
+    if not _present:
+        _present.append(_Hook(sys.unraisablehook))
+        sys.unraisablehook = _present[0]
+
+
+def end() -> None:
+    """No more, unless somebody has put another one over it. Idempotent."""
+    if _present and sys.unraisablehook is (ours := _present.pop()):
+        sys.unraisablehook = ours.below

@@ -193,6 +193,11 @@ class Ledger:
         failures = [reply.failure for reply in replies if isinstance(reply, CellDone)]
         return [failure for failure in failures if failure is not None and not is_consequence(failure)]
 
+    def is_awaited(self, seq: int, workers: Iterable[int]) -> bool:
+        """Whether somebody waits for the answer of one of `workers` to command `seq`, or will."""
+        expectation = self._expected.get(seq)
+        return expectation is not None and not expectation.missing.isdisjoint(workers)
+
     def is_nearly_answered(self, seq: int) -> bool:
         """Whether the reply to command `seq` that came last left two to come, or of two the other one."""
         waiting = self._expected.get(seq)

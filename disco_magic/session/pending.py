@@ -174,8 +174,8 @@ class PendingCell(Stopping, HasResult):
         Raises:
             CellError: it failed on some worker (or a command before it did).
             SyncTimeout: a TimeoutError that says who is where: `timeout` ran out.
-            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and what was
-                sent before it.
+            KeyboardInterrupt: Ctrl-C or the stop button; the cell was stopped on all workers, and calls that
+                were sent before it. Cells that were go on, if they have a handle.
         """
         if self._outcome is None:
             refuse_in_worker(self.session.id, "wait")
@@ -251,7 +251,7 @@ class PendingCell(Stopping, HasResult):
                 if self._ask():
                     continue
                 self._struck, self._last_step, self._why = True, None, None
-                self._stop_for(Stopping.interrupted, self._interrupt)
+                self._stop_for(Stopping.interrupted, self._press)
                 return None
             self._accept(item)
         self._settle()

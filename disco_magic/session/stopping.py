@@ -8,6 +8,9 @@ In steps, because CPython cannot end a thread that sits in C code::
     0.90 s   give up the threads that are still stuck; new ones go on with the same registers
     10.9 s   give up the cell: something holds a worker up that is no command
 
+Ctrl-C also stops calls that were sent before the cell and hold it up. Cells that were, and have a handle, go
+on: a worker that is at one of those leaves this one out in its turn, as if it had been cancelled.
+
 Who has got the interrupt and cleans up is left alone from then on, until another Ctrl-C; if nobody presses
 that, of a cell that was cancelled or whose time is over, for 10 s.
 
@@ -59,7 +62,8 @@ class Stopping(Judging):
         self._replaced: set[int] = set()
         self._sigints = 0
         self._is_patient = True  # with those who clean up
-        self._before: list[str] | None = None  # what an interrupt has stopped, too
+        self._before: list[str] | None = None  # what Ctrl-C has stopped, too
+        self._spared: list[str] = []  # what goes on although it was sent before
         self._then: Diagnosis | None = None  # where everybody was when it struck
         self._struck = False  # a SIGINT came, whichever thread took it out of the inbox
 
@@ -94,12 +98,32 @@ class Stopping(Judging):
     def _steps(self) -> dict[int, int]:
         return done(self.session.id, self.workers, self.seq)
 
-    def _interrupt(self) -> None:
+    def spares(self, diagnosis: Diagnosis) -> list[str]:
+        """The cells before it that go on when Ctrl-C stops this one: who has their handles can stop them.
+
+        None, if one of them is being stopped already.
+        """
+        before = {
+            seq: cell.label
+            for seq, handle in list(self._unheard.items())
+            if seq < self.seq and self.session.ledger.is_awaited(seq, self.workers) and (cell := handle())
+        }
+        at_an_end = (each.seq for each in diagnosis.positions if each.state in ("stopping", "cleaning"))
+        return list(dict.fromkeys(before.values())) if before.keys().isdisjoint(at_an_end) else []
+
+    def _press(self) -> None:
+        """What Ctrl-C does."""
         if self._before is None:
-            self._then = self.session.diagnosis() if self.session.life is self._life else None
-            before = [] if self._then is None else self._then.before(self.seq, self.workers)
-            self._before = list(dict.fromkeys(each.command for each in before))  # an interrupt stops it, too
-        self.session.interrupt_through(self.seq, self._to_strike(self.workers), self._life)
+            self._before = []
+            if self.session.life is self._life:
+                self._then = self.session.diagnosis()
+                self._spared = self.spares(self._then)
+                before = [] if self._spared else self._then.before(self.seq, self.workers)
+                self._before = list(dict.fromkeys(each.command for each in before))
+        if self._spared:
+            self._withdraw()
+        else:
+            self.session.interrupt_through(self.seq, self._to_strike(self.workers), self._life)
 
     def _withdraw(self) -> None:
         struck = self._to_strike(self._begun())
@@ -149,7 +173,7 @@ class Stopping(Judging):
 
     def _strike_and_replace(self, strike: Callable[[], None]) -> None:
         for pause in PAUSES_S:
-            (self._interrupt if self._struck else strike)()
+            (self._press if self._struck else strike)()
             self._listen(time.monotonic() + pause)
             if self._is_settled:
                 break
@@ -174,9 +198,9 @@ class Stopping(Judging):
                 return
             if item is INTERRUPT:
                 self._sigints += 1
-                if not self._struck:  # from now on also what was sent before
+                if not self._struck:  # from now on also calls that were sent before
                     self._struck = True
-                    self._interrupt()
+                    self._press()
             else:
                 self._accept(item)
 
@@ -222,14 +246,18 @@ class Stopping(Judging):
     def _stopped_sentence(self) -> str:
         if not self._ended:
             return f"{self.label} was stopped and does not end; {self.session.doctor()}"
-        text = (
-            f"{self.label} was stopped on workers {ranges(self.workers)}; registers may differ between them"
-        )
+        if self.was_withdrawn:
+            text = f"{self.label} was stopped before any worker had begun it"
+        else:
+            who = f"{self.label} was stopped on workers {ranges(self.workers)}"
+            text = f"{who}; registers may differ between them"
         before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
+        goes_on = "goes on - .cancel() stops it" if len(self._spared) == 1 else "go on - .cancel() stops each"
+        spared = f"{', '.join(self._spared)} {goes_on}" if self._spared else ""
         where = f"Where they were: {self._then}" if self._then is not None else ""
         failures = self._failures()
-        left = refused(failures), older(failures), self._halfway()
-        return ". ".join(filter(None, (text, before, self._given_up(), *left, where)))
+        left = refused(failures), older(failures), "" if self.was_withdrawn else self._halfway()
+        return ". ".join(filter(None, (text, before, spared, self._given_up(), *left, where)))
 
     def _halfway(self) -> str:
         """What to say of what it may have left in the midst of something."""

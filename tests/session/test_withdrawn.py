@@ -166,13 +166,16 @@ def test_one_that_is_given_up_by_its_handle_and_withdrawn_in_part_is_forgotten(b
     assert settled(s)
 
 
-def test_ctrl_c_stops_what_was_sent_before_too(behind):
-    s, first = behind()
-    second = s.run_nowait("y = 2")
+def test_ctrl_c_leaves_a_cell_alone_that_was_sent_before(behind, gate, here):
+    s, first = behind([0, 1])
+    second = s.run_nowait("here()\nwhile True: pass")
+    here.arrived()  # worker 2 has begun it
     second.stop_soon()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=rf"stopped on workers \[0-2\]; .*{first.label} goes on"):
         second.wait()
-    assert sorted(stopped(first)) == [0, 1, 2]
+    assert not first.done()
+    gate.open()
+    assert first.wait().values == [1, 2]
     assert settled(s)
 
 
@@ -225,7 +228,7 @@ def test_who_was_told_that_it_will_not_begin_can_rely_on_it():
     assert withdrawals._withdrawn == set()
 
 
-def test_ctrl_c_while_a_cell_is_withdrawn_stops_what_came_before_too(busy, gate, here):
+def test_ctrl_c_while_a_cell_is_withdrawn_leaves_what_came_before_alone(busy, gate, here):
     s = busy(2)
     first = s.run_nowait("here()\nwhile True:\n    n = 1", workers=[1])
     here.arrived()
@@ -234,6 +237,8 @@ def test_ctrl_c_while_a_cell_is_withdrawn_stops_what_came_before_too(busy, gate,
     threading.Thread(target=lambda: (until(lambda: LEFT_OUT in told(s, second)), second.stop_soon())).start()
     with pytest.raises(KeyboardInterrupt):
         second.wait(0.01, stop=True)
+    assert not first.done()
+    first.cancel()
     assert sorted(stopped(first)) == [1]
     gate.open()
     assert s.run("allreduce(1)").values == [2, 2]

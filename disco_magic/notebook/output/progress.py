@@ -33,6 +33,7 @@ class Progress:
             then on it stays: lines that come and go would move what stands below them.
         ending: when the cell will end, if somebody has asked it to: shown at once, below the others.
         seq: of the cell; None: not known. Who is at an earlier command keeps it waiting, which is said below.
+        spares: the cells before it that the stop button leaves alone, see `PendingCell.spares`.
 
     Attributes:
         failure: why it does not look any more; the cell goes on without.
@@ -48,6 +49,7 @@ class Progress:
         after_s: float,
         ending: Callable[[], str] = str,
         seq: int | None = None,
+        spares: Callable[[Diagnosis], Sequence[str]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
@@ -58,6 +60,7 @@ class Progress:
         self._after_s = after_s
         self._ending = ending
         self._seq = seq
+        self._spares = spares
         self._clock = clock
         self._due = float("-inf")
 
@@ -93,7 +96,8 @@ class Progress:
         if not before or len(before) < len(self._workers):
             return ""
         earlier = ", ".join(dict.fromkeys(each.command for each in before))
-        return f"comes after {earlier} \u00b7 the stop button ends both"
+        ends = "ends this cell only" if self._spares(diagnosis) else "ends both"
+        return f"comes after {earlier} \u00b7 the stop button {ends}"
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
         """Who has done what is waited for."""
@@ -117,6 +121,7 @@ def look_at(
         after_s=float("inf") if after_s is None else after_s,
         ending=pending.ending,
         seq=pending.seq,
+        spares=pending.spares,
     ).look
 
 

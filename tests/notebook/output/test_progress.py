@@ -157,13 +157,16 @@ def test_a_cell_that_no_worker_has_begun_says_what_it_comes_after_and_what_stopp
     positions = [replace(each, seq=7) for each in RUNNING]
     stage.doctor = lambda: Diagnosis(1, tuple(positions))
 
-    def below(seq):
-        stage.progress = Progress(stage, stage, EVERYBODY, stage.doctor, after_s=0, seq=seq)
+    def below(seq, spares=()):
+        stage.progress = Progress(
+            stage, stage, EVERYBODY, stage.doctor, after_s=0, seq=seq, spares=lambda _: spares
+        )
         stage.shown.clear()
         stage.progress.look()
         return [each.text for each in stage.shown[0]][-1]
 
     assert below(8) == "comes after Cell In[7] \u00b7 the stop button ends both"
+    assert below(8, ["Cell In[7]"]) == "comes after Cell In[7] \u00b7 the stop button ends this cell only"
     assert below(7).startswith(SITE)
     positions[2] = replace(positions[2], seq=8, command="Cell In[8]")
     assert below(8).startswith(SITE)
@@ -347,6 +350,21 @@ def test_the_stop_button_works_while_it_is_shown_and_takes_it_away(fresh, door):
     assert ran.error["ename"] == "KeyboardInterrupt"
     assert [area_text(message) for message in ran.messages if message["msg_type"] in AREA][-1] == ""
     assert fresh.ok("%%disco\nworker_id").value
+
+
+def test_the_stop_button_ends_a_cell_alone_that_comes_after_one_sent_with_nowait(fresh, door):
+    path, wait = door
+    began = fresh.send(f"%%disco --nowait -o training\nprint('begun', flush=True)\n{wait}'trained'")
+    fresh.until_text(began, "begun\n", times=4)
+    look = fresh.send("%%disco --progress-after 0\nworker_id")
+    before = until_shown(fresh, "the stop button ends this cell only")
+    fresh.interrupt()
+    ran = fresh.finish(look, before)
+    assert ran.error["ename"] == "KeyboardInterrupt"
+    assert "was stopped before any worker had begun it. " in ran.traceback
+    assert " goes on - .cancel() stops it" in ran.traceback
+    path.touch()
+    assert fresh.ok("set(training.wait().values)").value == "{'trained'}"
 
 
 def test_bars_of_an_asynchronous_cell_move_in_its_own_output(fresh, door):

@@ -16,7 +16,7 @@ from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.fragile import Pursuit, strike
+from disco_magic.fragile import Pursuit, spared, strike
 from disco_magic.functions.allocations import nbytes_kept
 from disco_magic.functions.sites import cell_site, innermost_site, own_site, runtime_file, site_of
 from disco_magic.functions.sizes import nbytes_of
@@ -151,6 +151,7 @@ class Worker(Serving):
             lane.inject_at = time.monotonic() + AGAIN_S
             return True
 
+    @spared
     def unheard(self, lane: Lane) -> bool:
         """Python has swallowed what struck the lane's thread, which calls this: strike it again, in a moment.
 

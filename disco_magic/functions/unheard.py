@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.errors import WorkerInterrupt
+from disco_magic.fragile import spared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,8 +31,8 @@ def listen(again: Callable[[], bool]) -> None:
     """The calling thread is a worker's.
 
     Args:
-        again: called in the midst of anything, so it takes no locks; has the thread struck once more, not
-            before it returns; whether it will be.
+        again: has the thread struck once more; whether it will be. Called in the midst of anything, so it
+            takes no locks; and not to be struck itself, see `fragile.spared`.
     """
     _here.again = again
 
@@ -45,6 +46,7 @@ class _Hook:
     def __init__(self, below: Callable[[Any], object]) -> None:
         self.below = below
 
+    @spared  # Python tells nobody of what is raised in a hook
     def __call__(self, ignored: Any, /) -> None:
         error = ignored.exc_value
         # One that comes without words has struck; others are what a collective says in such code.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from disco_magic.errors import CellError, WorkerInterrupt
+from disco_magic.fragile import is_fragile
 from disco_magic.functions.context import calling_worker
+from disco_magic.worker import Worker
 from tests.conftest import DEADLINE_S, until
 
 OF_A_REFERENCE = """
@@ -83,6 +87,27 @@ def test_one_interrupt_is_enough(session, code, ignored):
     assert wait.over
     assert not ignored
     assert s.run("1 + 1").values == [2]
+
+
+def test_nothing_strikes_in_the_hook_itself(session, ignored, monkeypatch):
+    """Python tells nobody of what is raised there: the cell would go on for ever."""
+    seen = []
+
+    def start(*given):
+        caller = sys._getframe(1)
+        seen.extend((is_fragile(caller), is_fragile(caller.f_back)))
+        _thread.start_new_thread(*given)
+
+    monkeypatch.setattr(sys.modules[Worker.__module__], "_thread", SimpleNamespace(start_new_thread=start))
+    wait = Wait()
+    s = session(1, extras=lambda _: {"wait": wait})
+    pending = s.run_nowait(OF_AN_OBJECT)
+    until(lambda: wait.began)
+    s.interrupt()
+    with pytest.raises(CellError, match="interrupted"):
+        pending.wait(DEADLINE_S)
+    assert seen == [True, True]
+    assert not ignored
 
 
 IN_ITS_CLEANING = """

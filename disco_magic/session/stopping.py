@@ -8,8 +8,8 @@ In steps, because CPython cannot end a thread that sits in C code::
     0.90 s   give up the threads that are still stuck; new ones go on with the same registers
     10.9 s   give up the cell: something holds a worker up that is no command
 
-Ctrl-C also stops calls that were sent before the cell and hold it up. Cells that were, and have a handle, go
-on: a worker that is at one of those leaves this one out in its turn, as if it had been cancelled.
+Ctrl-C also stops calls that were sent before the cell and hold it up. If a cell was that has a handle, all of
+it goes on, as that cell may need the calls: this one is left out in its turn, as if it had been cancelled.
 
 Who has got the interrupt and cleans up is left alone from then on, until another Ctrl-C; if nobody presses
 that, of a cell that was cancelled or whose time is over, for 10 s.
@@ -101,15 +101,15 @@ class Stopping(Judging):
     def spares(self, diagnosis: Diagnosis) -> list[str]:
         """The cells before it that go on when Ctrl-C stops this one: who has their handles can stop them.
 
-        None, if one of them is being stopped already.
+        Not those that are being stopped already. Where there are any, calls before them go on, too.
         """
+        at_an_end = {each.seq for each in diagnosis.positions if each.state in ("stopping", "cleaning")}
         before = {
             seq: cell.label
             for seq, handle in list(self._unheard.items())
             if seq < self.seq and self.session.ledger.is_awaited(seq, self.workers) and (cell := handle())
         }
-        at_an_end = (each.seq for each in diagnosis.positions if each.state in ("stopping", "cleaning"))
-        return list(dict.fromkeys(before.values())) if before.keys().isdisjoint(at_an_end) else []
+        return list(dict.fromkeys(label for seq, label in before.items() if seq not in at_an_end))
 
     def _press(self) -> None:
         """What Ctrl-C does."""
@@ -118,7 +118,7 @@ class Stopping(Judging):
             if self.session.life is self._life:
                 self._then = self.session.diagnosis()
                 self._spared = self.spares(self._then)
-                before = [] if self._spared else self._then.before(self.seq, self.workers)
+                before = self._then.before(self.seq, self.workers)
                 self._before = list(dict.fromkeys(each.command for each in before))
         if self._spared:
             self._withdraw()
@@ -251,13 +251,22 @@ class Stopping(Judging):
         else:
             who = f"{self.label} was stopped on workers {ranges(self.workers)}"
             text = f"{who}; registers may differ between them"
-        before = f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
-        goes_on = "goes on - .cancel() stops it" if len(self._spared) == 1 else "go on - .cancel() stops each"
-        spared = f"{', '.join(self._spared)} {goes_on}" if self._spared else ""
+        before = self._what_was_before()
         where = f"Where they were: {self._then}" if self._then is not None else ""
         failures = self._failures()
         left = refused(failures), older(failures), "" if self.was_withdrawn else self._halfway()
-        return ". ".join(filter(None, (text, before, spared, self._given_up(), *left, where)))
+        return ". ".join(filter(None, (text, before, self._given_up(), *left, where)))
+
+    def _what_was_before(self) -> str:
+        """What to say of what had been sent before it."""
+        if not self._spared:
+            return f"So was what had been sent before it: {', '.join(self._before)}" if self._before else ""
+        before = list(dict.fromkeys([*(self._before or ()), *self._spared]))
+        if before != self._spared:
+            stops = "session.interrupt() stops all that was sent"
+        else:
+            stops = ".cancel() stops it" if len(before) == 1 else ".cancel() stops each"
+        return f"{', '.join(before)} {'goes' if len(before) == 1 else 'go'} on - {stops}"
 
     def _halfway(self) -> str:
         """What to say of what it may have left in the midst of something."""

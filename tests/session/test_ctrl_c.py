@@ -291,7 +291,7 @@ def test_a_loop_of_steps_before_it_is_not_cut_in_the_midst_of_one(busy, here):
     loop.cancel()
 
 
-def test_a_cell_that_waits_in_line_itself_is_spared_by_ctrl_c_in_the_one_behind_it(busy, here):
+def test_calls_that_a_spared_cell_waits_for_go_on_with_it(busy, here):
     s = busy(1)
 
     def send():
@@ -300,10 +300,28 @@ def test_a_cell_that_waits_in_line_itself_is_spared_by_ctrl_c_in_the_one_behind_
         return called, s.run_nowait("8")
 
     said, (_, in_line) = pressed_behind(s, earlier=send)
-    assert f"{in_line.label} goes on" in said
-    s.interrupt([0])
+    assert f"call forever, {in_line.label} go on - session.interrupt() stops all that was sent. " in said
+    s.interrupt()
     with pytest.raises(CellError):
         in_line.wait()
+
+
+def test_a_cell_behind_one_that_is_being_stopped_is_spared(busy, here, gate):
+    s = busy(1)
+
+    def send():
+        first = s.run_nowait("here()\ngate()")
+        here.arrived()
+        later = s.run_nowait("8")
+        s.withdraw(first.seq, [0], first.label, s.life)  # it sits at the gate, where no interrupt finds it
+        return first, later
+
+    said, (first, later) = pressed_behind(s, earlier=send)
+    assert f"{first.label}, {later.label} go on - session.interrupt() stops all that was sent. " in said
+    gate.open()
+    with pytest.raises(CellError):
+        first.wait()
+    assert later.wait().values == [8]
 
 
 def test_a_cell_whose_handle_nobody_has_is_stopped_with_the_one_behind_it(busy, here):

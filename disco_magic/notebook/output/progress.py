@@ -95,9 +95,9 @@ class Progress:
         before = [] if self._seq is None else diagnosis.before(self._seq, self._workers)
         if not before or len(before) < len(self._workers):
             return ""
-        earlier = ", ".join(dict.fromkeys(each.command for each in before))
-        ends = "ends this cell only" if self._spares(diagnosis) else "ends both"
-        return f"comes after {earlier} \u00b7 the stop button {ends}"
+        earlier = list(dict.fromkeys(each.command for each in before))
+        ends = "this cell only" if self._spares(diagnosis) else "both" if len(earlier) == 1 else "all of them"
+        return f"comes after {', '.join(earlier)} \u00b7 the stop button ends {ends}"
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
         """Who has done what is waited for."""

@@ -168,6 +168,8 @@ def test_a_cell_that_no_worker_has_begun_says_what_it_comes_after_and_what_stopp
     assert below(8) == "comes after Cell In[7] \u00b7 the stop button ends both"
     assert below(8, ["Cell In[7]"]) == "comes after Cell In[7] \u00b7 the stop button ends this cell only"
     assert below(7).startswith(SITE)
+    positions[1] = replace(positions[1], command="call f")
+    assert below(8) == "comes after Cell In[7], call f \u00b7 the stop button ends all of them"
     positions[2] = replace(positions[2], seq=8, command="Cell In[8]")
     assert below(8).startswith(SITE)
 

@@ -239,6 +239,12 @@ def calling_worker() -> WorkerContext | None:
     return me() if isinstance(me, ref) else me
 
 
+def is_given_up() -> bool:
+    """Whether the calling thread was a worker's own, and another one has taken its place."""
+    me = _current.get()
+    return isinstance(me, WorkerContext) and me.thread != threading.get_ident()
+
+
 def on_worker_of(session_id: int) -> WorkerContext | None:
     """The worker of that session whose own thread is calling, None if it is no worker's."""
     me = _current.get()

@@ -16,7 +16,7 @@ import types
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.context import calling_worker, is_given_up
 from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, put_back
 from disco_magic.functions.per_worker import PerProgram
 from disco_magic.functions.replaced import Replaced, replace_all
@@ -31,6 +31,8 @@ _FILTERS: Final = "filters"
 _PUBLIC: Final = "showwarning"
 _BEHIND: Final = "_showwarnmsg_impl"
 _NAMES: Final = frozenset({_FILTERS, _PUBLIC, _BEHIND})
+_NONE: Final = object()
+_WHOSE: Final = "_disco_whose"  # attribute of a block
 _BEFORE: Final = "before they were logged"
 # By these names. A list of filters is never changed, but replaced: a program has begun with the cell's.
 _OWN: Final = PerProgram()
@@ -40,6 +42,14 @@ def _mine() -> dict[str, Any]:
     """What the calling worker has of its own; empty of who is none."""
     me = calling_worker()
     return {} if me is None else me.belongings.get(_OWN, {})
+
+
+def _assign(me: WorkerContext, name: str, value: Any) -> None:
+    """Let a worker have that; `_NONE`: the process's."""
+    if value is _NONE:
+        _OWN.of(me).pop(name, None)
+    else:
+        _OWN.of(me)[name] = value
 
 
 class WarningsOfWorkers(ModuleOfWorkers):
@@ -56,16 +66,26 @@ class WarningsOfWorkers(ModuleOfWorkers):
         me = calling_worker()
         if me is None or name not in _NAMES:
             types.ModuleType.__setattr__(self, name, value)
-        elif value is vars(self)[name]:  # what it found before it had one of its own
-            _OWN.of(me).pop(name, None)
-        else:
-            _OWN.of(me)[name] = value
+        elif not is_given_up():
+            _assign(me, name, value if value is not vars(self)[name] else _NONE)
 
 
 def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
     """Let workers have filters of their own; `module` is ``warnings``."""
     if sys.version_info >= (3, 14):
         return None  # written anew there, and can be asked to be right: python -X context_aware_warnings
+    undo = replace_all([*_setting(module), _showing(module), *_blocks(module)])
+    exchange(module, WarningsOfWorkers)
+
+    def take() -> None:
+        put_back(module, WarningsOfWorkers)
+        undo()
+
+    return take
+
+
+def _setting(module: ModuleType) -> list[Replaced]:
+    """What puts filters in front of the others, and takes all away."""
     names = vars(module)
 
     @wraps(names["_add_filter"])
@@ -73,20 +93,28 @@ def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
         me = calling_worker()
         if me is None:
             added.below(*item, append=append)
-            return
-        own = _OWN.of(me)
-        others = [each for each in own.get(_FILTERS, names[_FILTERS]) if append or each != item]
-        own[_FILTERS] = others if item in others else [*others, item] if append else [item, *others]
-        names["_filters_mutated"]()
+        elif not is_given_up():
+            own = _OWN.of(me)
+            others = [each for each in own.get(_FILTERS, names[_FILTERS]) if append or each != item]
+            own[_FILTERS] = others if item in others else [*others, item] if append else [item, *others]
+            names["_filters_mutated"]()
 
     @wraps(names["resetwarnings"])
     def reset() -> None:
         me = calling_worker()
         if me is None:
             emptied.below()
-            return
-        _OWN.of(me)[_FILTERS] = []
-        names["_filters_mutated"]()
+        elif not is_given_up():
+            _OWN.of(me)[_FILTERS] = []
+            names["_filters_mutated"]()
+
+    added, emptied = Replaced(module, "_add_filter", add), Replaced(module, "resetwarnings", reset)
+    return [added, emptied]
+
+
+def _showing(module: ModuleType) -> Replaced:
+    """What shows a warning, as the worker has it."""
+    names = vars(module)
 
     @wraps(names["_showwarnmsg"])
     def show(message: Any) -> None:
@@ -101,16 +129,38 @@ def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
             told = message.message, message.category, message.filename, message.lineno
             public(*told, message.file, message.line)
 
-    added, emptied = Replaced(module, "_add_filter", add), Replaced(module, "resetwarnings", reset)
     shown = Replaced(module, "_showwarnmsg", show)
-    undo = replace_all([added, emptied, shown])
-    exchange(module, WarningsOfWorkers)
+    return shown
 
-    def take() -> None:
-        put_back(module, WarningsOfWorkers)
-        undo()
 
-    return take
+def _blocks(module: ModuleType) -> list[Replaced]:
+    """``with catch_warnings():`` of a worker's gives back what the worker had, be it the process's.
+
+    A thread that was given up ends its blocks by these, whenever that is.
+    """
+    kind = vars(module)["catch_warnings"]
+
+    @wraps(kind.__enter__)
+    def __enter__(block: Any) -> Any:  # noqa: N807 - under its name nothing strikes in it, see `fragile`
+        me = calling_worker()
+        before = {} if me is None else warnings_now(me)
+        given = entered.below(block)
+        if me is not None and block._module is module:  # noqa: SLF001 - nothing else tells
+            vars(block)[_WHOSE] = me, before
+        return given
+
+    @wraps(kind.__exit__)
+    def __exit__(block: Any, *error: object) -> None:  # noqa: N807 - as above
+        me, before = vars(block).pop(_WHOSE, (None, {}))
+        if me is None:
+            left.below(block, *error)
+        elif not is_given_up():
+            for name in _NAMES:
+                _assign(me, name, before.get(name, _NONE))
+            vars(module)["_filters_mutated"]()
+
+    entered, left = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
+    return [entered, left]
 
 
 def fit_capturing(module: ModuleType) -> Callable[[], None]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import threading
 import time
 import types
 from dataclasses import dataclass
@@ -31,22 +30,21 @@ from disco_magic.functions import (
     unheard,
 )
 from disco_magic.functions.alike import digest_of_result
+from disco_magic.functions.as_found import AsFound
 from disco_magic.functions.awaits import Await
 from disco_magic.functions.bindings import Watch
 from disco_magic.functions.changes import CHANGES
-from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
+from disco_magic.functions.context import VERBS, WorkerContext, enter_worker, is_given_up
 from disco_magic.functions.lasting import LastingVariables
 from disco_magic.functions.own_functions import with_own_code
 from disco_magic.functions.own_streams import OwnStreams, end_all
-from disco_magic.functions.own_warnings import restore_warnings, warnings_now
 from disco_magic.functions.printing import whole_print
 from disco_magic.functions.program_runs import ProgramRun
 from disco_magic.functions.stepping import BETWEEN_STEPS
 from disco_magic.functions.streams import own_streams
 from disco_magic.functions.torch_hooks import leave_hooks
 from disco_magic.functions.torch_losses import leave_losses
-from disco_magic.functions.torch_modes import modes_now, restore_modes
-from disco_magic.functions.torch_switches import leave_switches, restore_switches, switches_now
+from disco_magic.functions.torch_switches import leave_switches
 from disco_magic.locks import new_rlock
 
 if TYPE_CHECKING:
@@ -177,6 +175,7 @@ class CellRunner:
         self._variables = LastingVariables()
         self._streams = OwnStreams()
         self._streams_before: Mapping[str, Any] = {}
+        self._found: AsFound | None = None  # by the running cell
         self._program: ProgramRun | None = None  # the last one
         # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
         self._fixed: dict[str, Any] = {
@@ -191,6 +190,8 @@ class CellRunner:
         heir = CellRunner(self.context, self.namespace, self._holder)
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
+        if self._found is not None:
+            self._found.succeed()
         if self.started is not None:
             heir.failed_after_s = time.perf_counter() - self.started
         return heir
@@ -209,7 +210,7 @@ class CellRunner:
         own_streams.set(self._streams)
         self._streams_before = self._streams.now
         self.started = start = time.perf_counter()
-        switches, modes, warned = switches_now(self.context), modes_now(), warnings_now(self.context)
+        self._found = AsFound(self.context)
         try:
             self.namespace.update(self._fixed)
             self.context.rendezvous = cell.rendezvous
@@ -229,17 +230,11 @@ class CellRunner:
             return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
         except BaseException as error:
             self.failed_after_s = time.perf_counter() - start
-            leave_losses(self.context)
-            if issubclass(type(error), WorkerInterrupt):
-                # Libraries put a stream there and begin only then the `try` that puts the former one back.
-                end_all(self._streams.restore(self._streams_before))
-                if not str(error).startswith(BETWEEN_STEPS):
-                    restore_switches(self.context, switches)
-                    restore_modes(modes)
-                    restore_warnings(self.context, warned)
+            self._give_back(error)
             raise
         finally:
-            if self.context.thread == threading.get_ident():  # else it is its successor's
+            self._found = None
+            if not is_given_up():
                 self.context.rendezvous = False
             try:
                 if scope is not None:
@@ -249,6 +244,18 @@ class CellRunner:
                     self._variables.leave()
             finally:
                 self.started = None  # last: what a front end still draws is part of the cell, for who looks
+
+    def _give_back(self, error: BaseException) -> None:
+        """The cell has raised that: what it has changed for a while is as it has found it."""
+        is_mine = not is_given_up()  # else it is the successor's
+        if is_mine:
+            leave_losses(self.context)
+        if not issubclass(type(error), WorkerInterrupt):
+            return
+        # Libraries put a stream there and begin only then the `try` that puts the former one back.
+        end_all(self._streams.restore(self._streams_before))
+        if is_mine and self._found is not None and not str(error).startswith(BETWEEN_STEPS):
+            self._found.restore()
 
     def _followed(self, cell: Cell) -> Any:
         """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.context import calling_worker, is_given_up
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.locks import new_rlock
 
@@ -36,6 +36,8 @@ def fit_losses(module: ModuleType) -> Callable[[], None]:
 
     @wraps(vars(module)["_disable_custom_loss_ops"])
     def disable() -> None:
+        if is_given_up():
+            return
         with _lock:
             _inside.discard(calling_worker())
             if not _inside:

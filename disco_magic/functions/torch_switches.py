@@ -13,7 +13,7 @@ import sys
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.context import calling_worker, is_given_up
 from disco_magic.functions.kinds import name_of
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.locks import new_rlock
@@ -160,7 +160,7 @@ class _Switch:
                     if not isinstance(sys.exception(), GeneratorExit):
                         self._usual = values
                         self._turn(values)
-                else:
+                elif not is_given_up():
                     self._want(me, values)
 
         return turn

@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 from disco_magic.errors import CellError
+from tests.conftest import DEADLINE_S
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python's own, see `own_warnings`")
 
@@ -131,6 +132,62 @@ def test_a_cell_that_is_stopped_leaves_what_it_has_found(gated, gate, told):
     handle.cancel()
     s.run("warnings.warn('careful')")
     assert told == ["careful"]
+
+
+IN_A_BLOCK = "with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    gate()"
+
+
+def comes_back(s, gate):
+    """The thread that was given up ends."""
+    stuck = list(s._launcher.stuck)
+    gate.open()
+    for thread in stuck:
+        thread.join(DEADLINE_S)
+    assert [thread.is_alive() for thread in stuck] == [False]
+
+
+def test_a_thread_that_was_given_up_leaves_what_it_has_found_and_changes_nothing_later(gated, gate, told):
+    s = gated(1)
+    s.run("import warnings\nwarnings.filterwarnings('ignore', message='found')")
+    handle = s.run_nowait(IN_A_BLOCK)
+    gate.arrived(1)
+    handle.cancel()
+    s.run("warnings.warn('found'); warnings.warn('in the next cell')")
+    s.run("warnings.filterwarnings('ignore', message='set later')")
+    comes_back(s, gate)
+    s.run("warnings.warn('found'); warnings.warn('set later')")
+    assert told == ["in the next cell"]
+
+
+def test_a_thread_that_outlives_the_session_leaves_the_process_s_alone(gated, gate):
+    s = gated(1)
+    s.run("import warnings\nwarnings.simplefilter('ignore')")
+    s.run_nowait(IN_A_BLOCK)
+    gate.arrived(1)
+    before = warnings.filters, list(warnings.filters), warnings.showwarning
+    s.shutdown(timeout=0)
+    comes_back(s, gate)
+    assert (warnings.filters, list(warnings.filters), warnings.showwarning) == before
+
+
+def test_a_block_that_overlaps_one_of_the_notebook_keeps_nothing_of_that(gated, gate, told):
+    s = gated(1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        handle = s.run_nowait("import warnings\nwith warnings.catch_warnings():\n    gate()")
+        gate.arrived(1)
+    gate.open()
+    handle.wait()
+    s.run("warnings.warn('careful')")
+    assert (told, caught) == (["careful"], [])
+
+
+def test_a_block_cannot_be_entered_twice_or_left_before(s):
+    with pytest.raises(CellError, match="Cannot enter catch_warnings"):
+        s.run("block = warnings.catch_warnings()\nwith block:\n    with block: pass")
+    with pytest.raises(CellError, match="Cannot exit catch_warnings"):
+        s.run("warnings.catch_warnings().__exit__()")
+    assert s.run("warnings.filters == []").values == [True] * 4
 
 
 def test_a_program_s_filters_end_with_it(s, told, tmp_path):

@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from disco_magic.functions.context import calling_worker
+from disco_magic.functions.context import calling_worker, is_given_up
 from disco_magic.functions.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.functions.own_modules import Importer
 from disco_magic.functions.per_worker import PerWorker
@@ -116,6 +116,8 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
     def __setattr__(self, name: str, value: Any) -> None:
         me = calling_worker()
         asking = _asking.get(name)
+        if is_given_up():
+            return  # nothing of that thread reaches its worker any more
         if me is not None and name == _LAST and not callable(value):  # else it is that of gettext
             behind_of(me)[name] = value
         elif me is not None and (asking is not None or _is_function(name)):
@@ -134,6 +136,8 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
 
     def __delattr__(self, name: str) -> None:
         me = calling_worker()
+        if is_given_up():
+            return
         if me is not None and _own_of(me, name) is not None:
             _assign(me, name, _asking[name].process)
         elif name == _LAST and (behind := _last_of_caller()):

@@ -19,6 +19,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.functions.context import is_given_up
 from disco_magic.functions.per_worker import PerWorker
 from disco_magic.functions.replaced import Replaced, replace_all
 
@@ -37,8 +38,10 @@ _MUTATORS: Final = (
 
 
 def _mine() -> Settings | None:
-    """Where the caller's settings go; None: to the process."""
-    return None if _is_of_library() else _OWN.mine()
+    """Where the caller's settings go; None: to the process. Of a thread that was given up they go nowhere."""
+    if _is_of_library():
+        return None
+    return {} if is_given_up() else _OWN.mine()
 
 
 def _is_of_library() -> bool:

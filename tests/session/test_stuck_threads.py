@@ -8,6 +8,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
+from tests.conftest import DEADLINE_S
 from tests.session.conftest import cancelled, until, who
 
 # --- code that catches the interrupt ---------------------------------------------------------------
@@ -347,3 +348,21 @@ def test_the_error_says_at_which_line_a_thread_was_stuck(busy, gate):
     s = busy(1)
     pending = s.run_nowait("x = 1\ngate()")
     assert "line 2" in str(cancelled(pending, gate)[0].exception)
+
+
+def test_nothing_that_a_thread_sets_as_it_dies_reaches_its_worker(busy, gate):
+    s = busy(1)
+    s.run("import builtins, logging\nlogger = logging.getLogger('tests.stuck')\nlogger.setLevel(30)")
+    handle = s.run_nowait(
+        "try:\n    gate()\nfinally:\n    builtins.print = None\n    logger.setLevel(10)\n"
+        "    logger.addFilter(len)\n    del builtins.sorted"
+    )
+    gate.arrived()
+    handle.cancel()
+    s.run("builtins.sorted = mine = lambda *_: 'mine'")
+    (stuck,) = s._launcher.stuck
+    gate.open()
+    stuck.join(DEADLINE_S)
+    assert not stuck.is_alive()
+    found = s.run("callable(builtins.print), builtins.sorted is mine, logger.level, list(logger.filters)")
+    assert found.values == [(True, True, 30, [])]

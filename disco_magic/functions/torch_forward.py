@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.functions.context import is_given_up
 from disco_magic.functions.replaced import Replaced, replace_all
 from disco_magic.functions.turns import TURNS
 
@@ -89,6 +90,8 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
 
     @wraps(vars(module)[leaving])
     def leave(**options: Any) -> None:
+        if is_given_up() and not _is_in_one():
+            return  # whoever has the turn now has forgotten it
         try:
             pair[1].below(**options)
         except RuntimeError:  # refused: it is not the last one
@@ -100,6 +103,12 @@ def _pair(module: ModuleType, entering: str, leaving: str) -> list[Replaced]:
 
     pair = [Replaced(module, entering, enter), Replaced(module, leaving, leave)]
     return pair
+
+
+def _is_in_one() -> bool:
+    """Whether the calling thread has entered one that nobody has forgotten."""
+    here = threading.current_thread()
+    return any(each.entry.thread is here for each in _entered)
 
 
 def _take_turn() -> None:

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.functions import torch_exporting
+from tests.conftest import DEADLINE_S
 from tests.functions.torch_module import install
 
 
@@ -52,6 +54,24 @@ def test_one_that_is_cut_off_leaves_the_table_as_it_was(gated, gate, trace):
     with pytest.raises(CellError, match="ZeroDivisionError"):
         s.run("trace._export(lambda: 1 / 0)", workers=[1])
     assert s.run("trace._export(lambda: 3)").values == [3, 3]
+
+
+def test_a_thread_that_was_given_up_leaves_the_export_of_another_worker_alone(gated, gate, trace):
+    s = gated(2, trace=trace)
+    handle = s.run_nowait("trace._export(gate)", workers=[0])
+    gate.arrived()
+    handle.cancel()
+    (stuck,) = s._launcher.stuck
+
+    def meanwhile():
+        gate.open()
+        stuck.join(DEADLINE_S)
+        return stuck.is_alive(), list(trace.table._modes)
+
+    trace.meanwhile = meanwhile
+    assert s.run("trace._export(trace.meanwhile)", workers=[1])[1] == (False, ["recorder"])
+    assert trace.table._modes == [None]
+    assert torch_exporting._underway == []
 
 
 def test_what_all_share_is_pytorch_s_again_when_nobody_works(session, trace):

@@ -9,6 +9,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.functions import torch_forward
+from tests.conftest import DEADLINE_S
 from tests.functions.torch_module import install
 
 LEVELS = """
@@ -124,6 +125,24 @@ def test_what_a_stop_has_kept_from_being_left_is_left(start, gate, forward, func
     cell = "func.jvp(lambda: (len(forward.core.levels), func.JVP_NESTING))"
     assert s.run(cell).values == [(1, 1)] * 3
     assert (forward.core.levels, func.JVP_NESTING) == ([], 0)
+
+
+def test_a_thread_that_was_given_up_leaves_the_level_of_another_worker_alone(start, gate, forward):
+    s = start(2)
+    handle = s.run_nowait("with forward.dual_level(): gate()", workers=[0])
+    gate.arrived()
+    handle.cancel()
+    (stuck,) = s._launcher.stuck
+
+    def meanwhile():
+        gate.open()
+        stuck.join(DEADLINE_S)
+        return stuck.is_alive(), list(forward.core.levels), forward._current_level
+
+    forward.meanwhile = meanwhile
+    cell = "with forward.dual_level(): found = forward.meanwhile()\nfound"
+    assert s.run(cell, workers=[1])[1] == (False, [0], 0)
+    assert (forward.core.levels, forward._current_level, torch_forward._entered) == ([], -1, [])
 
 
 def test_a_stop_that_strikes_before_the_level_is_noted_leaves_none(start, forward):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +15,13 @@ dictionary_of: Final[Callable[[types.ModuleType], dict[str, Any]]] = _DICTIONARY
 """The true dictionary of a module, whatever its class shows who asks for ``__dict__``."""
 SYS: Final = dictionary_of(sys)
 """That of `sys`: what the process has. Workers that ask `sys` itself are told their own."""
+
+
+def spec_of(module: object) -> object:
+    """How what is in `sys.modules` was found, if that is known; a lazy module is not executed by this."""
+    if issubclass(type(module), types.ModuleType):
+        return dictionary_of(cast("types.ModuleType", module)).get("__spec__")
+    return getattr(module, "__spec__", None)
 
 
 class OfModules(type):

@@ -15,15 +15,16 @@ from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.functions.imported import find_beside
+from disco_magic.functions.module_classes import spec_of
 from disco_magic.functions.own_modules import Importer, is_loaded_once
 from disco_magic.functions.replaced import Replaced
 from disco_magic.functions.standing_modules import (
     IMPORTS,
     LOCK,
-    Standing,
     StandingSpec,
     imports_for,
     imports_of,
+    is_standing,
     leave_all,
     serve_process,
     stand,
@@ -52,7 +53,7 @@ class _Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
-        if isinstance(target, Standing) and name not in imports_for(name).modules:
+        if is_standing(target) and name not in imports_for(name).modules:
             return target.__spec__  # to reload it: nothing is executed, wherever it would be found now
         if imports_of(name) is None and not _PROCESS.owns(name):
             return None
@@ -69,7 +70,7 @@ def _reload(module: types.ModuleType) -> types.ModuleType:
     """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
     name = getattr(getattr(module, "__spec__", None), "name", None)
     own = None if name is None else imports_for(name).modules.get(name)
-    if name is None or own is None or (own is not module and not isinstance(module, Standing)):
+    if name is None or own is None or (own is not module and not is_standing(module)):
         return _RELOAD.below(module)  # type: ignore[no-any-return]
     return imports_for(name).reload(name)
 
@@ -77,7 +78,7 @@ def _reload(module: types.ModuleType) -> types.ModuleType:
 def _import_module(name: str, package: str | None = None) -> types.ModuleType:
     """In the place of `importlib.import_module`: a worker gets its own."""
     module: types.ModuleType = _IMPORT.below(name, package)
-    if isinstance(module, Standing):
+    if is_standing(module):
         own = imports_for(module.__name__).load(module.__name__)
         return module if imports_of(module.__name__) is None else own
     return module
@@ -85,7 +86,7 @@ def _import_module(name: str, package: str | None = None) -> types.ModuleType:
 
 def _lock_unlock_module(name: str) -> None:
     """In the place of what the import system waits with: the caller's module is executed, if it was not."""
-    if isinstance(sys.modules.get(name), Standing):
+    if is_standing(sys.modules.get(name)):
         imports_for(name).load(name)
     else:
         _WAIT.below(name)
@@ -94,7 +95,7 @@ def _lock_unlock_module(name: str) -> None:
 def _getmodule(object: Any, _filename: str | None = None) -> types.ModuleType | None:  # noqa: A002 - as `inspect` has it
     """In the place of `inspect.getmodule`: a worker gets its own."""
     module: types.ModuleType | None = _OF.below(object, _filename)
-    mine = imports_of(module.__name__) if isinstance(module, Standing) else None
+    mine = imports_of(module.__name__) if is_standing(module) else None
     return module if mine is None or module is None else mine.modules.get(module.__name__, module)
 
 
@@ -134,7 +135,7 @@ def begin(worker: WorkerContext, names: Iterable[str]) -> Importer:
 def _stand_for(importer: Importer) -> None:
     """Let what has been imported be the process's, of what this one imports for itself."""
     for name, module in list(sys.modules.items()):
-        spec = None if isinstance(module, Standing) else getattr(module, "__spec__", None)
+        spec = None if is_standing(module) else spec_of(module)
         if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
             continue
         if importer.owns(name):
@@ -156,9 +157,7 @@ def program_begins(worker: WorkerContext, behind: dict[str, Any]) -> None:
     with LOCK:
         # What cells have of such a module, objects and classes, belongs to it.
         mine.own_rest(
-            name.partition(".")[0]
-            for name, module in list(sys.modules.items())
-            if not isinstance(module, Standing)
+            name.partition(".")[0] for name, module in list(sys.modules.items()) if not is_standing(module)
         )
 
 

@@ -173,8 +173,9 @@ class Importer(Imports):
         _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
         if not is_loaded_once(spec):
             vars(own)["__builtins__"] = self._builtins
-        sources.note(own, spec)
+        source = sources.read(spec)
         spec.loader.exec_module(own)
+        sources.note(own, source)  # else it is what it was
         return own
 
     def _find(self, name: str) -> types.ModuleType:
@@ -206,8 +207,8 @@ class Importer(Imports):
         self.begin()  # what was put there since
         vars(module)["__builtins__"] = self._builtins
         standing = stand(spec)
-        sources.note(module, spec)
         try:  # something may strike anywhere in it
+            sources.note(module, sources.read(spec))
             self._running.add(name)  # first: who finds the module then waits
             self.modules[name] = module
             if around is not None:  # before: modules that import each other find it there
@@ -215,12 +216,13 @@ class Importer(Imports):
             if spec.loader is not None:
                 spec.loader.exec_module(module)
         except BaseException as error:
-            if OF_USER in self._names and is_executed_by_others(name, self):
-                tell_what_helps(error, name)
+            is_of_several = OF_USER in self._names and is_executed_by_others(name, self)
             self.modules.pop(name, None)
             if around is not None and getattr(around, last, None) is module:
                 delattr(around, last)
             stand_no_more(name)
+            if is_of_several:
+                tell_what_helps(error, name)
             raise
         finally:
             self._running.discard(name)

@@ -22,7 +22,7 @@ from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
 
 _ASKED: Final = "__getattr__"  # by Python, for what is missing in a module
@@ -31,7 +31,7 @@ _ASKED: Final = "__getattr__"  # by Python, for what is missing in a module
 def fit_imports(module: types.ModuleType) -> Callable[[], None]:
     """Let workers import such modules; `module` is ``importlib._bootstrap``.
 
-    What is changed there is not on the way when the body of a module is executed: frames of ours would be in
+    What is changed there is not on the way when the body of a module is imported: frames of ours would be in
     every traceback of it.
     """
     begun: WeakValueDictionary[str, types.ModuleType] = WeakValueDictionary()
@@ -40,16 +40,14 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
         made: types.ModuleType = making.below(spec)
         with suppress(TypeError):  # what its loader makes need not be one, nor allow weak references
             begun[spec.name] = made
-            sources.note(made, spec)
+            sources.note(made, sources.read(spec))
         return made
 
-    def find_spec(
-        name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> ModuleSpec | None:
-        found: ModuleSpec | None = finding.below(name, path, target)
-        if target is not None and found is not None:  # it is reloaded
-            sources.note(target, found)
-        return found
+    def execute(spec: ModuleSpec, reloaded: types.ModuleType) -> types.ModuleType:
+        source = sources.read(spec)
+        made: types.ModuleType = executing.below(spec, reloaded)
+        sources.note(made, source)  # else it is what it was
+        return made
 
     def wait(name: str) -> None:
         waiting.below(name)
@@ -64,9 +62,9 @@ def fit_imports(module: types.ModuleType) -> Callable[[], None]:
 
     is_of_library("")  # asks `sysconfig`, which imports a module for that: not when `note` asks
     making = Replaced(module, "module_from_spec", module_from_spec)
-    finding = Replaced(module, "_find_spec", find_spec)
+    executing = Replaced(module, "_exec", execute)  # what reloads
     waiting = Replaced(module, "_lock_unlock_module", wait)
-    return replace_all([making, finding, waiting])
+    return replace_all([making, executing, waiting])
 
 
 class _Answers:

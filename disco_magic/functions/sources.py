@@ -16,8 +16,9 @@ from importlib.machinery import SourceFileLoader
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from disco_magic.functions.module_classes import dictionary_of
 from disco_magic.functions.namespaces import CELL_MODULE
-from disco_magic.functions.standing_modules import IMPORTS, Standing, forget_module
+from disco_magic.functions.standing_modules import IMPORTS, forget_module, is_standing
 from disco_magic.libraries import is_of_library
 
 if TYPE_CHECKING:
@@ -28,35 +29,38 @@ if TYPE_CHECKING:
 _PROGRAMS: Final = (CELL_MODULE, "__main__")
 
 
-class _Source(NamedTuple):
+class Source(NamedTuple):
     """A file as it was imported.
 
     Attributes:
-        file: which.
         stamp: when it was written last, ns, and its size in bytes.
         digest: of what was in it.
     """
 
-    file: str
     stamp: tuple[int, int]
     digest: bytes
 
 
-_sources: Final[WeakKeyDictionary[types.ModuleType, _Source]] = WeakKeyDictionary()
+_sources: Final[WeakKeyDictionary[types.ModuleType, Source]] = WeakKeyDictionary()
 
 
-def note(module: types.ModuleType, spec: ModuleSpec) -> None:
-    """Note what is in the file of a module that is about to be executed, but for libraries'. Takes 50 us."""
-    if spec.has_location and spec.origin is not None and not isinstance(module, Standing):
-        _note(module, spec.origin)
+def read(spec: ModuleSpec) -> Source | None:
+    """What is in the file of a module that is about to be executed; None: it is a library's. Takes 50 us."""
+    return _read(spec.origin) if spec.has_location and spec.origin is not None else None
 
 
-def _note(module: types.ModuleType, file: str) -> None:
-    if is_of_library(file):
-        return
-    # It is in no file of its own, or the module is an object that cannot be asked for again.
-    with suppress(OSError, TypeError):
-        _sources[module] = _Source(file, _stamp(file), _digest(file))
+def note(module: types.ModuleType, source: Source | None) -> None:
+    """Note that a module is what `read` has read."""
+    if source is not None and not is_standing(module):
+        with suppress(TypeError):  # an object that allows no weak references
+            _sources[module] = source
+
+
+def _read(file: str) -> Source | None:
+    if not is_of_library(file):
+        with suppress(OSError):  # it is in no file of its own
+            return Source(_stamp(file), _digest(file))
+    return None
 
 
 def note_all(folder: str) -> None:
@@ -64,7 +68,7 @@ def note_all(folder: str) -> None:
     for _, file, modules in _modules(folder):
         for module in modules:
             if module not in _sources:
-                _note(module, file)
+                note(module, _read(file))
 
 
 def changed(folder: str) -> dict[str, str]:
@@ -102,12 +106,12 @@ def _modules(folder: str) -> Iterator[tuple[str, str, list[types.ModuleType]]]:
     """Name and file of each that is imported, and all of that name that workers have."""
     inside = os.path.join(folder, "")
     for name, module in list(sys.modules.items()):
-        if name in _PROGRAMS or not isinstance(module, types.ModuleType):
+        # Not by `isinstance`, `getattr` or `vars`: a lazy module would be executed by that.
+        if name in _PROGRAMS or not issubclass(type(module), types.ModuleType):
             continue
-        # Not by `getattr`: a lazy module would be imported by that.
-        file = vars(module).get("__file__")
+        file = dictionary_of(module).get("__file__")
         if type(file) is str and file.startswith(inside) and not is_of_library(file):
-            yield name, file, _of_workers(name) if isinstance(module, Standing) else [module]
+            yield name, file, _of_workers(name) if is_standing(module) else [module]
 
 
 def _of_workers(name: str) -> list[types.ModuleType]:

@@ -12,7 +12,7 @@ import types
 from abc import ABC, abstractmethod
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from disco_magic.functions.module_classes import dictionary_of
 from disco_magic.functions.namespaces import worker_calling
@@ -251,6 +251,11 @@ def stand_no_more(name: str) -> None:
             del sys.modules[name]
 
 
+def is_standing(thing: object) -> TypeGuard[Standing]:
+    """Whether what is in `sys.modules` is a `Standing`; a lazy module is not executed by this."""
+    return issubclass(type(thing), Standing)
+
+
 def is_executed_by_others(name: str, mine: Imports) -> bool:
     """Whether another worker, or the process, has that module of its own."""
     return any(name in each.modules for each in [*_of_process, *list(IMPORTS.values())] if each is not mine)
@@ -262,7 +267,7 @@ def leave_all() -> None:
         process = _of_process[0].modules
         left = set()
         for name, module in list(sys.modules.items()):
-            if isinstance(module, Standing):
+            if is_standing(module):
                 left.add(name)
                 if name in process:
                     sys.modules[name] = process[name]

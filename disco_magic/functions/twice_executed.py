@@ -8,6 +8,7 @@ import traceback
 from typing import Final
 
 from disco_magic.libraries import OURS, is_of_library
+from disco_magic.phrases import words
 
 _HELP: Final = (
     "each worker imports {} for itself, and another one has; if it registers what a process has once, let "
@@ -34,8 +35,8 @@ def can_be_of_twice(error: BaseException) -> bool:
     if isinstance(error, _NEVER) or not isinstance(error, Exception):
         return False
     if isinstance(error, OSError):  # not by its file's name
-        return _TWICE.search(error.strerror or "") is not None
-    return _TWICE.search(str(error)) is not None or _is_installed(_file_of(error))
+        return type(error.strerror) is str and _TWICE.search(error.strerror) is not None
+    return _TWICE.search(words(error)) is not None or _is_installed(_file_of(error))
 
 
 def _file_of(error: BaseException) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-# Who mentions them may import anything.
+# Who mentions one of these functions, or imports one of these modules, may import anything.
 _BY_NAME: Final = frozenset({"__import__", "import_module", "run_module", "run_path"})
+_LOADING: Final = frozenset({"cloudpickle", "dill", "hydra", "joblib", "pickle", "pkgutil", "pydoc", "runpy"})
 
 
 def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[str]:
@@ -48,9 +49,11 @@ def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for each in node.names:
-                yield from _around(each.name)
+                yield from _around(_seen(each.name))
         elif isinstance(node, ast.ImportFrom):
             yield from _named_from(node, package, files)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from _around(node.value.partition(":")[0])  # as frameworks name what they are to import
         elif (isinstance(node, ast.Name) and node.id in _BY_NAME) or (
             isinstance(node, ast.Attribute) and node.attr in _BY_NAME
         ):
@@ -58,13 +61,22 @@ def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
 
 
 def _named_from(node: ast.ImportFrom, package: str, files: Iterable[str]) -> Iterator[str]:
-    home = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+    home = _seen(importlib.util.resolve_name("." * node.level + (node.module or ""), package))
     yield from _around(home)
     for each in node.names:
+        if each.name in _BY_NAME:
+            raise _AnythingError
         if each.name == "*":  # a package says in `__all__` which modules these are
             yield from (name for name in files if name.startswith(f"{home}."))
         else:
             yield f"{home}.{each.name}"
+
+
+def _seen(name: str) -> str:
+    """The name of a module that is imported."""
+    if name.partition(".")[0] in _LOADING:
+        raise _AnythingError
+    return name
 
 
 def _around(name: str) -> Iterator[str]:

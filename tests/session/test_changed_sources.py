@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import sys
 import warnings
 
 import pytest
 
+from disco_magic.errors import CellError
+from disco_magic.functions import sources
 from disco_magic.functions.scripts import compile_file, refresh
 
 HELPER = "def go(): return 'one'\n"
@@ -109,6 +111,29 @@ def test_what_was_reloaded_since_has_not_changed(session, program, helper, where
     assert s.run("found").values == ["and two"]
 
 
+@pytest.mark.parametrize("where", ["everybody's", "a worker's"])
+def test_what_could_not_be_reloaded_has_changed(session, program, helper, where):
+    s = session(1, own_modules=() if where == "everybody's" else None)
+    s.run_file(program())
+    helper.write_text("def go(): return 2 +\n")
+    with pytest.raises(CellError, match="SyntaxError"):
+        s.run(f"import importlib, {helper.stem}\nimportlib.reload({helper.stem})")
+    assert told(s, program()) == [f"{helper.name} has"]
+    assert s.run("found").values == ["one"]
+
+
+def test_a_lazy_module_is_not_executed_by_the_look(session, program, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    program("raise AssertionError('it was executed')\n", "not_yet.py")
+    spec = importlib.util.find_spec("not_yet")
+    loader = spec.loader = importlib.util.LazyLoader(spec.loader)
+    made = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "not_yet", made)
+    loader.exec_module(made)
+    assert told(session(1), program()) == []
+    assert "not_yet" in sources.imported()
+
+
 def test_an_unchanged_file_is_not_read_again(s, program, helper, monkeypatch):
     s.run_file(program())
     monkeypatch.setattr("disco_magic.functions.sources._digest", pytest.fail)
@@ -151,13 +176,20 @@ def said_before(session, program, helper, tmp_path):
         "from package import *",
         "import importlib\nfound = importlib.import_module('between')",
         "from . import HELPER",
+        "from importlib import import_module as load\nfound = load('between')",
+        "import pickle",
+        "from pydoc import locate",
+        "found = 'HELPER.go'",
+        "found = {'target': 'between:HELPER'}",
     ],
 )
 def test_it_is_said_of_what_the_program_imports_or_might(said_before, source):
     assert said_before(source)
 
 
-@pytest.mark.parametrize("source", ["found = 1", "import json, os.path\nfound = json", "import package"])
+@pytest.mark.parametrize(
+    "source", ["found = 1", "import json, os.path\nfound = json", "import package", "found = 'The HELPER.'"]
+)
 def test_it_is_not_said_of_what_the_program_does_not_import(said_before, source):
     # It was said before every program in that folder.
     assert not said_before(source)

@@ -262,6 +262,25 @@ def test_that_is_said_only_where_it_can_be_why_a_module_fails(helped, line, is_n
         vars(sys).pop("once", None)
 
 
+@pytest.mark.parametrize("line", ["raise Mute", "raise OSError(5, ('no', 'words'))"])
+def test_one_that_fails_without_words_is_imported_anew(helped, line):
+    # What was asked whether it could be that failed, and the half of the module stayed.
+    source = (
+        "import sys\nclass Mute(Exception):\n    def __str__(self): raise RuntimeError('no words')\n"
+        f"if hasattr(sys, 'once'):\n    {line}\nsys.once = True\n"
+    )
+    program = (
+        "for turn in range(2):\n    if turn == worker_id:\n        try: import HELPER\n"
+        "        except Exception as error: failed = type(error).__name__\n    barrier()\n"
+        "if worker_id == 1:\n    import sys\n    del sys.once\n    import HELPER\n    whole = sys.once\n"
+    )
+    try:
+        s, _ = helped(source, program)
+        assert s.run("failed, whole", workers=[1])[1] == (line.split()[1].partition("(")[0], True)
+    finally:
+        vars(sys).pop("once", None)
+
+
 def test_it_can_be_the_first_that_asks_where_libraries_are(tmp_path):
     # On Python 3.13 our own question was asked again by the answer, and sysconfig stayed broken.
     (tmp_path / "program.py").write_text("import json\n")

@@ -4,6 +4,8 @@ Such a block changes it first, and Python notes only then that it has to be left
 the two leaves the worker's thread without gradients, in bfloat16, or counting operations, also in the cells
 that follow. So what a stopped cell has found is put back. In a tight loop over ``with torch.no_grad():`` one
 stop in three struck there, in a block of autocast one in ten (2 workers, PyTorch 2.13).
+
+Not what `saved_tensors_hooks` and levels of `torch.func` leave: no stop has been seen to strike there.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _OF_DEVICES: Final = (
     ("is_autocast_enabled", "set_autocast_enabled"),
     ("get_autocast_dtype", "set_autocast_dtype"),
 )
-_DEVICES: Final = ("cpu", "cuda")
+_DEVICES: Final = {"cpu": "bfloat16", "cuda": "float16"}  # and the type that each begins with
 _STACKS: Final = ("function", "dispatch")
 
 
@@ -65,8 +67,8 @@ def restore_modes(then: Modes | None) -> None:
     core = _core()
     if core is None:
         return
-    if then is None:  # the cell has imported it: a thread that does begins so
-        then = Modes([(core["_set_grad_enabled"], (True,))], [[] for _ in _STACKS], 0)
+    if then is None:  # the cell has imported it
+        then = _at_first(core)
     for put, values in then.settings:
         put(*values)
     for kind, stack in zip(_STACKS, then.stacks, strict=True):
@@ -75,6 +77,22 @@ def restore_modes(then: Modes | None) -> None:
         core["autocast_decrement_nesting"]()
         if _depth(core) == 0:
             core["clear_autocast_cache"]()
+
+
+def _at_first(core: dict[str, Any]) -> Modes:
+    """How a thread stands that has done nothing yet."""
+    settings: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (core[put], (True,)) for _, put in _SETTINGS if put in core
+    ]
+    if "get_autocast_dtype" in core:
+        types = vars(sys.modules["torch"])
+        settings += [(core["set_autocast_enabled"], (device, False)) for device in _DEVICES]
+        settings += [
+            (core["set_autocast_dtype"], (device, types[dtype]))
+            for device, dtype in _DEVICES.items()
+            if dtype in types  # else it is being imported
+        ]
+    return Modes(settings, [[] for _ in _STACKS], 0)
 
 
 def _core() -> dict[str, Any] | None:

@@ -6,14 +6,18 @@ own. Other threads are by themselves. Whoever has waited longest has the next on
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.context import calling_worker, is_beside
+from disco_magic.libraries import OURS
 from disco_magic.locks import new_lock
 from disco_magic.patience import pause
+from disco_magic.stacks import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 
 # What is waited for takes milliseconds at least; an interrupt strikes after a pause.
 _PAUSE_S: Final = 2e-3
+# Who is no worker's may wait for another session for so long, and then go on.
+_PATIENCE_S: Final = 1.0
+_SESSION: Final = os.path.join(OURS, "session", "")
 
 
 class Entry(NamedTuple):
@@ -70,14 +77,17 @@ class Turns:
             Entry: that of the calling thread.
 
         Raises:
-            UsageMistake: who has it waits for the calling worker, in a collective.
+            UsageMistake: who has it waits for the calling worker: in a collective, or in the notebook.
         """
         me = calling_worker()
         command = None if me is None or is_beside() else me._executes  # noqa: SLF001
         entry = Entry(threading.current_thread(), me, command)
+        began_s = monotonic()
         try:
             while not self._enter(entry):
                 self._see_stuck(entry, what)
+                if me is not None and monotonic() - began_s > _PATIENCE_S:
+                    self._see_waiting(what)
                 pause(_PAUSE_S)
             yield entry
         finally:
@@ -117,6 +127,15 @@ class Turns:
             self._inside = [each for each in self._inside if each is not entry]
             self._waiting = [each for each in self._waiting if each is not entry]
 
+    def _see_waiting(self, what: str) -> None:
+        """Refuse to wait for the notebook where that waits for a session, which may be that of who asks."""
+        for each in list(self._inside):
+            if each.worker is None and _waits_for_workers(each.thread):
+                raise UsageMistake(
+                    f"{what} by one thread after the other, and {each.thread.name}, which has begun that and"
+                    " is no worker's, waits for workers - send the cell before, or after it"
+                )
+
     def _see_stuck(self, entry: Entry, what: str) -> None:
         """Refuse to wait where the worker's own thread keeps that of the one waiting which has the turn."""
         me = entry.worker
@@ -133,6 +152,14 @@ class Turns:
                     f" waits in {' at '.join(wait.call_of(other.id))}, which needs worker {me.id} - call that"
                     " before or after"
                 )
+
+
+def _waits_for_workers(thread: threading.Thread) -> bool:
+    """Whether a thread that is no worker's waits in a call of a session."""
+    frame = None if thread.ident is None else frame_of(thread.ident)
+    while frame is not None and not frame.f_code.co_filename.startswith(_SESSION):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_awaited(other: WorkerContext | None, me: WorkerContext | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -111,10 +111,21 @@ def test_the_cache_of_autocast_is_empty_where_none_is_left(gated, gate, torch):
 
 
 def test_a_cell_that_imports_it_begins_as_a_thread_does(gated, gate, monkeypatch):
+    types = {"bfloat16": "bfloat16", "float16": "float16"}
+
     threads = Threads()
-    s = gated(2, later=SimpleNamespace(put=lambda: install(monkeypatch, "torch", _C=core(threads))))
-    stopped(s, "later.put()\nimport torch\ntorch._C._set_grad_enabled(False)", gate)
-    assert s.run("torch._C.is_grad_enabled()").values == [True] * 2
+
+    def put():
+        install(monkeypatch, "torch", _C=core(threads), threads=threads, **types)
+
+    s = gated(2, put=put)
+    line = (
+        "if worker_id == 0: put()\nbarrier()\nimport torch\nc, of = torch._C, torch.threads\n"
+        "c._set_grad_enabled(False)\n"
+        "c.set_autocast_dtype('cpu', 'float16'); c.set_autocast_enabled('cpu', True)"
+    )
+    stopped(s, line, gate)
+    assert s.run(NOW).values == [USUAL] * 2
 
 
 def test_a_version_that_lacks_some_of_it_is_put_back_as_far_as_it_goes(gated, gate, torch):

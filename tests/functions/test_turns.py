@@ -228,3 +228,14 @@ def test_the_notebook_and_workers_of_another_session_only_wait(crew, gate, turns
     behind.wait()
     with turns():
         pass
+
+
+def test_who_waits_for_the_notebook_that_waits_for_it_is_told(crew, turns, monkeypatch):
+    monkeypatch.setattr("disco_magic.functions.turns._PATIENCE_S", 0.0)
+    s = crew(1)
+    with (
+        turns(),
+        pytest.raises(CellError, match="MainThread, which has begun that and is no worker's, waits"),
+    ):
+        s.run("with turns(): pass")
+    assert s.run("with turns(): pass\n5").values == [5]

@@ -29,9 +29,10 @@ from importlib import _bootstrap, _bootstrap_external
 from math import inf
 from time import perf_counter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
+from disco_magic.functions.unheard import SPARED
 from disco_magic.libraries import is_of_library
 from disco_magic.patience import pause
 from disco_magic.stacks import frame_of
@@ -40,8 +41,6 @@ from disco_magic.switching import SWITCHING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
-
-    _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _PAUSE_S: Final = 0.5e-3
 # So often in a row, longer than a stop takes; then twenty times a second: it may sit there for ever.
@@ -105,8 +104,6 @@ _OF_TORCH: Final = (
     ("torch/_ops.py", "__call__"),
     ("torch/utils/weak.py", "remove"),  # as above
 )
-# Of ours, see `spared`.
-_SPARED: Final[set[CodeType]] = set()
 _START: Final = threading.Thread.start.__code__
 # From 3.13 on a thread that had to let go of the interpreter is struck not there, but where it next may have
 # to: out of a ``with`` over a condition that is where `__exit__` begins. These files are full of those.
@@ -115,18 +112,12 @@ _BLOCKING: Final = frozenset({threading.Condition.wait.__code__, threading.Threa
 _STRIKES_LATER: Final = sys.version_info >= (3, 13)
 
 
-def spared(function: _Function) -> _Function:
-    """Mark a short function of ours in which nothing may strike; what it calls is marked by itself."""
-    _SPARED.add(function.__code__)
-    return function
-
-
 def is_fragile(frame: FrameType | None) -> bool:
     """Whether what strikes a thread whose innermost frame this is could leave a lock taken."""
     if frame is None:
         return False
     code = frame.f_code
-    if code in _CODES or code in _SPARED:
+    if code in _CODES or code in SPARED:
         return True
     if _is_of_library_and_short(code):
         return True

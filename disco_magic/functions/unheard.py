@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.fragile import spared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import CodeType
+
+    _Function = TypeVar("_Function", bound=Callable[..., object])
+
+SPARED: Final[set[CodeType]] = set()
+"""Short functions of ours in which nothing may strike, see `fragile`; what they call is marked by itself."""
+
+
+def spared(function: _Function) -> _Function:
+    """Mark such a function: Python tells nobody of what is raised in a hook."""
+    SPARED.add(function.__code__)
+    return function
 
 
 class _Here(threading.local):
@@ -32,7 +43,7 @@ def listen(again: Callable[[], bool]) -> None:
 
     Args:
         again: has the thread struck once more; whether it will be. Called in the midst of anything, so it
-            takes no locks; and not to be struck itself, see `fragile.spared`.
+            takes no locks; and is marked by `spared`.
     """
     _here.again = again
 
@@ -46,7 +57,7 @@ class _Hook:
     def __init__(self, below: Callable[[Any], object]) -> None:
         self.below = below
 
-    @spared  # Python tells nobody of what is raised in a hook
+    @spared
     def __call__(self, ignored: Any, /) -> None:
         error = ignored.exc_value
         # One that comes without words has struck; others are what a collective says in such code.

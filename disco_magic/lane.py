@@ -130,6 +130,10 @@ class Withdrawals:
             self._withdrawn.discard(seq)
             return False
 
+    def __len__(self) -> int:
+        """How many wait in the queue to be left out."""
+        return len(self._withdrawn)
+
     def begin(self, seq: int) -> None:
         """Command `seq` begins, or would if it were not skipped; by the worker's thread, in their order.
 

@@ -66,13 +66,17 @@ class Worker(Serving):
         self.claim(through)
         return self.strike()
 
+    def skip(self, through: int) -> None:
+        """Let no command begin up to that number; what executes goes on."""
+        self.skip_through = max(self.skip_through, through)
+
     def claim(self, through: int) -> None:
         """The first half of `interrupt`: what executes is interrupted, whatever ends its waits from here on.
 
         Several workers are claimed before any is struck: who waits for one of the others would else be
         released by that one's departure, and go on as if only that had been interrupted.
         """
-        self.skip_through = max(self.skip_through, through)
+        self.skip(through)
         with self.mutex:
             if self.lane.interrupted is None:
                 self.lane.seize(through)

@@ -206,6 +206,9 @@ class Launcher(Protocol):
         Returns who was executing something. A repeated call interrupts again where that is needed.
         """
 
+    def skip(self, through: int, workers: Sequence[int]) -> None:
+        """Let `workers` skip what they have not begun of all up to `through`; what they execute goes on."""
+
     def withdraw(self, seq: int, workers: Sequence[int]) -> Sequence[int]:
         """End cell `seq` where it is executing, as `interrupt`; who has not begun it is not to begin it.
 

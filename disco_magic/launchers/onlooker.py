@@ -144,13 +144,13 @@ class Onlooker:
         ]
 
     def backlog(self) -> list[int]:
-        """Commands that every worker was sent and has not done.
+        """Commands that every worker was sent and has not done, without cells that were withdrawn.
 
         The queue first: a command that is taken meanwhile counts twice for a moment, never not at all. One
         that was taken and has not begun yet does not count.
         """
         return [
-            channel.size() + worker.is_executing
+            max(0, channel.size() - len(worker.withdrawals)) + worker.is_executing
             for channel, worker in zip(self._channels, self.workers, strict=True)
         ]
 

@@ -162,6 +162,11 @@ class ThreadLauncher(Onlooker):
             self.workers[number].claim(through)
         return [number for number in chosen if self.workers[number].strike()]
 
+    def skip(self, through: int, workers: Sequence[int]) -> None:
+        """See `Launcher.skip`."""
+        for number in self._in_turn(workers):
+            self.workers[number].skip(through)
+
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
         """End cell `seq` on `workers`, or let it not begin; who had not begun it. As `interrupt`."""
         chosen = {number: self.workers[number].claim_cell(seq) for number in self._in_turn(workers)}

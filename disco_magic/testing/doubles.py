@@ -169,6 +169,9 @@ class ScriptedLauncher:
             self.on_interrupt(through, tuple(workers))
         return list(workers)
 
+    def skip(self, through: int, workers: Sequence[int]) -> None:
+        """Nothing: all that was sent has begun."""
+
     def withdraw(self, seq: int, workers: Sequence[int]) -> list[int]:
         """As `interrupt`; everybody has begun."""
         self.interrupt(seq, workers)

@@ -69,6 +69,23 @@ def an_interrupt_ends_what_runs_and_skips_what_was_sent(crew: Crew) -> None:
     expect(crew.ask(3) == [7] * crew.size, "a command sent after the interrupt was not executed")
 
 
+def what_was_sent_can_be_skipped(crew: Crew) -> None:
+    """What is executed goes on, what was sent after it up to the given number fails in its turn."""
+    gate = Gate()
+    first = crew.send(lambda seq: Call(seq, 1, gate, ()))
+    gate.arrived(crew.size)
+    seq = crew.send(lambda seq: Call(seq, 2, int, ("2",)))
+    crew.launcher.skip(seq, range(crew.size))
+    crew.send(lambda seq: Call(seq, 3, int, ("7",)))
+    gate.open()
+    for event in crew.one_each():
+        failure: Any = event.failure if isinstance(event, Failed) and event.seq == seq else None
+        skipped = failure is not None and isinstance(failure.exception, WorkerInterrupt)
+        expect(skipped, f"expected that {seq} is skipped and {first} goes on, got {event}")
+    expect(crew.ask(1) == [None] * crew.size, "what was executed did not go on")
+    expect(crew.ask(3) == [7] * crew.size, "what was sent after that was not executed")
+
+
 def a_withdrawn_cell_ends_alone(crew: Crew) -> None:
     """It fails in its turn if it has not begun, at once if it has; what was sent before it goes on."""
     gate, endless = Gate(), compile_cell("n = 0\nwhile True:\n    n += 1\n")
@@ -211,6 +228,7 @@ LAUNCHER_CHECKS: tuple[Check, ...] = (
     workers_know_who_they_are,
     a_failure_is_reported_at_once_and_the_worker_goes_on,
     an_interrupt_ends_what_runs_and_skips_what_was_sent,
+    what_was_sent_can_be_skipped,
     a_withdrawn_cell_ends_alone,
     an_interrupt_of_an_idle_worker_does_nothing,
     positions_say_what_every_worker_does,

@@ -425,6 +425,39 @@ def test_interrupt_lets_loops_of_steps_end_their_step_and_again_stops_them(four,
         handle.wait()
 
 
+def test_interrupt_lets_a_loop_of_steps_end_its_step_also_where_others_wait_behind_it(four, gate):
+    # It was cut in the midst of a step, also by what had been left out before: replicas were apart then.
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    loop = four.run(
+        "%%disco --nowait -w 0,1 -o h\na = b = 0\n"
+        "for step in worker.steps(range(9)):\n    a += 1\n    gate()\n    b += 1\n"
+    )
+    gate.arrived(2)
+    left_out = four.run("%%disco --nowait -o left\n1")
+    left_out.cancel()
+    queued = four.run("%%disco --nowait -o queued\nbarrier()\nwrong = 1")
+    until(lambda: [each.state for each in session().doctor().positions][2:] == ["waiting"] * 2)
+    assert [each.behind for each in session().doctor().positions] == [2, 2, 1, 1]
+    four.run("%disco interrupt")
+    assert four.lines == [
+        "told to stop after 1 step: Cell In[4] on workers [0-1]; %disco interrupt again stops it at once",
+        "told to stop: Cell In[6] on workers [2-3]",
+        "what was sent after that is skipped",
+    ]
+    gate.open()
+    with pytest.raises(CellError, match="stopped after step 1"):
+        loop.wait()
+    with pytest.raises(CellError, match="WorkerInterrupt"):
+        queued.wait()
+    assert four.run("%%disco\nglobals().get('a'), globals().get('b'), 'wrong' in globals()").values == [
+        (1, 1, False),
+        (1, 1, False),
+        (None, None, False),
+        (None, None, False),
+    ]
+
+
 def test_interrupt_leaves_those_who_clean_up_alone(four, gate):
     # A second strike ended a checkpoint that was just being written.
     four.ip.user_ns["gate"] = gate

@@ -138,6 +138,13 @@ class Sweeping(ThreadLauncher):
         return unbegun
 
 
+class Hard(ThreadLauncher):
+    """A launcher that stops what is executed where only what was sent is to be skipped."""
+
+    def skip(self, through, workers):
+        self.interrupt(through, workers)
+
+
 class Generous(ThreadLauncher):
     """A launcher that hands out the workers' own values."""
 
@@ -151,6 +158,7 @@ class Generous(ThreadLauncher):
         (Hasty, "a_worker_at_rest_has_done_and_told_everything"),
         (Generous, "a_worker_at_rest_has_done_and_told_everything"),
         (Deaf, "an_interrupt_ends_what_runs_and_skips_what_was_sent"),
+        (Hard, "what_was_sent_can_be_skipped"),
         (Sweeping, "a_withdrawn_cell_ends_alone"),
         (Silent, "positions_say_what_every_worker_does"),
         (Confused, "every_worker_answers"),

@@ -153,6 +153,17 @@ def test_a_handle_may_be_dropped_as_soon_as_it_is_withdrawn(behind, gate):
     assert settled(s)
 
 
+def test_what_will_be_left_out_is_not_behind(behind, gate):
+    s, first = behind()
+    for _ in range(3):
+        s.run_nowait("y = 2").cancel()
+    assert [each.behind for each in s.doctor().positions] == [1, 1, 1]
+    gate.open()
+    first.wait()
+    s.sync_all()
+    assert [each.behind for each in s.doctor().positions] == [0, 0, 0]
+
+
 def test_one_that_is_given_up_by_its_handle_and_withdrawn_in_part_is_forgotten(behind, gate, here):
     s, first = behind([1])
     second = s.run_nowait("here()\ngate()")

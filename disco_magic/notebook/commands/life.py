@@ -137,23 +137,38 @@ def _interrupt(front: Front, options: Namespace) -> None:
     session = front.sessions.require()
     workers = parse_workers(options.workers, session.num_workers, session.mesh)
     places = [each for each in session.doctor().positions if workers is None or each.worker in workers]
-    at_work = who_has((each.worker, each.command or "what was sent") for each in places if each.behind)
     queued = any(each.behind > 1 for each in places)
-    last = None if queued or workers is not None else _last_step(session, places)
-    if last is not None:
-        (command,) = at_work
+    steps = {} if workers is not None else _last_steps(session, places)
+    for seq, last in steps.items():
+        there = [each for each in places if each.seq == seq]
         front.sessions.say(
-            f"told to stop after {plural(last, 'step')}: {command} on {people(at_work[command])};"
+            f"told to stop after {plural(last, 'step')}: {there[0].command} on {_people(there)};"
             " %disco interrupt again stops it at once"
         )
-        return
-    session.interrupt(workers)
+    left = [each for each in places if each.seq not in steps]
+    if steps:
+        session.skip_unbegun()
+        workers = tuple(each.worker for each in left)
+    if left:
+        session.interrupt(workers)
+    at_work = who_has((each.worker, each.command or "what was sent") for each in left if each.behind)
     told = [f"{command} on {people(who)}" for command, who in at_work.items()]
-    nothing = "nothing to interrupt: the workers are idle"
-    told += ["what was sent after that is skipped"] if queued else []
-    front.sessions.say(f"told to stop: {'; '.join(told)}" if told else nothing)
-    if not told:
-        return
+    if told:
+        front.sessions.say(f"told to stop: {'; '.join(told)}")
+    if queued:
+        front.sessions.say("what was sent after that is skipped")
+    if not told and not steps:
+        front.sessions.say("nothing to interrupt: the workers are idle")
+    if told:
+        _say_who_is_left(front, session, workers)
+
+
+def _people(places: Sequence[Position]) -> str:
+    return people([each.worker for each in places])
+
+
+def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | None) -> None:
+    """Wait a while until those who were told to stop have; say who was given up, and who cleans up."""
     given_up, cleaning_up = session.see_stopped(workers)
     if given_up:
         front.sessions.say(
@@ -167,13 +182,13 @@ def _interrupt(front: Front, options: Namespace) -> None:
         )
 
 
-def _last_step(session: Session, places: Sequence[Position]) -> int | None:
-    """After which step all of these workers will end, if they are in loops of steps of one cell."""
+def _last_steps(session: Session, places: Sequence[Position]) -> dict[int, int]:
+    """After which step workers will end that are in loops of steps, by the cell that all of them execute."""
     from disco_magic.functions.stepping import ask  # not for %load_ext
 
-    running = {each.worker: each.seq for each in places if each.seq is not None}
-    commands = set(running.values())
-    return ask(session.id, list(running), commands.pop()) if len(commands) == 1 else None
+    running = who_has((each.worker, each.seq) for each in places if each.seq is not None)
+    asked = {seq: ask(session.id, who, seq) for seq, who in running.items()}
+    return {seq: last for seq, last in asked.items() if last is not None}
 
 
 def _start_parser() -> OptionParser:

@@ -179,6 +179,8 @@ class Answer(NamedTuple):
 
 WITHDRAWN: Final = "withdrawn before it began"
 """What a cell fails with that was stopped while something before it went on."""
+SKIPPED: Final = "interrupted before it began"
+"""What a command fails with where an interrupt has stopped one before it."""
 BEFORE_COLLECTIVE: Final = "interrupted before a collective"
 """What a worker says that calls one after it was interrupted: the others are stopped as well."""
 IN_COLLECTIVE: Final = "interrupted in a collective"

@@ -11,7 +11,8 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.errors import DiscoError, UsageMistake, WorkerLost
+from disco_magic.core.messages import SKIPPED, WITHDRAWN
+from disco_magic.errors import DiscoError, UsageMistake, WorkerInterrupt, WorkerLost
 from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import failures_of, user_frames
 from disco_magic.phrases import people
@@ -53,7 +54,7 @@ class LastFailure:
 
     def _note(self, error: BaseException, sessions: SessionKeeper) -> None:
         error._disco_noted = True  # type: ignore[attr-defined]  # noqa: SLF001 - let go of, it stays so
-        failures = failures_of(error)
+        failures = {worker: each for worker, each in failures_of(error).items() if _has_begun(each)}
         if failures:
             session = sessions.find()
             self.failures = failures
@@ -114,6 +115,12 @@ class LastFailure:
                 "name one of those with -w"
             )
         return found
+
+
+def _has_begun(failure: Failure) -> bool:
+    """Whether there can be anything to look at: what was stopped before it began has failed nowhere."""
+    error = failure.exception
+    return not (type(error) is WorkerInterrupt and str(error) in (SKIPPED, WITHDRAWN))
 
 
 def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> None:

@@ -278,6 +278,22 @@ def test_a_failure_is_kept_while_other_cells_fail_in_the_notebook_or_work_on_the
     assert is_alive()
 
 
+@pytest.mark.parametrize("end", ["h.cancel()", "%disco interrupt"])
+def test_a_cell_that_was_stopped_before_it_began_is_none_to_look_at(four, gate, end):
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    four.fail("%%disco\nif worker_id == 2: 1 / 0", CellError)
+    first = four.run("%%disco --nowait -o first\ntry: gate()\nexcept KeyboardInterrupt: pass")
+    gate.arrived(4)
+    four.run("%%disco --nowait -o h\n1")
+    four.run(end)
+    gate.open()
+    four.fail("h.wait()", CellError)
+    failures = four.ip.magics_manager.registry["DiscoMagics"].last_failure.failures
+    assert {worker: str(each.exception) for worker, each in failures.items()} == {2: "division by zero"}
+    first.cancel()
+
+
 @pytest.mark.parametrize(
     "act",
     ["%%disco\n1 / 0", "%disco debug --forget", "%disco restart", "%disco stop", "%unload_ext disco_magic"],

@@ -87,17 +87,22 @@ class Progress:
             return []
         finished = self.finished(diagnosis)
         rows = status_rows(diagnosis, self._workers, finished)
-        below = self._ending() or self._behind(diagnosis)
-        return [*rows, Row(tuple(sorted(self._workers - finished)), below, status=True)] if below else rows
+        ending = self._ending()
+        if ending:
+            rows.append(Row(tuple(sorted(self._workers - finished)), ending, status=True))
+        elif (behind := self._behind(diagnosis)) is not None:
+            rows.append(behind)
+        return rows
 
-    def _behind(self, diagnosis: Diagnosis) -> str:
-        """What the cell comes after, if no worker has begun it, and what the stop button means for that."""
+    def _behind(self, diagnosis: Diagnosis) -> Row | None:
+        """What it comes after on workers that have not begun it, and what the stop button means for that."""
         before = [] if self._seq is None else diagnosis.before(self._seq, self._workers)
-        if not before or len(before) < len(self._workers):
-            return ""
+        if not before:
+            return None
         earlier = list(dict.fromkeys(each.command for each in before))
         ends = "this cell only" if self._spares(diagnosis) else "both" if len(earlier) == 1 else "all of them"
-        return f"comes after {', '.join(earlier)} \u00b7 the stop button ends {ends}"
+        text = f"comes after {', '.join(earlier)} \u00b7 the stop button ends {ends}"
+        return Row(tuple(each.worker for each in before), text, status=True)
 
     def finished(self, diagnosis: Diagnosis) -> frozenset[int]:  # noqa: ARG002 - of others than cells it says so
         """Who has done what is waited for."""

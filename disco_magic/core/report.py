@@ -125,7 +125,9 @@ class CheckReport:
         lines = table(differing[:_MOST_ROWS])
         if len(lines) > _MOST_LINES:
             more.insert(0, f"... and {len(lines) - _MOST_LINES:,} lines of these")
-        unseen = [f"not compared: {_list(self._unseen)}"] if self._unseen else []
+        # Who looks at what differs might take all else for equal.
+        opaque = [f"values not compared: {_list(self._opaque)}"] if self._opaque else []
+        unseen = [*opaque, *([f"not compared: {_list(self._unseen)}"] if self._unseen else [])]
         return "\n".join([sentence, "", *lines[:_MOST_LINES], *more, *unseen, "", *to_do])
 
     @property
@@ -142,6 +144,11 @@ class CheckReport:
             return "Equal means bit for bit: 0.0 is not -0.0."
         tolerance = f"within {self.within} of the first worker's, of numbers of floating point"
         return f"Equal means {tolerance}; else bit for bit."
+
+    @property
+    def _opaque(self) -> list[str]:
+        """What could not be compared by value and does not differ otherwise, with why."""
+        return [f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs]
 
     @property
     def _unseen(self) -> list[str]:
@@ -161,9 +168,7 @@ class CheckReport:
             "equal but for these": self._near_in_part,
             **{f"same type and shape{over}": _names(agreeing, over, by_value=False) for over in overs},
             "split, each has a part of its own": [row.name for row in self.rows if row.is_apart],
-            "values not compared": [
-                f"{row.name} ({row.opaque})" for row in self.rows if row.opaque and not row.differs
-            ],
+            "values not compared": self._opaque,
             "not compared": self._unseen,
         }
         return f"{ranges(self.workers)} {'; '.join(f'{what}: {_list(n)}' for what, n in named.items() if n)}"

@@ -17,7 +17,7 @@ from disco_magic.functions.content import PLAIN_IDS, kinds_of
 from disco_magic.functions.fields import is_module, is_optimizer
 from disco_magic.functions.fingerprint import digest, fingerprint, number_text
 from disco_magic.functions.frames import Column, columns_text, is_frame
-from disco_magic.functions.inside import content_of, plain_copy
+from disco_magic.functions.inside import constant_text, content_of, plain_copy
 from disco_magic.functions.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
 from disco_magic.functions.located import common_device, device_of
 from disco_magic.functions.sizes import nbytes_of, parts_of
@@ -48,7 +48,8 @@ def describe_other(value: Any, sample: int) -> RegisterInfo:
     if kind is Poison:
         return RegisterInfo("failed", text=short(str(value.failure.summary)))
     name = "type" if is_class else name_of(kind)
-    nbytes, text = nbytes_of(value), short(what_it_is(value))
+    constant = constant_text(value)
+    nbytes, text = 0 if constant else nbytes_of(value), short(constant or what_it_is(value))
     return _with(RegisterInfo(name, nbytes=nbytes, text=text), look_into_parts(value, sample))
 
 

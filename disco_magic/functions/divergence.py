@@ -26,7 +26,7 @@ from disco_magic.functions.describe import describe, elements_text
 from disco_magic.functions.digests import digest_of
 from disco_magic.functions.fingerprint import fingerprint
 from disco_magic.functions.frames import COLUMN, Column, is_frame, is_series
-from disco_magic.functions.inside import Seen, is_atom
+from disco_magic.functions.inside import Seen, constant_text, is_atom
 from disco_magic.functions.kinds import (
     is_all_elements,
     is_gpu_array,
@@ -221,8 +221,10 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
     kind, digest, why = type(value), b"", ""
     if values:
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
-    elements = ", ".join(sorted(map(type_name, plain)))
+    constant = constant_text(value)
+    elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
     text = "labels" if digest and (is_frame(kind) or is_series(kind)) else ""  # what differs in its digest
+    text = constant if digest and constant else text
     return Held(
         type_name(kind),
         content.shape,

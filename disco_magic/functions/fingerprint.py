@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import io
 import marshal
+import pathlib
 import pickle
 import types
 from contextlib import suppress
@@ -21,7 +23,11 @@ from disco_magic.functions.namespaces import CELL_MODULE, is_defined
 from disco_magic.functions.tensors import bits_of
 
 # Values that their type and their repr say everything about.
-PLAIN = (bool, int, float, complex, str, bytes, type(None), Device)
+PLAIN = (
+    *(bool, int, float, complex, str, bytes, type(None), Device),
+    *(range, dt.date, dt.timedelta),
+    *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
+)
 # Those that can refer to nothing; many of them are taken at once. Floats are not: NaNs of any bits are alike.
 _FLAT = {bool, int, str, bytes, type(None)}
 # Of a set they come in an order that does not depend on how it was made.

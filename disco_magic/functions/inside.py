@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
+from enum import Enum
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +25,9 @@ from disco_magic.functions.content import (
     tells_all,
 )
 from disco_magic.functions.fields import content_of_object
+from disco_magic.functions.fingerprint import number_text
 from disco_magic.functions.frames import column_of, columns_of, is_frame, is_series
-from disco_magic.functions.kinds import home_of, is_of_framework
+from disco_magic.functions.kinds import home_of, is_of_framework, qualname_of
 
 _DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
 _ORDERED: Final = id(OrderedDict)
@@ -126,7 +128,33 @@ def _content(value: Any) -> Content | None:
         return Content(list(value), None, subscript, (len(value),), in_order=False)
     if is_frame(kind) or is_series(kind):
         return _of_frame(value) if is_frame(kind) else _of_series(value)
-    return content_of_object(value)
+    return _of_constant(value) if _is_constant(kind) else content_of_object(value)
+
+
+def _is_constant(kind: type) -> bool:
+    """Whether it is that of slices, or an enumeration, which may be the user's."""
+    return kind is slice or issubclass(kind, Enum)
+
+
+def _of_constant(value: Any) -> Content | None:
+    if type(value) is slice:
+        return Content([value.start, value.stop, value.step], ["start", "stop", "step"], attribute, None)
+    held = object.__getattribute__(value, "__dict__")
+    if "_name_" not in held or "_value_" not in held:
+        return None
+    return Content([held["_name_"], held["_value_"]], ["name", "value"], attribute, None)
+
+
+def constant_text(value: Any) -> str:
+    """A slice, or a member of an enumeration, as Python writes it; empty of anything else."""
+    kind = type(value)
+    content = _of_constant(value) if _is_constant(kind) else None
+    if content is None or not all(map(tells_all, kinds_of(content.items))):
+        return ""
+    if kind is slice:
+        return f"slice({', '.join(map(number_text, content.items))})"
+    name = content.items[0]
+    return "" if name is None else f"{qualname_of(kind)}.{name}"
 
 
 def _of_list(items: list[Any]) -> Content:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.errors import CellError
+from disco_magic.errors import CellError, Divergence
 from disco_magic.functions import divergence
 
 NET = """
@@ -38,6 +38,48 @@ def test_attributes_of_the_user_s_objects_are_compared_where_they_lie(s):
     assert s.check()
     s.run("net.layers[0].w = np.zeros(2 + worker_id)")
     assert differing(s.check()) == {"net.layers[0].w": ("shape",)}
+
+
+SHORT = {
+    "slice(worker_id, 9)": "slice(0, 9, None)",
+    "range(worker_id, 9)": "range(0, 9)",
+    "pathlib.Path('data', str(worker_id))": "PosixPath('data/0')",
+    "datetime.date(2026, 1, 1 + worker_id)": "datetime.date(2026, 1, 1)",
+    "datetime.timedelta(worker_id)": "datetime.timedelta(0)",
+    "list(Phase)[worker_id]": "Phase.FIRST",
+    "list(Level)[worker_id]": "Level.LOW",
+}
+
+
+@pytest.mark.parametrize(("source", "shown"), SHORT.items(), ids=SHORT)
+def test_short_values_of_python_s_own_are_compared_and_shown(session, source, shown):
+    # A slice that was another one on every worker, which took the wrong shard, showed nothing.
+    s = session(3)
+    s.run(
+        "import datetime, enum, pathlib\nPhase = enum.Enum('Phase', 'FIRST SECOND THIRD')\n"
+        "class Level(enum.IntEnum):\n    LOW, MIDDLE, HIGH = range(3)\n"
+        f"x = {source}\nsame = {source.replace('worker_id', '1')}"
+    )
+    assert differing(s.check("x", "same", values=True)) == {"x": ("value",)}
+    assert shown in str(s.check("x", values=True))
+    rows = {row.name: row for row in s.registers().rows}
+    assert (rows["x"].differs, rows["same"].differs) == (True, False)
+    assert rows["x"].cells[0].text == shown
+    s.run("held = [{'x': x}]")
+    assert differing(s.check("held", values=True)).keys() <= {"held", "held[0]", "held[0]['x']"}
+    assert not s.check("held", values=True)
+
+
+def test_what_a_slice_or_an_enumeration_holds_of_the_user_s_runs_no_code(session):
+    s = session(2)
+    s.run(
+        "import enum\nclass Loud:\n    def __repr__(self): raise AssertionError('asked')\n"
+        "    __eq__ = __hash__ = __repr__\nclass Odd(enum.Enum):\n    A = Loud\n"
+        "    def __repr__(self): raise AssertionError('asked')\n    __str__ = __repr__\n"
+        "x, y = slice(Loud(), 2), Odd.A"
+    )
+    assert {row.name: row.cells[0].text for row in s.registers().rows}["x"] == "builtins.slice"
+    assert s.check("x", "y")
 
 
 def test_an_attribute_that_some_have_only_is_a_difference(s):
@@ -141,3 +183,14 @@ def test_what_many_parts_share_is_looked_at_once(monkeypatch):
     parts = divergence.survey("x", [[shared], {"a": shared}, shared], values=True)
     assert [held.digest for path, held in parts if held.dtype] == [digest(shared)] * 3
     assert len(looked) == 1
+
+
+def test_what_could_not_be_compared_is_told_also_where_something_else_differs(session):
+    # The one thing that differed seemed to be all, and the rest equal.
+    s = session(2)
+    s.run(
+        "import threading\np = worker.replicated(threading.Lock())\nt = worker.replicated(np.zeros(2) + worker_id)"
+    )
+    why = r"values not compared: p \(values of type _thread.lock cannot be compared\)"
+    with pytest.raises(Divergence, match=why):
+        s.check(values=True).raise_if_differing()

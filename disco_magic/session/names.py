@@ -140,14 +140,14 @@ class NamedRegisters(Calls):
             self._bind(name, self.own(dref), self.check_workers((worker,)), life)
 
     def __delitem__(self, name: str) -> None:
-        """Unbind a name on every worker.
+        """Unbind a name on every worker, after everything sent so far: also what a running cell binds to it.
 
         Raises:
             UnknownName: no worker has it.
         """
         if self.closed:
             self._refuse()
-        if name not in self.ledger.known_names():
+        if name not in self.ledger.known_names() and not self._is_bound_now(name):
             raise UnknownName(f"register {name!r} is not defined on any worker")
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
@@ -155,6 +155,13 @@ class NamedRegisters(Calls):
             return DropNames(seq, (name,), kills)
 
         self.send(drop)
+
+    def _is_bound_now(self, name: str) -> bool:
+        """Whether a cell that is running has bound it; only then the workers know more than the ledger."""
+        if not self.ledger.expecting:
+            return False
+        held = self._launcher.look(numbered=False, sample=0)
+        return any(label == name for labels in held for label, _ in labels)
 
     def put(self, name: str, value: Any, only: int | None = None) -> None:
         """Bind `name` to a copy of `value` on every worker, or on worker `only` and None on the others.

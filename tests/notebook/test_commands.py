@@ -186,6 +186,23 @@ def test_rm_unbinds_on_every_worker(crew):
     assert isinstance(crew.fail("%%disco\nx"), CellError)
 
 
+def test_rm_beside_a_running_cell_says_when_and_takes_what_that_has_bound(four, gate):
+    # What the cell had begun anew was gone when it ended, and nothing had been said; a new name was denied.
+    four.ip.user_ns["gate"] = gate
+    four.run("%disco broadcast gate")
+    four.run("%%disco\nlosses = [0]")
+    training = four.run("%%disco --nowait\nlosses, step = [], 5\ngate()\nlosses.append(step)")
+    gate.arrived(4)
+    four.run("%disco rm losses step")
+    (said,) = four.lines
+    assert said.startswith("losses, step: removed after Cell In[")
+    assert said.endswith(", with what that binds to it meanwhile")
+    assert "did you mean 'losses'?" in str(four.fail("%disco rm loses", UnknownName))
+    gate.open()
+    training.wait()
+    assert names(four) == ("gate",)
+
+
 def test_registers_show_a_table_and_are_plain_data(crew):
     crew.run("%%disco\nx = np.ones((2, 3), dtype='float32')")
     snapshot = crew.run("%disco registers")

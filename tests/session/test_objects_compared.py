@@ -188,9 +188,8 @@ def test_what_many_parts_share_is_looked_at_once(monkeypatch):
 def test_what_could_not_be_compared_is_told_also_where_something_else_differs(session):
     # The one thing that differed seemed to be all, and the rest equal.
     s = session(2)
-    s.run(
-        "import threading\np = worker.replicated(threading.Lock())\nt = worker.replicated(np.zeros(2) + worker_id)"
-    )
+    s.run("import threading\np = worker.replicated(threading.Lock())")
+    s.run("t = worker.replicated(np.zeros(2) + worker_id)")
     why = r"values not compared: p \(values of type _thread.lock cannot be compared\)"
     with pytest.raises(Divergence, match=why):
         s.check(values=True).raise_if_differing()

@@ -137,7 +137,7 @@ def _gather(front: Front, options: Namespace) -> None:
 
 def _rm(front: Front, options: Namespace) -> None:
     session = front.sessions.find()
-    known = () if session is None else session.names()
+    known: tuple[str, ...] = () if session is None else _names_now(session)
     names = dict.fromkeys(options.names)
     results = {name: _result(front, name) for name in names if name not in known}
     for name, result in results.items():
@@ -149,7 +149,22 @@ def _rm(front: Front, options: Namespace) -> None:
         else:
             del cast("Session", session)[name]
     if session is not None:
+        busy = [each for each in session.doctor().positions if each.state not in ("idle", "queued")]
         session.flush()  # now, not with the next command: the memory may be needed for something else
+        registers = [name for name in names if name not in results]
+        if busy and registers:
+            commands = ", ".join(dict.fromkeys(each.command for each in busy))
+            front.sessions.say(
+                f"{', '.join(registers)}: removed after {commands}, with what that binds to it meanwhile"
+            )
+
+
+def _names_now(session: Session) -> tuple[str, ...]:
+    """Of registers, also those that a cell which is running has bound."""
+    if not any(each.behind for each in session.doctor().positions):
+        return session.names()
+    now = (row.name for row in session.registers(sample=0).rows)
+    return tuple(dict.fromkeys([*session.names(), *now]))
 
 
 def _result(front: Front, name: str) -> CellResult | None:

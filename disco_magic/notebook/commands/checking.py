@@ -22,7 +22,14 @@ sent before; the stop button ends the wait."""
 
 
 def _check(front: Front, options: Namespace) -> CheckReport:
+    from disco_magic.notebook.output.arrival import await_sent  # not for %load_ext
+
     session = front.sessions.require()
+    timeout = options.timeout
+    if any(each.behind for each in session.doctor().positions):
+        limit = session.patience(timeout)
+        await_sent(front, session, "%disco check", timeout)
+        timeout = limit.left()
     report = session.check(
         *options.names,
         values=not options.types,
@@ -30,7 +37,7 @@ def _check(front: Front, options: Namespace) -> CheckReport:
         over=options.over,
         rtol=options.rtol,
         atol=options.atol,
-        timeout=options.timeout,
+        timeout=timeout,
     )
     report.raise_if_differing()
     unmarked = [row.name for row in report if not row.by_value and row.type != "module"]

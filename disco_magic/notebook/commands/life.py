@@ -124,9 +124,10 @@ def _sizes(snapshot: SessionSnapshot) -> str:
 
 def _sync(front: Front, options: Namespace) -> None:
     from disco_magic.notebook.handle import handles_of  # brings NumPy
+    from disco_magic.notebook.output.arrival import await_sent
 
     session = front.sessions.require()
-    session.sync_all(options.timeout)
+    await_sent(front, session, "sync", options.timeout)
     failures = session.failures_of_handles()  # who types this asks about those cells, too
     for handle in handles_of(front.shell):
         failures += [each for each in handle.failures_unasked(session) if each not in failures]

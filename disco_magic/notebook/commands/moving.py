@@ -13,7 +13,7 @@ from disco_magic.notebook.targets import list_workers, parse_workers
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
@@ -41,12 +41,9 @@ class _Move(NamedTuple):
 
     def wait(self, workers: Sequence[int] | None = None) -> None:
         """Wait for all, or some, of the workers; from the first second on it is shown who is where."""
-        from disco_magic.notebook.output.arrival import await_workers  # not for %load_ext
+        from disco_magic.notebook.output.arrival import await_sent  # not for %load_ext
 
-        def wait(look: Callable[[], None] | None) -> None:
-            self.session.await_all(look, workers, self.timeout, f"%disco {self.name}")
-
-        await_workers(self.session, self.front.shell.display_pub, self.front.settings.output, wait, workers)
+        await_sent(self.front, self.session, f"%disco {self.name}", self.timeout, workers)
 
     @contextmanager
     def telling(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
-"""What is shown while one waits for workers without a cell: for a start or a restart, and for copies.
+"""What is shown while one waits for workers without a cell: at a start or a restart, for copies and checks.
 
-NCCL connects in seconds; copies come after what the workers execute.
+NCCL connects in seconds; all else comes after what the workers execute.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from disco_magic.core.doctor import Diagnosis
+    from disco_magic.notebook.front import Front
     from disco_magic.session.session import Session
 
 AFTER_S: Final = 1.0
@@ -63,3 +64,29 @@ def await_workers(
             wait(look)
     finally:
         page.close()
+
+
+def await_sent(
+    front: Front,
+    session: Session,
+    verb: str,
+    timeout: float | None,
+    workers: Sequence[int] | None = None,
+) -> None:
+    """Wait until workers have executed what was sent to them; after a second it is shown who is where.
+
+    Args:
+        front: the notebook's side.
+        session: whose.
+        verb: what is waiting, for who ends the wait.
+        timeout: seconds that it may take; None: as long as the session waits for anything.
+        workers: who is waited for; None: all.
+
+    Raises:
+        WorkerError, SyncTimeout, KeyboardInterrupt: as `Session.sync_all`.
+    """
+
+    def wait(look: Callable[[], None] | None) -> None:
+        session.await_all(look, workers, timeout, verb)
+
+    await_workers(session, front.shell.display_pub, front.settings.output, wait, workers)

@@ -93,13 +93,17 @@ class Screen:
         return False
 
 
-def test_it_is_shown_who_keeps_a_copy_waiting(busy, gate, monkeypatch):
+@pytest.mark.parametrize("command", ["broadcast x", "sync", "check x"])
+def test_it_is_shown_who_keeps_a_command_waiting(busy, gate, monkeypatch, command):
     monkeypatch.setattr(arrival, "AFTER_S", 0.0)
+    if command == "check x":
+        session()["x"] = session().store_copy(1)
     screen = Screen(gate)
     monkeypatch.setattr(page, "screen_for", lambda *_: screen)
-    busy.run("%disco broadcast x")
+    busy.run(f"%disco {command}")
     assert "Cell In[" in screen.rows[0]
-    assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4
+    if command == "broadcast x":
+        assert session()["x"].get_all() == [[1, 2, 3, 4]] * 4
 
 
 def test_who_fetches_of_one_worker_waits_for_no_other(gated, gate):

@@ -25,6 +25,7 @@ from disco_magic.functions.point_to_point import PointToPoint
 from disco_magic.functions.stepping import Stepping
 from disco_magic.functions.torch_groups import Verbs
 from disco_magic.functions.torch_messages import Messages
+from disco_magic.offers import Offers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from disco_magic.functions.calling import Guard
 
 
-class WorkerContext(Agreeing, PointToPoint, Naming, Stepping):
+class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
     """What a function or a cell sees of the worker it runs on.
 
     Attributes:
@@ -56,6 +57,9 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping):
         belongings: what it has of its own of things that others have once, see `per_worker`.
     """
 
+    _not_offered = frozenset(
+        {"belongings", "bound", "keep_bound", "marks", "passed", "place", "recorder", "rendezvous", "thread"}
+    )
     _beside = tuple(
         verb.__code__.co_filename
         for verb in (

@@ -15,6 +15,7 @@ from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.results import is_empty, result_bundle, show_only
 from disco_magic.notebook.tables.standing import Standings, standing_of
 from disco_magic.notebook.tracebacks import dress
+from disco_magic.offers import Offers
 from disco_magic.phrases import people, who_has
 from disco_magic.session.results import HasResult
 from disco_magic.summaries import grouped
@@ -39,7 +40,7 @@ _handles: WeakSet[CellHandle] = WeakSet()
 _handles_lock = new_rlock()
 
 
-class CellHandle(HasResult):
+class CellHandle(HasResult, Offers):
     """A cell on its way. What it writes goes to the cell it was started in, also after that has ended.
 
     Nobody has to keep it: the cell runs all the same, and its value, or that it has failed, stands in its own
@@ -51,6 +52,10 @@ class CellHandle(HasResult):
         sent_s: when it was sent, on the performance counter.
         asked: whether somebody has asked, asks now, or is about to ask, how it ended.
     """
+
+    _not_offered = frozenset(
+        {"asked", "failures_unasked", "finished", "is_told", "pending", "report", "report_soon", "sent_s"}
+    )
 
     def __init__(self, shell: Shell, pending: PendingCell, scope: NotebookScope, *, asked: bool) -> None:
         self.pending = pending

@@ -23,6 +23,7 @@ from disco_magic.errors import (
     is_told,
 )
 from disco_magic.locks import new_rlock
+from disco_magic.offers import Offers
 from disco_magic.session.pump import GIVEN_UP, take_sigint
 from disco_magic.session.recording import spans_of
 from disco_magic.session.results import CellResult
@@ -41,9 +42,13 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_told
 
 
-class Judging:
+class Judging(Offers):
     """Mixed into `PendingCell`, which has these attributes."""
 
+    _not_offered = frozenset(
+        {"between_steps", "ending", "failures", "heard", "interrupted", "is_ended_by_session", "is_outlived"}
+        | {"late", "note_late_sigint", "session_ends", "spares", "stop_soon", "was_withdrawn"}
+    )
     session: Session
     seq: int
     label: str

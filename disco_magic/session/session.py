@@ -10,6 +10,7 @@ from disco_magic.core.messages import Stop
 from disco_magic.core.words import plural
 from disco_magic.errors import is_told
 from disco_magic.functions.context import refuse_in_worker
+from disco_magic.offers import Offers
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds
 from disco_magic.session.cells import Cells
@@ -64,6 +65,7 @@ class Session(
     Modules,
     Parameters,
     Interrupting,
+    Offers,
 ):
     """A controller and its workers; use a preset such as `ThreadedSession` to make one.
 
@@ -78,6 +80,8 @@ class Session(
         own_modules: what each worker imports for itself; names. None: from its first program on ``"."``.
         closed: whether it was shut down.
     """
+
+    _not_offered = _BETWEEN_PARTS
 
     def __init__(
         self,
@@ -188,10 +192,6 @@ class Session(
 
         refuse_in_worker(self.id, "restart")  # before it waits for another thread's restart
         self._restarting(act)
-
-    def __dir__(self) -> list[str]:
-        """What tab completion offers: what a user calls, not what the session's parts say to each other."""
-        return sorted(set(super().__dir__()) - _BETWEEN_PARTS)
 
     def __enter__(self) -> Self:
         if self.closed:

@@ -203,3 +203,11 @@ def test_of_many_that_ended_the_last_ones_are_listed_and_the_rest_counted(four):
 def test_handles_of_another_notebook_are_not_listed(four):
     four.run("%%disco --nowait -o h\n5").pending.wait()
     assert standings_of(handles_of(object())) is None
+
+
+def test_tab_offers_of_a_handle_what_a_user_asks_it(four):
+    handle = four.run("%%disco --nowait\n1")
+    assert all(hasattr(handle, name) for name in handle._not_offered)
+    assert {"wait", "cancel", "done", "result", "show", "stdout"} <= set(dir(handle))
+    assert not handle._not_offered & set(dir(handle))
+    handle.wait()

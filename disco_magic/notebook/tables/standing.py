@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import FAILED, NUMBERS, head_cells, table_style
 from disco_magic.core.words import aligned, coarse_seconds
-from disco_magic.errors import SessionClosed, WorkerError
+from disco_magic.errors import SessionClosed, WorkerError, WorkerInterrupt
 from disco_magic.phrases import class_name, ranges, who_has, words
 from disco_magic.summaries import grouped
 
@@ -174,15 +174,25 @@ def _ended(handle: CellHandle) -> Standing:
     cancelled = isinstance(error, WorkerError) and error.cancelled
     if isinstance(error, WorkerError):
         texts = grouped(error.failures).items()
-        told = {worker: f"failed: {text}" for text, ids in texts for worker in ids}
+        told = {worker: _failed(text) for text, ids in texts for worker in ids}
         if cancelled:
             told = dict.fromkeys(told, "cancelled")
         groups = _alike((worker, told.get(worker, "done")) for worker in pending.workers)
     elif error is not None:
         line = words(error).partition("\n")[0]
+        if isinstance(error, KeyboardInterrupt):  # where all were then is told once, as it is raised
+            line = line.partition(". ")[0]
         groups = ((pending.workers, f"{class_name(error)}: {line}"),)
     state = "done" if error is None else "cancelled" if cancelled else "failed"
     return Standing(pending.label, pending.workers, state, groups, took)
+
+
+def _failed(text: str) -> str:
+    """What failed, in words; a stop that somebody has wished for is no failure."""
+    kind, _, why = text.partition(": ")
+    if kind != WorkerInterrupt.__name__:
+        return f"failed: {text}"
+    return why if why.startswith("stopped") else f"stopped: {why}"
 
 
 def _alike(states: Iterable[tuple[int, str]]) -> tuple[tuple[tuple[int, ...], str], ...]:

@@ -13,6 +13,7 @@ from disco_magic.notebook import handle as module
 from disco_magic.notebook.handle import handles_of
 from disco_magic.notebook.tables.standing import MOST, Standing, Standings, standing_of, standings_of
 from disco_magic.session.current import session
+from tests.conftest import until
 from tests.notebook.handles.cells import SPIN, begun
 
 
@@ -78,6 +79,34 @@ def test_one_that_was_cancelled_says_so_everywhere(gated, gate):
         with pytest.raises(CellError, match=r"^Cell In\[4\] was cancelled on workers \[1-3\]\n") as caught:
             ask()
     assert "Cell In[4] was cancelled on workers [1-3]" in caught.value._render_traceback_()
+
+
+def test_one_that_was_interrupted_is_told_as_stopped_and_not_as_failed(gated, gate):
+    handle = begun(gated, "for step in worker.steps(range(9)): gate()", 4)
+    gated.run("%disco interrupt")
+    gate.open()
+    until(handle.done)
+    assert words_of(handle)[1] == {(0, 1, 2, 3): "stopped after step 1"}
+    other = gated.run(f"%%disco --nowait\n{SPIN}")
+    until(lambda: all(each.site for each in session().doctor().positions))
+    gated.run("%disco interrupt")
+    until(other.done)
+    assert words_of(other)[1] == {(0, 1, 2, 3): "stopped: the command was interrupted"}
+    for each in (handle, other):
+        with pytest.raises(CellError):
+            each.wait()
+
+
+def test_one_that_was_left_out_says_so_in_one_sentence(gated, gate):
+    first = begun(gated, "gate()", 4)
+    left = gated.run("%%disco --nowait\n1")
+    left.pending.stop_soon()
+    with pytest.raises(KeyboardInterrupt, match="goes on"):
+        left.wait()
+    (said,) = words_of(left)[1].values()
+    assert said.endswith("was stopped before any worker had begun it")
+    gate.open()
+    first.wait()
 
 
 def test_one_that_failed_by_itself_is_not_told_as_cancelled(gated, gate):

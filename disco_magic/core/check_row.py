@@ -182,9 +182,9 @@ def _what_tells_apart(held: list[Held]) -> Callable[[Held], str]:
     """Words for each of `held`: what it is; where that is the same its value; where that is long a digest."""
     ways: list[Callable[[Held], str]] = [
         lambda each: each.kind,
-        lambda each: f"{each.kind} {each.text or each.digest.hex()[:_DIGITS]}",
+        lambda each: each.written or f"{each.kind} {each.digest.hex()[:_DIGITS]}",
     ]
     for way in ways:
         if len(set(map(way, held))) == len(held):
             return way
-    return lambda each: f"{each.kind} {each.text} {each.digest.hex()[:_DIGITS]}"
+    return lambda each: f"{each.written or each.kind} {each.digest.hex()[:_DIGITS]}"

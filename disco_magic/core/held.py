@@ -65,6 +65,13 @@ class Held:
             of = f" of {self.shape[0]}" if len(self.shape) == 1 else f" {self.shape}"
         return f"{self.type}{of}{f' ({self.elements})' if self.elements else ''}"
 
+    @property
+    def written(self) -> str:
+        """What it is and its text, which may say that itself: ``slice(0, 2, None)``; empty without a text."""
+        last = self.type.rpartition(".")[2]
+        says_all = self.text.startswith((f"{last}(", f"{last}.", f"{self.type}(", f"{self.type}."))
+        return self.text if says_all or not self.text else f"{self.kind} {self.text}"
+
 
 @dataclass(frozen=True, slots=True)
 class Found:

@@ -89,7 +89,9 @@ def test_jupyter_run_executes_a_file_on_all_workers(call, tmp_path):
 
 def test_a_console_shows_the_banner_and_what_workers_and_notebook_say(call):
     pytest.importorskip("jupyter_console")
-    typed = "worker_id * 11\nexit\n"
+    # The console waits for ever for the end of a cell that it was told of before it listened: it asks for the
+    # kernel on another channel. So the first one takes a while.
+    typed = "import time; time.sleep(2)\nworker_id * 11\nexit\n"
     out = call("jupyter", "console", "--kernel=disco", "--simple-prompt", typed=typed)
     assert "cells run on all workers; %%local runs one here" in out
     assert "[0] 0\n[1] 11\n[2] 22\n[3] 33" in out

@@ -194,7 +194,7 @@ def test_ctrl_c_leaves_a_cell_alone_that_was_sent_before(behind, gate, here):
 def test_who_had_done_it_is_told_apart_from_who_had_not_begun_it(behind, gate):
     s, first = behind([0])
     second = s.run_nowait("y = 2")
-    until(lambda: [each.behind for each in s.doctor().positions] == [2, 0, 0])
+    until(lambda: s.ledger._expected[second.seq].missing == {0})
     second.stop_soon()
     with pytest.raises(KeyboardInterrupt, match=r"was left out on worker 0, done on workers \[1-2\]; reg"):
         second.wait()

@@ -54,9 +54,8 @@ def _in_turn(module: ModuleType, name: str) -> Replaced:
             try:
                 return replaced.below(*args, **options)
             finally:
-                if any(
-                    each is mine for each in _underway
-                ):  # else its thread was given up, and another one has come
+                # Else its thread was given up, and another one has come.
+                if any(each is mine for each in _underway):
                     _end(mine)
 
     replaced = Replaced(module, name, export)

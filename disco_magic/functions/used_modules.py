@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import re
 import tokenize
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 # Who mentions one of these functions, or imports one of these modules, may import anything.
 _BY_NAME: Final = frozenset({"__import__", "import_module", "run_module", "run_path"})
 _LOADING: Final = frozenset({"cloudpickle", "dill", "hydra", "joblib", "pickle", "pkgutil", "pydoc", "runpy"})
+_NAMED: Final = re.compile(r"(\w+(?:\.\w+)*)(?::\w+)?")  # ``model.net.Net``, ``model:Net``
 
 
 def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[str]:
@@ -53,7 +55,8 @@ def _named_in(source: str, package: str, files: Iterable[str]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             yield from _named_from(node, package, files)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _around(node.value.partition(":")[0])  # as frameworks name what they are to import
+            named = _NAMED.fullmatch(node.value)  # as frameworks name what they are to import
+            yield from _around(named[1]) if named else ()
         elif (isinstance(node, ast.Name) and node.id in _BY_NAME) or (
             isinstance(node, ast.Attribute) and node.attr in _BY_NAME
         ):

@@ -119,6 +119,14 @@ def until(holds, looks=20_000):
     pytest.fail("it did not come to that")
 
 
+def given_up_comes_back(session, gate):
+    """The one thread that a session has given up, at a gate, goes on and ends."""
+    (stuck,) = session._launcher.stuck
+    gate.open()
+    stuck.join(DEADLINE_S)
+    assert not stuck.is_alive()
+
+
 def asked(ask):
     """What `ask` gives in another thread."""
     found = []

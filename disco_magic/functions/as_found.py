@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from disco_magic.functions.own_warnings import restore_warnings, warnings_now
-from disco_magic.functions.torch_losses import leave_losses
 from disco_magic.functions.torch_modes import modes_now, restore_modes
 from disco_magic.functions.torch_switches import restore_switches, switches_now
 
@@ -35,6 +34,5 @@ class AsFound:
 
     def succeed(self) -> None:
         """Let it be so again for a thread that takes the place of that one: modes are a thread's own."""
-        leave_losses(self._me)
         restore_switches(self._me, self._switches)
         restore_warnings(self._me, self._warned)

@@ -223,13 +223,12 @@ def _look_at_container(value: Any, content: Content, *, values: bool, deepest: b
         digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
     constant = constant_text(value)
     elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
-    text = "labels" if digest and (is_frame(kind) or is_series(kind)) else ""  # what differs in its digest
-    text = constant if digest and constant else text
+    labels = "labels" if is_frame(kind) or is_series(kind) else ""  # what differs in its digest
     return Held(
         type_name(kind),
         content.shape,
         elements=elements,
-        text=text,
+        text=(constant or labels) if digest else "",
         digest=digest,
         opaque=why,
         unseen=unseen,

@@ -29,8 +29,8 @@ from disco_magic.functions.imported import find_beside
 from disco_magic.functions.standing_modules import (
     LOCK,
     Imports,
-    Standing,
     is_executed_by_others,
+    is_standing,
     stand,
     stand_no_more,
 )
@@ -192,9 +192,9 @@ class Importer(Imports):
         if spec is not None and not is_loaded_once(spec):
             return self._execute(spec, self.modules.get(parent), last)
         module = sys.modules.get(name) if spec is None else importlib.import_module(name)
-        if isinstance(module, Standing) and module.__name__ != name:  # put there under another name, too
+        if is_standing(module) and module.__name__ != name:  # put there under another name, too
             module = self.load(module.__name__)
-        if module is None or isinstance(module, Standing):  # nor has anybody put one there
+        if module is None or is_standing(module):  # nor has anybody put one there
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         self.modules[name] = module
         if parent:  # who has loaded it has bound it in the package of one worker only
@@ -228,7 +228,7 @@ class Importer(Imports):
             self._running.discard(name)
         with LOCK:
             chosen = sys.modules.get(name)
-            if chosen is not None and not isinstance(chosen, Standing):  # it has put that in its own place
+            if chosen is not None and not is_standing(chosen):  # it has put that in its own place
                 sys.modules[name] = standing
                 self.modules[name] = chosen
                 if around is not None:

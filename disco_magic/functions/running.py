@@ -191,6 +191,7 @@ class CellRunner:
         heir._variables = self._variables.succeed()
         heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
         if self._found is not None:
+            leave_losses(self.context)
             self._found.succeed()
         if self.started is not None:
             heir.failed_after_s = time.perf_counter() - self.started

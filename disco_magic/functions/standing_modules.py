@@ -166,7 +166,7 @@ class Standing(types.ModuleType):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         module = _module_of(self)
         child = sys.modules.get(f"{self.__name__}.{name}")
-        if child is not None and not isinstance(child, Standing) and name not in vars(module):
+        if child is not None and not is_standing(child) and name not in vars(module):
             # What can be there only once is bound in the package of who has loaded it.
             setattr(module, name, child)
         return getattr(module, name)
@@ -233,7 +233,7 @@ def stand(spec: ModuleSpec) -> Standing:
     """What stands in `sys.modules` for that module, from now on."""
     with LOCK:
         present = sys.modules.get(spec.name)
-        if isinstance(present, Standing):
+        if is_standing(present):
             return present
         if present is not None:
             _of_process[0].modules[spec.name] = present

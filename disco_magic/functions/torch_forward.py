@@ -47,9 +47,8 @@ def fit_levels(module: ModuleType) -> Callable[[], None]:
     names = vars(module)
 
     def forget() -> None:
-        names[
-            "_current_level"
-        ] = -1  # which PyTorch notes after it has entered or left the only one that can be
+        # PyTorch notes it after it has entered or left the only one that can be.
+        names["_current_level"] = -1
         with suppress(RuntimeError):  # there is none, mostly
             names["torch"]._C._exit_dual_level(level=0)  # noqa: SLF001 - there is no other way
 

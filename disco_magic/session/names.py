@@ -147,7 +147,7 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.ledger.known_names() and not self._is_bound_now(name):
+        if name not in self.ledger.known_names() and name not in self.names_now():
             raise UnknownName(f"register {name!r} is not defined on any worker")
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
@@ -156,12 +156,12 @@ class NamedRegisters(Calls):
 
         self.send(drop)
 
-    def _is_bound_now(self, name: str) -> bool:
-        """Whether a cell that is running has bound it; only then the workers know more than the ledger."""
+    def names_now(self) -> tuple[str, ...]:
+        """As `names`, with those that a cell has bound which is running; else the ledger knows all."""
         if not self.ledger.expecting:
-            return False
+            return self.names()
         held = self._launcher.look(numbered=False, sample=0)
-        return any(label == name for labels in held for label, _ in labels)
+        return tuple(dict.fromkeys([*self.names(), *(label for each in held for label, _ in each)]))
 
     def put(self, name: str, value: Any, only: int | None = None) -> None:
         """Bind `name` to a copy of `value` on every worker, or on worker `only` and None on the others.

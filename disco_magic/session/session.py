@@ -45,7 +45,7 @@ _BETWEEN_PARTS: Final = frozenset({
     "diagnosis", "drops", "end_with_program", "failures_of_handles", "fetch", "flush", "forsake", "forsaken",
     "give_back",
     "interrupt_through", "interrupting", "issue", "keep_pace", "ledger", "life", "log_failures",
-    "log_unfinished", "on_worker_0", "open", "orphan", "own", "patience", "picture",
+    "log_unfinished", "names_now", "on_worker_0", "open", "orphan", "own", "patience", "picture",
     "raise_failures", "replace_stuck", "see_stopped",
     "skip_unbegun", "send", "set_register", "store", "store_copy", "succeed",
     "take_failures", "taking_part", "too_late", "unheard", "unraised", "withdraw",

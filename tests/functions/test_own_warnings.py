@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from disco_magic.errors import CellError
-from tests.conftest import DEADLINE_S
+from tests.conftest import given_up_comes_back
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python's own, see `own_warnings`")
 
@@ -137,15 +137,6 @@ def test_a_cell_that_is_stopped_leaves_what_it_has_found(gated, gate, told):
 IN_A_BLOCK = "with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    gate()"
 
 
-def comes_back(s, gate):
-    """The thread that was given up ends."""
-    stuck = list(s._launcher.stuck)
-    gate.open()
-    for thread in stuck:
-        thread.join(DEADLINE_S)
-    assert [thread.is_alive() for thread in stuck] == [False]
-
-
 def test_a_thread_that_was_given_up_leaves_what_it_has_found_and_changes_nothing_later(gated, gate, told):
     s = gated(1)
     s.run("import warnings\nwarnings.filterwarnings('ignore', message='found')")
@@ -154,7 +145,7 @@ def test_a_thread_that_was_given_up_leaves_what_it_has_found_and_changes_nothing
     handle.cancel()
     s.run("warnings.warn('found'); warnings.warn('in the next cell')")
     s.run("warnings.filterwarnings('ignore', message='set later')")
-    comes_back(s, gate)
+    given_up_comes_back(s, gate)
     s.run("warnings.warn('found'); warnings.warn('set later')")
     assert told == ["in the next cell"]
 
@@ -166,7 +157,7 @@ def test_a_thread_that_outlives_the_session_leaves_the_process_s_alone(gated, ga
     gate.arrived(1)
     before = warnings.filters, list(warnings.filters), warnings.showwarning
     s.shutdown(timeout=0)
-    comes_back(s, gate)
+    given_up_comes_back(s, gate)
     assert (warnings.filters, list(warnings.filters), warnings.showwarning) == before
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.functions import torch_exporting
-from tests.conftest import DEADLINE_S
+from tests.conftest import given_up_comes_back
 from tests.functions.torch_module import install
 
 
@@ -61,15 +61,13 @@ def test_a_thread_that_was_given_up_leaves_the_export_of_another_worker_alone(ga
     handle = s.run_nowait("trace._export(gate)", workers=[0])
     gate.arrived()
     handle.cancel()
-    (stuck,) = s._launcher.stuck
 
     def meanwhile():
-        gate.open()
-        stuck.join(DEADLINE_S)
-        return stuck.is_alive(), list(trace.table._modes)
+        given_up_comes_back(s, gate)
+        return list(trace.table._modes)
 
     trace.meanwhile = meanwhile
-    assert s.run("trace._export(trace.meanwhile)", workers=[1])[1] == (False, ["recorder"])
+    assert s.run("trace._export(trace.meanwhile)", workers=[1])[1] == ["recorder"]
     assert trace.table._modes == [None]
     assert torch_exporting._underway == []
 

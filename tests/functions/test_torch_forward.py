@@ -9,7 +9,7 @@ import pytest
 
 from disco_magic.errors import CellError
 from disco_magic.functions import torch_forward
-from tests.conftest import DEADLINE_S
+from tests.conftest import given_up_comes_back
 from tests.functions.torch_module import install
 
 LEVELS = """
@@ -132,16 +132,14 @@ def test_a_thread_that_was_given_up_leaves_the_level_of_another_worker_alone(sta
     handle = s.run_nowait("with forward.dual_level(): gate()", workers=[0])
     gate.arrived()
     handle.cancel()
-    (stuck,) = s._launcher.stuck
 
     def meanwhile():
-        gate.open()
-        stuck.join(DEADLINE_S)
-        return stuck.is_alive(), list(forward.core.levels), forward._current_level
+        given_up_comes_back(s, gate)
+        return list(forward.core.levels), forward._current_level
 
     forward.meanwhile = meanwhile
     cell = "with forward.dual_level(): found = forward.meanwhile()\nfound"
-    assert s.run(cell, workers=[1])[1] == (False, [0], 0)
+    assert s.run(cell, workers=[1])[1] == ([0], 0)
     assert (forward.core.levels, forward._current_level, torch_forward._entered) == ([], -1, [])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, WorkerError, WorkerInterrupt
-from tests.conftest import DEADLINE_S
+from tests.conftest import given_up_comes_back
 from tests.session.conftest import cancelled, until, who
 
 # --- code that catches the interrupt ---------------------------------------------------------------
@@ -169,9 +169,7 @@ def test_a_finalizer_that_comes_back_late_drops_no_register_of_another_command(b
     kept = [s.call_packed(max, 5, number) for number in range(3)]
     with pytest.raises(WorkerError, match=r"drop of #2, #1 failed on worker 0"):
         s.sync_all()
-    gate.open()
-    for thread in s._launcher.stuck:
-        thread.join()
+    given_up_comes_back(s, gate)
     assert [ref.get(0) for ref in kept] == [5, 5, 5]
 
 
@@ -270,14 +268,12 @@ def test_a_replaced_thread_that_comes_back_does_not_overwrite_registers(busy, ga
     s.run("def slow():\n    try:\n        gate()\n    except BaseException:\n        pass\n    return 'late'")
     stuck = s.call_packed(s["slow"])
     gate.arrived()
-    pending = s.run_nowait("1")
-    pending.cancel()
-    with pytest.raises(CellError):
-        pending.wait()
+    s.interrupt()
+    assert s.see_stopped() == ([0], [])
+    with pytest.raises(WorkerError, match="call slow failed on worker 0"):
+        s.sync_all()
     stuck.set(0, "new")
-    gate.open()
-    for thread in s._launcher.stuck:
-        thread.join()
+    given_up_comes_back(s, gate)
     assert stuck.get(0) == "new"
 
 
@@ -292,9 +288,7 @@ def test_a_replaced_thread_can_call_no_collective(busy, gate, here):
     pending.cancel()
     with pytest.raises(CellError):
         pending.wait()
-    gate.open()
-    for thread in s._launcher.stuck:
-        thread.join()
+    given_up_comes_back(s, gate)
     assert "in another thread, not in the worker's own" in s["seen"].get(0)[0]
 
 
@@ -360,9 +354,6 @@ def test_nothing_that_a_thread_sets_as_it_dies_reaches_its_worker(busy, gate):
     gate.arrived()
     handle.cancel()
     s.run("builtins.sorted = mine = lambda *_: 'mine'")
-    (stuck,) = s._launcher.stuck
-    gate.open()
-    stuck.join(DEADLINE_S)
-    assert not stuck.is_alive()
+    given_up_comes_back(s, gate)
     found = s.run("callable(builtins.print), builtins.sorted is mine, logger.level, list(logger.filters)")
     assert found.values == [(True, True, 30, [])]

@@ -72,24 +72,35 @@ def ignored(monkeypatch):
     return found
 
 
+@pytest.fixture
+def struck(session):
+    """Runs a cell in which something waits that Python calls, and interrupts it once; that, the session."""
+
+    def run(code):
+        wait = Wait()
+        s = session(1, extras=lambda _: {"wait": wait})
+        pending = s.run_nowait(code)
+        until(lambda: wait.began)
+        s.interrupt()
+        with pytest.raises(CellError, match="interrupted"):
+            pending.wait(DEADLINE_S)
+        return wait, s
+
+    return run
+
+
 @pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize(
     "code", [OF_A_REFERENCE, OF_AN_OBJECT, OF_THE_COLLECTOR], ids=["reference", "object", "collector"]
 )
-def test_one_interrupt_is_enough(session, code, ignored):
-    wait = Wait()
-    s = session(1, extras=lambda _: {"wait": wait})
-    pending = s.run_nowait(code)
-    until(lambda: wait.began)
-    s.interrupt()
-    with pytest.raises(CellError, match="interrupted"):
-        pending.wait(DEADLINE_S)
+def test_one_interrupt_is_enough(struck, code, ignored):
+    wait, s = struck(code)
     assert wait.over
     assert not ignored
     assert s.run("1 + 1").values == [2]
 
 
-def test_nothing_strikes_in_the_hook_itself(session, ignored, monkeypatch):
+def test_nothing_strikes_in_the_hook_itself(struck, ignored, monkeypatch):
     """Python tells nobody of what is raised there: the cell would go on for ever."""
     seen = []
 
@@ -99,13 +110,7 @@ def test_nothing_strikes_in_the_hook_itself(session, ignored, monkeypatch):
         _thread.start_new_thread(*given)
 
     monkeypatch.setattr(sys.modules[Worker.__module__], "_thread", SimpleNamespace(start_new_thread=start))
-    wait = Wait()
-    s = session(1, extras=lambda _: {"wait": wait})
-    pending = s.run_nowait(OF_AN_OBJECT)
-    until(lambda: wait.began)
-    s.interrupt()
-    with pytest.raises(CellError, match="interrupted"):
-        pending.wait(DEADLINE_S)
+    struck(OF_AN_OBJECT)
     assert seen == [True, True]
     assert not ignored
 

@@ -143,8 +143,8 @@ def _interrupt(front: Front, options: Namespace) -> None:
     for seq, last in steps.items():
         there = [each for each in places if each.seq == seq]
         front.sessions.say(
-            f"told to stop after {plural(last, 'step')}: {there[0].command} on {_people(there)};"
-            " %disco interrupt again stops it at once"
+            f"told to stop after {plural(last, 'step')}: {there[0].command} on"
+            f" {people([each.worker for each in there])}; %disco interrupt again stops it at once"
         )
     left = [each for each in places if each.seq not in steps]
     if steps:
@@ -162,10 +162,6 @@ def _interrupt(front: Front, options: Namespace) -> None:
         front.sessions.say("nothing to interrupt: the workers are idle")
     if told:
         _say_who_is_left(front, session, workers)
-
-
-def _people(places: Sequence[Position]) -> str:
-    return people([each.worker for each in places])
 
 
 def _say_who_is_left(front: Front, session: Session, workers: Sequence[int] | None) -> None:

@@ -134,7 +134,7 @@ def _gather(front: Front, options: Namespace) -> None:
 
 def _rm(front: Front, options: Namespace) -> None:
     session = front.sessions.find()
-    known: tuple[str, ...] = () if session is None else _names_now(session)
+    known = () if session is None else session.names_now()
     names = dict.fromkeys(options.names)
     results = {name: _result(front, name) for name in names if name not in known}
     for name, result in results.items():
@@ -154,14 +154,6 @@ def _rm(front: Front, options: Namespace) -> None:
             front.sessions.say(
                 f"{', '.join(registers)}: removed after {commands}, with what that binds to it meanwhile"
             )
-
-
-def _names_now(session: Session) -> tuple[str, ...]:
-    """Of registers, also those that a cell which is running has bound."""
-    if not any(each.behind for each in session.doctor().positions):
-        return session.names()
-    now = (row.name for row in session.registers(sample=0).rows)
-    return tuple(dict.fromkeys([*session.names(), *now]))
 
 
 def _result(front: Front, name: str) -> CellResult | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 import disco_magic as disco
-from disco_magic.functions.context import calling_worker
+from disco_magic.callers.current import calling_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

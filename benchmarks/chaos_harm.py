@@ -11,12 +11,12 @@ import disco_magic as disco
 from benchmarks.chaos_faults import LENGTH, PRIME, WAYS, Fault, Fragile, Litter, marked, own_array, summed
 from benchmarks.chaos_load import Load, nothing, wrap
 from disco_magic.errors import PlaneAborted, PlaneMismatch, UnknownName, UsageMistake
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.execution.cells import Cell
     from disco_magic.session.results import CellResult
 
     Acts = tuple[tuple[int, Callable[[], None]], ...]

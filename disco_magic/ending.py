@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.tracebacks import failure_of, traceback_of
 from disco_magic.core.messages import Failed, Sync
 from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
 from disco_magic.functions.places import HOST
-from disco_magic.functions.tracebacks import failure_of, traceback_of
 from disco_magic.kept_locks import give_back_locks
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from disco_magic.core.registers import RegisterFile
     from disco_magic.errors import Failure
     from disco_magic.functions.context import WorkerContext
-    from disco_magic.functions.running import CellRunner, CellScope
+    from disco_magic.functions.execution.running import CellRunner, CellScope
     from disco_magic.lane import Lane
     from disco_magic.recorder import Recorder
 

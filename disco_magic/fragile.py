@@ -32,7 +32,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final
 
 from disco_magic import injection
-from disco_magic.functions.unheard import SPARED
+from disco_magic.functions.execution.unheard import SPARED
 from disco_magic.libraries import is_of_library
 from disco_magic.patience import pause
 from disco_magic.stacks import frame_of

@@ -23,9 +23,9 @@ from disco_magic.ending import NOTHING as _NOTHING
 from disco_magic.ending import Ending
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
+from disco_magic.functions.execution.running import CellRunner, new_namespace
 from disco_magic.functions.places import HOST
-from disco_magic.functions.running import CellRunner, new_namespace
-from disco_magic.functions.torch_compiler import clear_names
+from disco_magic.isolation.pytorch.compiler import clear_names
 from disco_magic.lane import Lane, PlaneGuard, Withdrawals
 from disco_magic.recorder import SHORT_S
 from disco_magic.stopwatch import Stopwatch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Command, Event, Message, Run
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
-    from disco_magic.functions.running import CellScope, CellValue
+    from disco_magic.functions.execution.running import CellScope, CellValue
 
     # A queue's get: without waiting, which may raise Empty, or waiting.
     Get = Callable[[bool], Message]

@@ -12,20 +12,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from disco_magic.bridges import AGAIN_S, on_a_bridge
+from disco_magic.callers.sites import cell_site, innermost_site, own_site, runtime_file, site_of
 from disco_magic.core.doctor import Position
 from disco_magic.core.messages import full
 from disco_magic.core.stats import Account
 from disco_magic.errors import WorkerInterrupt
 from disco_magic.fragile import Pursuit, strike
-from disco_magic.functions.allocations import nbytes_kept
-from disco_magic.functions.sites import cell_site, innermost_site, own_site, runtime_file, site_of
-from disco_magic.functions.sizes import nbytes_of
-from disco_magic.functions.unheard import spared
+from disco_magic.functions.execution.unheard import spared
 from disco_magic.injection import is_cleaning_up
 from disco_magic.lane import Lane
 from disco_magic.phrases import words
 from disco_magic.serving import Serving
 from disco_magic.stacks import frame_of
+from disco_magic.values.allocations import nbytes_kept
+from disco_magic.values.sizes import nbytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from disco_magic.functions import namespaces
+from disco_magic.callers import namespaces
 from disco_magic.functions.affinity import cores
 from disco_magic.session import current
 from disco_magic.session.config import ThreadedSession

@@ -2,7 +2,7 @@
 
 ::
 
-    functions/divergence.py, on every worker --Found--> compare --CheckRows--> core/report.py: errors, tables
+    values/divergence.py, on every worker --Found--> compare --CheckRows--> core/report.py: errors, tables
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from disco_magic.devices.staging import Staging
 from disco_magic.devices.visiting import on_stream
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.own_classes import CALLER, NOTEBOOK
+from disco_magic.isolation.own_classes import CALLER, NOTEBOOK
 from disco_magic.patience import pause_precisely, wait_until
 from disco_magic.phrases import words
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.callers.sites import site_of
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare
 from disco_magic.core.held import marked_everywhere
@@ -23,13 +24,12 @@ from disco_magic.core.words import plural
 from disco_magic.errors import Divergence, PlaneMismatch, UsageMistake, is_told
 from disco_magic.functions.apart import told_apart_by
 from disco_magic.functions.calling import several_times
-from disco_magic.functions.fingerprint import digest
+from disco_magic.functions.execution.written import names_of_arguments, texts_among
 from disco_magic.functions.holdings import found_in, parts_named, values_found, with_marks
-from disco_magic.functions.sites import site_of
 from disco_magic.functions.tolerances import Tolerance, near_enough, tolerance_of
 from disco_magic.functions.trees import Trees
-from disco_magic.functions.written import names_of_arguments, texts_among
 from disco_magic.phrases import people, who_has
+from disco_magic.values.fingerprint import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,10 +14,10 @@ import numpy as np
 
 from disco_magic.core.divergence import to_explain
 from disco_magic.core.registers import nearest
-from disco_magic.functions.gaps import elements_compared, gap, is_of
-from disco_magic.functions.lookalikes import numbers_apart, numbers_in
-from disco_magic.functions.parts import NOTHING, part_at
 from disco_magic.phrases import ranges
+from disco_magic.values.gaps import elements_compared, gap, is_of
+from disco_magic.values.lookalikes import numbers_apart, numbers_in
+from disco_magic.values.parts import NOTHING, part_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.topology import Over
-    from disco_magic.functions.distances import Array
     from disco_magic.functions.objects import Objects
+    from disco_magic.values.distances import Array
 
 
 def told_apart_by(

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.content import kinds_of
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.frames import is_frame, is_series
-from disco_magic.functions.kinds import (
+from disco_magic.functions.returned import library_of
+from disco_magic.phrases import class_name, words
+from disco_magic.values.content import kinds_of
+from disco_magic.values.frames import is_frame, is_series
+from disco_magic.values.kinds import (
     home_of,
     is_gpu_array,
     is_jax_array,
@@ -20,10 +22,8 @@ from disco_magic.functions.kinds import (
     is_tensor,
     name_of,
 )
-from disco_magic.functions.lending import has_dlpack, lent
-from disco_magic.functions.returned import library_of
-from disco_magic.functions.tensors import array_of, over_memory, without_history
-from disco_magic.phrases import class_name, words
+from disco_magic.values.lending import has_dlpack, lent
+from disco_magic.values.tensors import array_of, over_memory, without_history
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

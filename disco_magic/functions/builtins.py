@@ -24,12 +24,12 @@ from disco_magic.functions.arrays import shared
 from disco_magic.functions.calling import Who, who
 from disco_magic.functions.context import worker
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.own_classes import CALLER
-from disco_magic.functions.own_functions import own_definition
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.functions.returned import as_array_of
-from disco_magic.functions.tensors import filled, read_out
+from disco_magic.isolation.own_classes import CALLER
+from disco_magic.isolation.own_functions import own_definition
+from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

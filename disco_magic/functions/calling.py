@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
+from disco_magic.callers.sites import runtime_file, site_of
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import PlaneError, UsageMistake, about
 from disco_magic.functions.arrays import taken
 from disco_magic.functions.facts import facts_of
 from disco_magic.functions.returned import as_array_of
-from disco_magic.functions.sites import runtime_file, site_of
-from disco_magic.functions.tensors import filled, read_out
 from disco_magic.phrases import class_name, words
 from disco_magic.recorder import Recorder
+from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
     from disco_magic.core.interfaces import Plane, Spot
@@ -114,11 +114,11 @@ class Calling:
         self.recorder = Recorder()
 
     @property
-    def _executes(self) -> int | None:
+    def command(self) -> int | None:
         """Number of the command that the worker's thread is at; None: at none. From any thread."""
         return self._guard.at()
 
-    def _waits_for_me(self, other: int) -> Any:
+    def waits_for_me(self, other: int) -> Any:
         """The plane's `Wait` that worker `other` is in, if that waits for this one, be it through others.
 
         Else None. From any thread.

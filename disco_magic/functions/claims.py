@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.context import calling_worker
 from disco_magic.locks import new_lock
 
 # An exception injected into a worker that waits for another one's import strikes between two waits.

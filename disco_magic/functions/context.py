@@ -9,22 +9,21 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
-from weakref import ref
+from typing import TYPE_CHECKING, Any, cast
 
+from disco_magic.callers.callers_worker import CallersWorker
+from disco_magic.callers.current import become, calling_worker
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import UsageMistake, about
 from disco_magic.functions.affinity import bind_thread
 from disco_magic.functions.agreeing import Agreeing
-from disco_magic.functions.callers import CallersWorker
 from disco_magic.functions.marks import Marks
 from disco_magic.functions.named import Naming
 from disco_magic.functions.places import HOST
 from disco_magic.functions.point_to_point import PointToPoint
+from disco_magic.functions.process_groups.groups import Verbs
+from disco_magic.functions.process_groups.messages import Messages
 from disco_magic.functions.stepping import Stepping
-from disco_magic.functions.torch_groups import Verbs
-from disco_magic.functions.torch_messages import Messages
 from disco_magic.offers import Offers
 
 if TYPE_CHECKING:
@@ -58,7 +57,20 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
     """
 
     _not_offered = frozenset(
-        {"belongings", "bound", "keep_bound", "marks", "passed", "place", "recorder", "rendezvous", "thread"}
+        {
+            "belongings",
+            "bound",
+            "command",
+            "keep_bound",
+            "marks",
+            "namespace",
+            "passed",
+            "place",
+            "recorder",
+            "rendezvous",
+            "thread",
+            "waits_for_me",
+        }
     )
     _beside = tuple(
         verb.__code__.co_filename
@@ -93,6 +105,11 @@ class WorkerContext(Agreeing, PointToPoint, Naming, Stepping, Offers):
         self.belongings: dict[object, Any] = {}
         self.passed = {}
         self.bound: frozenset[str] = frozenset()
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What the global variables of its cells are in."""
+        return self.marks.namespace
 
     @property
     def group_id(self) -> int:
@@ -211,65 +228,19 @@ VERBS = (
     "allreduce_tree",
 )
 
-# Weakly in threads that a worker's code has started: they may outlive the session.
-_current: ContextVar[WorkerContext | ref[WorkerContext] | None] = ContextVar(
-    "disco_magic_worker", default=None
-)
-
 
 def enter_worker(context: WorkerContext) -> None:
     """From here on the calling code runs on that worker; its thread may be a new one."""
-    _current.set(context)
-    context.thread = threading.get_ident()
+    become(context)
     if context.passed:
         context.passed = {}
     context.place.enter()  # at every cell: the one before may have chosen another device or stream
     context.keep_bound()
 
 
-def follow_worker(context: WorkerContext) -> None:
-    """From here on the calling code is that worker's, in a thread that it has started; see `adopted`."""
-    _current.set(ref(context))
-
-
-def is_beside() -> bool:
-    """Whether code of a worker's is calling in a thread that it has started, not in the worker's own."""
-    return isinstance(_current.get(), ref)
-
-
-def calling_worker() -> WorkerContext | None:
-    """The worker whose code is calling: in its own thread, or in one that it has started; else None."""
-    me = _current.get()
-    return me() if isinstance(me, ref) else me
-
-
-def is_given_up() -> bool:
-    """Whether the calling thread was a worker's own, and another one has taken its place."""
-    me = _current.get()
-    return isinstance(me, WorkerContext) and me.thread != threading.get_ident()
-
-
-def on_worker_of(session_id: int) -> WorkerContext | None:
-    """The worker of that session whose own thread is calling, None if it is no worker's."""
-    me = _current.get()
-    return me if isinstance(me, WorkerContext) and me.session_id == session_id else None
-
-
-def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
-    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself.
-
-    Args:
-        session_id: of the session that was called.
-        what: was called.
-        instead: what workers can do, ``worker.check(x)``.
-    """
-    me = on_worker_of(session_id)
-    if me is not None:
-        here = f"; here it is {instead}" if instead else ""
-        raise UsageMistake(
-            f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
-            f"call it in the notebook, outside of cells and functions that workers execute{here}"
-        )
+def calling_context() -> WorkerContext | None:
+    """As `calling_worker`, to call what the worker can do with others; None outside of workers."""
+    return cast("WorkerContext | None", calling_worker())
 
 
 @CallersWorker
@@ -290,7 +261,7 @@ def worker() -> WorkerContext:
         >>> session.call_packed(greeting).get_all()
         ['1 of 4', '2 of 4', '3 of 4', '4 of 4']
     """
-    me = calling_worker()
+    me = calling_context()
     if me is None:
         raise UsageMistake(
             "disco_magic.worker() was called outside of a worker; call it in a %%disco cell or in a function "

@@ -12,8 +12,8 @@ import numpy as np
 from disco_magic.core.device import Device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_copy
-from disco_magic.functions.kinds import is_gpu_array
-from disco_magic.functions.own_classes import (
+from disco_magic.functions.tvm_copies import shared_in
+from disco_magic.isolation.own_classes import (
     NOBODY,
     Receiver,
     all_inside,
@@ -22,10 +22,10 @@ from disco_magic.functions.own_classes import (
     stand_ins,
     successors_in,
 )
-from disco_magic.functions.own_functions import own_definition, own_definitions
-from disco_magic.functions.tensors import elements_of_computed
-from disco_magic.functions.tvm_copies import shared_in
+from disco_magic.isolation.own_functions import own_definition, own_definitions
 from disco_magic.phrases import words
+from disco_magic.values.kinds import is_gpu_array
+from disco_magic.values.tensors import elements_of_computed
 
 # Immutable all the way down: the object itself may be handed over.
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(Ellipsis), Device})

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from disco_magic.functions.kinds import is_gpu_array
-from disco_magic.functions.sites import is_of_torch
+from disco_magic.callers.sites import is_of_torch
 from disco_magic.phrases import class_name
+from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from disco_magic.core.recorded import Facts

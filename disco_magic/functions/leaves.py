@@ -14,9 +14,9 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.arrays import read_array, read_early
 from disco_magic.functions.returned import as_array_of, library_of
-from disco_magic.functions.spans import elements_of, entangled, span_of
-from disco_magic.functions.tensors import filled, read_out
 from disco_magic.phrases import class_name
+from disco_magic.values.spans import elements_of, entangled, span_of
+from disco_magic.values.tensors import filled, read_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -26,10 +26,10 @@ import numpy as np
 
 from disco_magic.core.registers import RegisterFile, register_of
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.bindings import MODULE, deleted_names, loop_names, names_of_result
 from disco_magic.functions.copies import ATOMS
-from disco_magic.functions.finding import all_paths, paths_of
-from disco_magic.functions.kinds import type_name
+from disco_magic.functions.execution.bindings import MODULE, deleted_names, loop_names, names_of_result
+from disco_magic.values.finding import all_paths, paths_of
+from disco_magic.values.kinds import type_name
 
 if TYPE_CHECKING:
     import types

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import MissingDependency, UnknownName, UsageMistake
 from disco_magic.functions.claims import Claim
-from disco_magic.functions.context import calling_worker
 from disco_magic.functions.places import HOST, check_there
 from disco_magic.functions.registry import register_func
 from disco_magic.phrases import near_misses, nearest

@@ -12,8 +12,8 @@ from disco_magic.core.device import device as device_of
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import aligned_empty
 from disco_magic.functions.copies import copy_of
-from disco_magic.functions.kinds import module_of
-from disco_magic.functions.own_classes import CALLER, NOTEBOOK
+from disco_magic.isolation.own_classes import CALLER, NOTEBOOK
+from disco_magic.values.kinds import module_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from disco_magic.callers.namespaces import CELL_MODULE
 from disco_magic.errors import UnknownName, UsageMistake
 from disco_magic.functions.installed import has_package
-from disco_magic.functions.namespaces import CELL_MODULE
 from disco_magic.phrases import near_misses
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from disco_magic.functions.kinds import home_of, is_tensor
+from disco_magic.values.kinds import home_of, is_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

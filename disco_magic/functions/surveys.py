@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from disco_magic.functions.context import worker
-from disco_magic.functions.gaps import elements_compared
 from disco_magic.functions.holdings import found_in, parts_named
 from disco_magic.functions.tolerances import Tolerance, near_enough
+from disco_magic.values.gaps import elements_compared
 
 if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.held import Found
-    from disco_magic.functions.divergence import Array
+    from disco_magic.values.divergence import Array
 
 
 @dataclass(frozen=True, slots=True)

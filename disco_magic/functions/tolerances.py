@@ -16,15 +16,15 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.apart import attempt, gathered, part_of
-from disco_magic.functions.columns import facts_of
-from disco_magic.functions.content import tells_all
-from disco_magic.functions.distances import distance, equal
-from disco_magic.functions.elements import elements_of
-from disco_magic.functions.fingerprint import fingerprint
-from disco_magic.functions.frames import COLUMN, Column
-from disco_magic.functions.inside import content_of
-from disco_magic.functions.kinds import type_name
-from disco_magic.functions.samples import is_number
+from disco_magic.values.columns import facts_of
+from disco_magic.values.content import tells_all
+from disco_magic.values.distances import distance, equal
+from disco_magic.values.elements import elements_of
+from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.frames import COLUMN, Column
+from disco_magic.values.inside import content_of
+from disco_magic.values.kinds import type_name
+from disco_magic.values.samples import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from disco_magic.core.check_row import CheckRow
     from disco_magic.core.circles import Workers
     from disco_magic.core.topology import Over
-    from disco_magic.functions.columns import Facts
-    from disco_magic.functions.distances import Array
     from disco_magic.functions.objects import Objects
+    from disco_magic.values.columns import Facts
+    from disco_magic.values.distances import Array
 
 _EXACT = frozenset("biu")
 

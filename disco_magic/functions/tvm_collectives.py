@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.context import calling_worker
 from disco_magic.functions.registry import find_func
 from disco_magic.functions.tvm_values import callback, ffi_module
 from disco_magic.locks import new_lock

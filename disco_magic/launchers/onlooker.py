@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.registers import ABSENT, Poison
 from disco_magic.devices.visiting import visiting
 from disco_magic.functions.copies import is_constant
-from disco_magic.functions.describe import describe_all
-from disco_magic.functions.members import visible
 from disco_magic.functions.places import HOST
-from disco_magic.functions.sights import seen_by
+from disco_magic.values.describe import describe_all
+from disco_magic.values.members import visible
+from disco_magic.values.sights import seen_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from disco_magic.core.snapshot import RegisterInfo
     from disco_magic.core.stats import Account
     from disco_magic.core.timeline import Record
-    from disco_magic.functions.sights import Sight
+    from disco_magic.values.sights import Sight
     from disco_magic.worker import Worker
 
 

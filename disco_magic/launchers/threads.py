@@ -17,13 +17,13 @@ from disco_magic import bridges
 from disco_magic.channels.thread import ThreadChannel
 from disco_magic.core.messages import Lost, Stop
 from disco_magic.errors import LaunchError
-from disco_magic.functions import unheard
-from disco_magic.functions.logs import leave_records, mark_records
+from disco_magic.functions.execution import unheard
 from disco_magic.functions.places import HOST
-from disco_magic.functions.sights import sights_of
 from disco_magic.injection import LAST_PAUSES_S
+from disco_magic.isolation.logs import leave_records, mark_records
 from disco_magic.launchers.onlooker import Onlooker
 from disco_magic.phrases import class_name, words
+from disco_magic.values.sights import sights_of
 from disco_magic.worker import Worker
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from disco_magic.core.messages import Event
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
-    from disco_magic.functions.running import CellScope
+    from disco_magic.functions.execution.running import CellScope
     from disco_magic.lane import Lane
     from disco_magic.serving import Extras
 

@@ -6,7 +6,7 @@ import linecache
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-from disco_magic.functions.cells import cell_from_tree
+from disco_magic.functions.execution.cells import cell_from_tree
 from disco_magic.notebook.facade import refuse_magics
 from disco_magic.notebook.plain import transformed
 from disco_magic.notebook.tracebacks import syntax_error
@@ -14,7 +14,7 @@ from disco_magic.notebook.tracebacks import syntax_error
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.shell import Shell
 
 

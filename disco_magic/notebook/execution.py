@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
-from disco_magic.functions.scripts import refresh
+from disco_magic.functions.execution.scripts import refresh
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
-    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.front import Front
     from disco_magic.session.arguments import Limit
     from disco_magic.session.pending import PendingCell

@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from disco_magic.functions.cells import parsed
-from disco_magic.functions.sites import place_at
-from disco_magic.functions.tracebacks import steps_of, traceback_of
+from disco_magic.callers.sites import place_at
+from disco_magic.callers.tracebacks import steps_of, traceback_of
+from disco_magic.functions.execution.cells import parsed
 
 if TYPE_CHECKING:
     import types

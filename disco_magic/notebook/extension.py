@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.extensions import ExtensionManager
 
-from disco_magic.functions.sites import add_labeller, remove_labeller
+from disco_magic.callers.sites import add_labeller, remove_labeller
 from disco_magic.notebook.compile import cell_namer
 from disco_magic.notebook.completing.completion import Completion
 from disco_magic.notebook.completing.inspection import Inspection

@@ -11,7 +11,7 @@ from disco_magic.errors import UsageMistake
 from disco_magic.notebook.tracebacks import as_ipython_shows, user_frames
 
 if TYPE_CHECKING:
-    from disco_magic.functions.cells import Cell
+    from disco_magic.functions.execution.cells import Cell
     from disco_magic.notebook.shell import Shell
 
 

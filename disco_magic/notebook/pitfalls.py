@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.functions.namespaces import beside
+from disco_magic.callers.namespaces import beside
 from disco_magic.notebook.expressions import failed_expression, name_of_called, own_names
 from disco_magic.phrases import class_name, people
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakMethod, ref
 
+from disco_magic.callers.sites import runtime_file
+from disco_magic.callers.tracebacks import frames_of
 from disco_magic.errors import DiscoError
-from disco_magic.functions.sites import runtime_file
-from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.strays import advice_in_notebook
 from disco_magic.notebook.tracebacks import as_ipython_shows, ended, user_frames
 

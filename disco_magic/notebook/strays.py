@@ -9,8 +9,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.functions.namespaces import beside
-from disco_magic.functions.tracebacks import frames_of, traceback_of
+from disco_magic.callers.namespaces import beside
+from disco_magic.callers.tracebacks import frames_of, traceback_of
 from disco_magic.libraries import is_of_library
 from disco_magic.phrases import near_misses, only, people
 

@@ -7,10 +7,10 @@ from functools import partial
 from traceback import TracebackException
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.callers.sites import runtime_file
+from disco_magic.callers.tracebacks import error_text, steps_of, traceback_of
 from disco_magic.core.words import plural
 from disco_magic.errors import DiscoError, UsageMistake, WorkerError
-from disco_magic.functions.sites import runtime_file
-from disco_magic.functions.tracebacks import error_text, steps_of, traceback_of
 from disco_magic.notebook.miscalls import advice_on_miscalls
 from disco_magic.notebook.pitfalls import advice_on_pitfalls
 from disco_magic.notebook.strays import advice_on_workers

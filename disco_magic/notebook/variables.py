@@ -13,9 +13,9 @@ import numpy as np
 
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError, about, is_by
 from disco_magic.functions.copies import is_shared
-from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.phrases import only, people, words
 from disco_magic.session.dref import DRef
+from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,9 +8,9 @@ from __future__ import annotations
 import reprlib
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.sites import call_spot, site_of
 from disco_magic.core.numbers import whole_number
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.sites import call_spot, site_of
 from disco_magic.phrases import people, ranges
 from disco_magic.planes.calls import ALONG_AXIS, FROM_ROOT, GATHERING, REDUCING, ROOTED, Call
 from disco_magic.planes.memory import HOST

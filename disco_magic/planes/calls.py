@@ -6,7 +6,7 @@ import reprlib
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.sites import site_of
+from disco_magic.callers.sites import site_of
 from disco_magic.phrases import ranges
 from disco_magic.planes.memory import HOST
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from disco_magic.callers.sites import Site
     from disco_magic.core.interfaces import Seat, Spot
-    from disco_magic.functions.sites import Site
     from disco_magic.planes.memory import Memory
     from disco_magic.planes.reductions import Reduction
 

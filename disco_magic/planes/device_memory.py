@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.spans import span_of
 from disco_magic.planes.copier import Copier
 from disco_magic.planes.kernels import Folder
 from disco_magic.planes.memory import HOST
 from disco_magic.planes.rendezvous import Broken
+from disco_magic.values.spans import span_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

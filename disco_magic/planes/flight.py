@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.sites import site_of
 from disco_magic.errors import PlaneAborted
-from disco_magic.functions.sites import site_of
 from disco_magic.planes.calls import described
 from disco_magic.planes.meeting import Verdict, WaitForNobody
 from disco_magic.planes.rendezvous import INCOMPLETE

@@ -14,8 +14,8 @@ import numpy as np
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.aligned import new_array, new_copy
 from disco_magic.functions.arrays import advice, read_array
-from disco_magic.functions.kinds import is_gpu_array
 from disco_magic.planes.blocks import Mover
+from disco_magic.values.kinds import is_gpu_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.functions import lookalikes
+from disco_magic.values import lookalikes
 
 if TYPE_CHECKING:
     from disco_magic.session.dref import DRef

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, TypeVar
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.errors import SyncTimeout, is_told
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.ear import EAR
 from disco_magic.session.pump import LOOK_UP_S
 

@@ -18,11 +18,11 @@ from disco_magic.core.messages import Answer, Call, Fetch, Store
 from disco_magic.errors import UsageMistake, is_told
 from disco_magic.functions.builtins import CopyingCall
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
-from disco_magic.functions.module_homes import is_of_workers
-from disco_magic.functions.own_classes import only_receiver
-from disco_magic.functions.own_functions import is_of_cells
 from disco_magic.functions.places import HOST
 from disco_magic.functions.registry import find_func
+from disco_magic.isolation.module_homes import is_of_workers
+from disco_magic.isolation.own_classes import only_receiver
+from disco_magic.isolation.own_functions import is_of_cells
 from disco_magic.session.arguments import name_of
 from disco_magic.session.dref import DPackedFunc, DRef
 from disco_magic.session.syncing import Syncing

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Run
 from disco_magic.errors import SyncTimeout, UsageMistake, WorkerError, is_told
-from disco_magic.functions.cells import Cell, compile_cell
-from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.printed import Printed
-from disco_magic.functions.scripts import compile_file, compile_module, refresh
+from disco_magic.functions.execution.cells import Cell, compile_cell
+from disco_magic.functions.execution.printed import Printed
+from disco_magic.functions.execution.scripts import compile_file, compile_module, refresh
 from disco_magic.session.dref import DRef
 from disco_magic.session.failures import Failures
 from disco_magic.session.pending import PendingCell
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from disco_magic.functions.running import CellScope
+    from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.pump import Inbox
     from disco_magic.session.results import CellResult
     from disco_magic.session.session import Session

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.circles import Circles
 from disco_magic.core.divergence import compare, to_explain
 from disco_magic.core.held import marked_anywhere, marked_everywhere
@@ -21,9 +22,6 @@ from disco_magic.core.report import CheckReport
 from disco_magic.core.topology import axes_of
 from disco_magic.errors import SyncTimeout, UsageMistake, about, is_told
 from disco_magic.functions.calling import both_said
-from disco_magic.functions.context import refuse_in_worker
-from disco_magic.functions.gaps import gap, is_of
-from disco_magic.functions.parts import as_listed, split
 from disco_magic.functions.surveys import Nearness, Sample, Survey
 from disco_magic.functions.tolerances import Tolerance, tolerance_of
 from disco_magic.phrases import ranges
@@ -31,6 +29,8 @@ from disco_magic.session.apart import told_apart
 from disco_magic.session.arguments import check_there
 from disco_magic.session.calls import Calls
 from disco_magic.session.known import Known
+from disco_magic.values.gaps import gap, is_of
+from disco_magic.values.parts import as_listed, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,8 +12,8 @@ from disco_magic.core.topology import Topology
 from disco_magic.devices import find
 from disco_magic.errors import LaunchError, UsageMistake
 from disco_magic.functions import builtins
-from disco_magic.functions.own_imports import begin, let_programs_begin
 from disco_magic.functions.places import HOST
+from disco_magic.isolation.own_imports import begin, let_programs_begin
 from disco_magic.launchers.threads import ThreadLauncher
 from disco_magic.phrases import class_name, words
 from disco_magic.planes.threads import ThreadPlane

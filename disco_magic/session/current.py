@@ -12,9 +12,9 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.namespaces import prefer
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.context import calling_worker
-from disco_magic.functions.namespaces import prefer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,10 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from disco_magic.callers.current import on_worker_of, refuse_in_worker
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.messages import Lost, Sync
 from disco_magic.errors import SyncTimeout, WorkerLost
-from disco_magic.functions.context import on_worker_of, refuse_in_worker
 from disco_magic.phrases import people
 from disco_magic.session.dref import GIVEN_UP, DRef
 from disco_magic.session.pump import Mark, take

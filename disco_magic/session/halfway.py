@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.callers.tracebacks import site_of_error
 from disco_magic.core.messages import BEFORE_COLLECTIVE
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions.program_runs import OLDER
-from disco_magic.functions.tracebacks import site_of_error
+from disco_magic.functions.execution.program_runs import OLDER
 from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from disco_magic.functions.running import CellScope
+    from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.arguments import Life
     from disco_magic.session.dref import DRef
     from disco_magic.session.failures import Unheard

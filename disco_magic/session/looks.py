@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
-from disco_magic.functions.describe import affordable_sample, describe
-from disco_magic.functions.parts import on_part, on_parts, split
 from disco_magic.session import marked
 from disco_magic.session.accounts import Accounts
 from disco_magic.session.arguments import check_there
 from disco_magic.session.part_tables import parts_of
+from disco_magic.values.describe import affordable_sample, describe
+from disco_magic.values.parts import on_part, on_parts, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -105,7 +105,7 @@ class Looks(Accounts):
 
         The calling thread runs it on the workers' own values, which may be changing: `function` must leave
         them as they are, keep no reference to them and, unless a person asked for just that, run no code of
-        theirs, like those of `disco_magic.functions.peek`.
+        theirs, like those of `disco_magic.values.peek`.
 
         Elements on a GPU may still be to be computed when the array is there. The functions of `peek` raise
         NoPicture then; one of your own reads them, through `elements_of`, as these do.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from disco_magic.core.registers import nearest, register_of
 from disco_magic.core.snapshot import Row
 from disco_magic.errors import UnknownName
-from disco_magic.functions.parts import describe_parts
+from disco_magic.values.parts import describe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

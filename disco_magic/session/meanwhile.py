@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from disco_magic.callers.tracebacks import site_of_error
 from disco_magic.errors import CellError
-from disco_magic.functions.tracebacks import site_of_error
 from disco_magic.phrases import people, who_has
 
 if TYPE_CHECKING:

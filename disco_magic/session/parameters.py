@@ -15,10 +15,10 @@ from contextlib import suppress
 from queue import Empty
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Lost, Sync
 from disco_magic.errors import DiscoError, WorkerLost, is_told
 from disco_magic.functions.calling import who
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.loader import disco_functions as _registered  # noqa: F401 - by being imported
 from disco_magic.session.calls import Calls
 from disco_magic.session.pump import INTERRUPT, attentive, take

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.register_parts import RegisterParts
 from disco_magic.core.snapshot import Row
-from disco_magic.functions.describe import affordable_sample, describe
-from disco_magic.functions.part_lists import MOST, PartList, list_parts
-from disco_magic.functions.parts import as_listed, describe_parts
 from disco_magic.phrases import ranges
 from disco_magic.session.apart import told_apart
 from disco_magic.session.marked import innermost
+from disco_magic.values.describe import affordable_sample, describe
+from disco_magic.values.part_lists import MOST, PartList, list_parts
+from disco_magic.values.parts import as_listed, describe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,9 +8,9 @@ from functools import partial
 from queue import Empty
 from typing import TYPE_CHECKING, Any, cast
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.ledger import Expectation
 from disco_magic.errors import SyncTimeout, WorkerError, is_told
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.phrases import ranges
 from disco_magic.session.failures import Unheard
 from disco_magic.session.meanwhile import sentence, tell
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from disco_magic.core.messages import CellDone
     from disco_magic.errors import Failure
-    from disco_magic.functions.cells import Cell
-    from disco_magic.functions.running import CellScope
+    from disco_magic.functions.execution.cells import Cell
+    from disco_magic.functions.execution.running import CellScope
     from disco_magic.session.arguments import Limit
     from disco_magic.session.dref import DRef
     from disco_magic.session.pump import Inbox

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.registers import ABSENT
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.session.dispatch import Dispatch
 
 if TYPE_CHECKING:

@@ -165,8 +165,8 @@ class CellResult:
 
     def _why_apart(self, values: DRef, first: int, other: int) -> str:
         """See `told_apart`; "" of values that are gone, or that another command may have changed."""
-        from disco_magic.functions.lookalikes import is_data  # most cells do not need these
         from disco_magic.session.apart import told_apart
+        from disco_magic.values.lookalikes import is_data  # most cells do not need these
 
         session = values.session
         why = told_apart(session, values, first, other)

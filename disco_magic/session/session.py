@@ -6,10 +6,10 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
+from disco_magic.callers.current import refuse_in_worker
 from disco_magic.core.messages import Stop
 from disco_magic.core.words import plural
 from disco_magic.errors import is_told
-from disco_magic.functions.context import refuse_in_worker
 from disco_magic.offers import Offers
 from disco_magic.session import current
 from disco_magic.session.arguments import seconds

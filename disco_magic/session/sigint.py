@@ -11,8 +11,8 @@ from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from disco_magic.callers.sites import runtime_file
 from disco_magic.core.words import is_kernel
-from disco_magic.functions.sites import runtime_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

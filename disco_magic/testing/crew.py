@@ -6,7 +6,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.messages import Answer, CellDone, Fetch, Run, Stop
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.testing.stage import expect
 
 if TYPE_CHECKING:

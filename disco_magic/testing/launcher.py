@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from disco_magic.core.messages import Call, CellDone, Failed, Reached, Run, Sync
 from disco_magic.core.registers import ABSENT
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.testing.crew import DEADLINE_S, Crew
 from disco_magic.testing.doubles import Gate
 from disco_magic.testing.stage import expect

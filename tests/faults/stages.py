@@ -7,8 +7,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import disco_magic as disco
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, UsageMistake, WorkerError
-from disco_magic.functions.context import calling_worker
 from tests.faults.ways import WAYS
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 import sysconfig
 
@@ -11,12 +10,6 @@ import pytest
 
 from disco_magic.functions import installed
 from tests.notebook.frames import pandas  # noqa: F401 - a fixture
-
-
-def without_address(value):
-    """`repr` as a test's id: the same in every process that collects the tests."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
 
 OPTIONAL = ("cupy", "mpi4py", "tvm", "tvm_ffi", "ml_dtypes", "tqdm", "jupyterlab")
 

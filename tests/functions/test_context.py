@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.callers import sites
+from disco_magic.callers.sites import Site, site_of
 from disco_magic.core.interfaces import Seat
 from disco_magic.core.topology import Topology
 from disco_magic.errors import CellError, UsageMistake
-from disco_magic.functions import sites
 from disco_magic.functions.context import VERBS, WorkerContext
-from disco_magic.functions.sites import Site, site_of
 
 
 class Guard:

@@ -10,7 +10,7 @@ import pytest
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of, is_shared
-from tests.functions.conftest import without_address
+from tests.values.conftest import without_address
 
 
 class Point:

@@ -12,10 +12,10 @@ import pytest
 
 from disco_magic.core.topology import Topology
 from disco_magic.errors import UsageMistake
-from disco_magic.functions.bindings import Watch, deleted_names, loop_names, stored_names
-from disco_magic.functions.cells import compile_cell
 from disco_magic.functions.context import WorkerContext, enter_worker
-from disco_magic.functions.running import CellRunner, drop_namespace, new_namespace
+from disco_magic.functions.execution.bindings import Watch, deleted_names, loop_names, stored_names
+from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.functions.execution.running import CellRunner, drop_namespace, new_namespace
 from disco_magic.functions.surveys import Sample, Survey
 
 # --- what a cell binds -----------------------------------------------------------------------------
@@ -383,7 +383,7 @@ def test_a_survey_digests_marked_registers_only_or_those_that_are_named(stage):
 
 
 def test_a_sample_has_the_elements_of_the_parts_that_were_named(stage, monkeypatch):
-    monkeypatch.setattr("disco_magic.functions.gaps.MOST", 65_536)
+    monkeypatch.setattr("disco_magic.values.gaps.MOST", 65_536)
     stage.run("w = np.arange(3); p = {'a': np.arange(200_000), 'b': 1}")
     found = stage.call(Sample(("w", "p['a']", "p['b']", "gone")))
     assert found["w"].tolist() == [0, 1, 2]

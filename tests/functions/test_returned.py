@@ -11,7 +11,7 @@ import pytest
 from disco_magic.functions.returned import as_array_of, library_of
 from disco_magic.testing import arrays
 from disco_magic.testing.arrays import cupy_array, jax_array, tensor
-from tests.functions.test_gpu_values import foreign
+from tests.values.test_gpu_values import foreign
 
 
 @pytest.fixture

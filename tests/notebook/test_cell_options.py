@@ -9,7 +9,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from disco_magic.errors import CellError, Divergence, SessionClosed, SyncTimeout, UsageMistake
-from disco_magic.functions.streams import WorkerStream
+from disco_magic.isolation.streams import WorkerStream
 from disco_magic.notebook.output.console import Console
 from disco_magic.notebook.output.scope import NotebookScope
 from disco_magic.session.current import session

@@ -19,7 +19,7 @@ from disco_magic.session.current import session
 
 SNAPSHOT = """
 import sys, threading
-from disco_magic.functions.namespaces import in_use
+from disco_magic.callers.namespaces import in_use
 def snapshot():
     ip = get_ipython()
     formatter = ip.display_formatter.mimebundle_formatter

@@ -12,11 +12,11 @@ from disco_magic.core.snapshot import RegisterInfo, Row, SessionSnapshot
 from disco_magic.core.stats import DeviceStats, SessionStats, WorkerStats
 from disco_magic.devices import find
 from disco_magic.errors import NoPicture
-from disco_magic.functions import gathering
 from disco_magic.notebook.inspector.acts import copied
 from disco_magic.notebook.tables.accounts import stats_bundle
 from disco_magic.session.current import session
 from disco_magic.testing.gpu import SimulatedGpus
+from disco_magic.values import gathering
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import UsageMistake, WorkerError
-from disco_magic.functions.context import calling_worker
 from disco_magic.notebook.commands.splitting import join, split
 from disco_magic.notebook.variables import fetched
 from disco_magic.session.config import ThreadedSession

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from disco_magic.callers import sites
 from disco_magic.errors import WorkerError
-from disco_magic.functions import sites
 from disco_magic.testing.doubles import Gate
 
 

@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
+from disco_magic.callers import sites
 from disco_magic.core.interfaces import Seat
 from disco_magic.errors import Failure, PlaneAborted, PlaneError, PlaneMismatch, WorkerInterrupt
-from disco_magic.functions import sites
 
 sites.label("<cell 3>", "Cell In[3]")
 

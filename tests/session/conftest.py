@@ -11,7 +11,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Failure, WorkerInterrupt
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import pump, stopping
 from disco_magic.stacks import frames
 from disco_magic.testing.doubles import JumpingClock, scripted_session

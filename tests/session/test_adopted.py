@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import disco_magic as disco
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError
-from disco_magic.functions.context import calling_worker
 from tests.conftest import DEADLINE_S, asked
 from tests.session.conftest import who
 

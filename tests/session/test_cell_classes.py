@@ -248,7 +248,7 @@ def test_last_values_of_a_cell_s_class_are_shown_once_where_they_are_equal(sessi
 
 
 def test_a_program_that_has_no_session_yet_is_told_what_it_lacks():
-    code = "import pickle, disco_magic.functions.namespaces\npickle.loads(b'c__disco__\\nNet\\n.')"
+    code = "import pickle, disco_magic.callers.namespaces\npickle.loads(b'c__disco__\\nNet\\n.')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own code
     assert "'Net' on <module '__disco__': what cells have defined: no session is running>" in done.stderr
 

@@ -14,7 +14,7 @@ import pytest
 import disco_magic as disco
 from disco_magic.core.history import history_of
 from disco_magic.errors import CellError, PlaneAborted, PlaneMismatch
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 

@@ -8,9 +8,9 @@ import random
 import pytest
 
 import disco_magic as disco
-from disco_magic.functions import namespaces
-from disco_magic.functions.cells import compile_cell
-from disco_magic.functions.standing_modules import IMPORTS
+from disco_magic.callers import namespaces
+from disco_magic.functions.execution.cells import compile_cell
+from disco_magic.isolation.standing_modules import IMPORTS
 
 sizes = pytest.mark.parametrize("n", [1, 2, 3, 4])
 

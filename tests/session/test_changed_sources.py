@@ -10,8 +10,8 @@ import warnings
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions import sources
-from disco_magic.functions.scripts import compile_file, refresh
+from disco_magic.functions.execution.scripts import compile_file, refresh
+from disco_magic.isolation import sources
 
 HELPER = "def go(): return 'one'\n"
 EDITED = "def go(): return 'and two'\n"
@@ -136,7 +136,7 @@ def test_a_lazy_module_is_not_executed_by_the_look(session, program, tmp_path, m
 
 def test_an_unchanged_file_is_not_read_again(s, program, helper, monkeypatch):
     s.run_file(program())
-    monkeypatch.setattr("disco_magic.functions.sources._digest", pytest.fail)
+    monkeypatch.setattr("disco_magic.isolation.sources._digest", pytest.fail)
     assert refresh(compile_file(program()), reload=False) == ""
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import CellError, Divergence, PlaneMismatch, UnknownName, UsageMistake
-from disco_magic.functions import apart, divergence, tolerances
+from disco_magic.functions import apart, tolerances
+from disco_magic.values import divergence
 
 # A replica drifts in the third step; `done` tells how far each worker came.
 TRAINING = """

@@ -8,8 +8,8 @@ import pytest
 from disco_magic.core.device import Device, device
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import ATOMS, copy_of, is_shared
-from disco_magic.functions.describe import describe
-from disco_magic.functions.fingerprint import fingerprint
+from disco_magic.values.describe import describe
+from disco_magic.values.fingerprint import fingerprint
 from tests.session.conftest import give, who
 
 OWN = "from disco_magic.core.device import device\nd = device('cuda', worker_id)"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import SessionClosed, UnknownName, UsageMistake, WorkerError
-from disco_magic.functions import describe
-from disco_magic.functions.peek import Window, difference_of, picture_of, statistics_of
+from disco_magic.values import describe
+from disco_magic.values.peek import Window, difference_of, picture_of, statistics_of
 
 every_size = pytest.mark.parametrize("n", [1, 2, 3])
 

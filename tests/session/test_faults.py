@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from disco_magic.callers.namespaces import in_use
 from disco_magic.core.ledger import Ledger
 from disco_magic.errors import CellError, WorkerError
-from disco_magic.functions.namespaces import in_use
 from tests.faults import CAN_FORK, EXIT, Case, DisagreementError, Exits, Trials, all_cases, exits
 from tests.faults.matrix import Expected
 from tests.faults.stages import DEADLINE_S

@@ -11,8 +11,8 @@ import threading
 import pytest
 
 import disco_magic as disco
+from disco_magic.callers.namespaces import in_use
 from disco_magic.errors import SessionClosed, UsageMistake, WorkerError, WorkerLost
-from disco_magic.functions.namespaces import in_use
 from disco_magic.session import current
 from disco_magic.session.config import check_plane
 from disco_magic.session.pump import sigint_into

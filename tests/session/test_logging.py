@@ -16,7 +16,7 @@ import pytest
 
 import disco_magic as disco
 from disco_magic.errors import LaunchError
-from disco_magic.functions.logs import Marker, WorkerRecord
+from disco_magic.isolation.logs import Marker, WorkerRecord
 
 NAME = "demo.logging"
 

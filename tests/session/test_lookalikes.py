@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.functions import gaps, lookalikes
+from disco_magic.values import gaps, lookalikes
 
 
 def noting(monkeypatch):

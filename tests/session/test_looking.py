@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 
 import pytest
 
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import pump
 from disco_magic.testing.doubles import scripted_session
 

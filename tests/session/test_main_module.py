@@ -15,8 +15,8 @@ import unittest
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions.main_module import MainModule
-from disco_magic.functions.own_builtins import BuiltinsOfWorkers
+from disco_magic.isolation.main_module import MainModule
+from disco_magic.isolation.own_builtins import BuiltinsOfWorkers
 
 TESTS = """
 import unittest

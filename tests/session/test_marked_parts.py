@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from disco_magic.functions import parts
-from disco_magic.functions.inside import content_of
+from disco_magic.values import parts
+from disco_magic.values.inside import content_of
 
 MODEL = """
 model = {"norm": {"w": np.ones(4)}, "rows": np.full(3, worker.coordinates["tp"])}

@@ -13,8 +13,8 @@ import types
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions.scripts import compile_file
-from disco_magic.functions.standing_modules import Standing
+from disco_magic.functions.execution.scripts import compile_file
+from disco_magic.isolation.standing_modules import Standing
 from tests.conftest import DEADLINE_S
 
 STATE = """

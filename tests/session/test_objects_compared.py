@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, Divergence
-from disco_magic.functions import divergence
+from disco_magic.values import divergence
 
 NET = """
 class Layer:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from disco_magic.errors import CellError, NoPicture, UnknownName, UsageMistake
-from disco_magic.functions.peek import statistics_of
+from disco_magic.values.peek import statistics_of
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "int64", "bool", "complex64"]
 

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions.scripts import compile_file
+from disco_magic.functions.execution.scripts import compile_file
 from tests.conftest import DEADLINE_S
 
 # As many programs have it in a module of helpers.

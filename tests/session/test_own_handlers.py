@@ -140,8 +140,8 @@ def test_what_a_worker_s_own_handler_shows_is_labelled_once(session, log, capsys
 
 def the_stream():
     """The process's stderr itself, without what stands in for it on workers."""
-    from disco_magic.functions.module_classes import SYS
-    from disco_magic.functions.streams import unwrapped
+    from disco_magic.callers.module_classes import SYS
+    from disco_magic.isolation.streams import unwrapped
 
     return unwrapped(SYS["stderr"])
 

@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 
 import disco_magic as disco
+from disco_magic.callers.module_classes import dictionary_of
 from disco_magic.errors import CellError
-from disco_magic.functions import own_imports, own_modules, sources
-from disco_magic.functions.imported import Libraries
-from disco_magic.functions.module_classes import dictionary_of
-from disco_magic.functions.standing_modules import IMPORTS, Standing
+from disco_magic.isolation import own_imports, own_modules, sources
+from disco_magic.isolation.imported import Libraries
+from disco_magic.isolation.standing_modules import IMPORTS, Standing
 from tests.session.conftest import stopped
 from tests.session.written import write
 

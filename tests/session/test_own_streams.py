@@ -11,7 +11,7 @@ import types
 import pytest
 
 from disco_magic.errors import CellError
-from disco_magic.functions.scripts import compile_file
+from disco_magic.functions.execution.scripts import compile_file
 from tests.conftest import DEADLINE_S
 
 SILENCE = "import io, os, sys\nif worker_id: sys.stdout = silent = open(os.devnull, 'w')\n"

@@ -15,7 +15,7 @@ from disco_magic.errors import (
     WorkerError,
     WorkerLost,
 )
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.session import stopping as module
 from disco_magic.testing.doubles import JumpingClock, scripted_session
 from tests.session.conftest import interrupted

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, SyncTimeout
-from disco_magic.functions import streams
-from disco_magic.functions.printed import Printed
-from disco_magic.functions.streams import WorkerStream
+from disco_magic.functions.execution.printed import Printed
+from disco_magic.isolation import streams
+from disco_magic.isolation.streams import WorkerStream
 
 
 def stand_ins():

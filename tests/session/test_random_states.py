@@ -11,9 +11,9 @@ import random
 import numpy as np
 import pytest
 
-from disco_magic.functions import random_states
-from disco_magic.functions.replaced import Replaced
-from tests.functions.cupy_states import stand_in
+from disco_magic.callers.replaced import Replaced
+from disco_magic.isolation import random_states
+from tests.isolation.cupy_states import stand_in
 from tests.session.conftest import stopped
 
 SEEDED = {

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from disco_magic.errors import CellError, SessionClosed, UsageMistake
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 
 WORDS = contextvars.ContextVar("words")
 

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from disco_magic.errors import CellError  # noqa: E402 - as below
-from disco_magic.functions import torch_random  # noqa: E402 - about what is now known to be there
+from disco_magic.isolation.pytorch import random as torch_random  # noqa: E402 - about what is now known to be there
 
 SET_UP = """
 import torch

@@ -11,7 +11,7 @@ import pytest
 from disco_magic import injection
 from disco_magic.core.messages import Call, CellDone, Run, Stop, Sync
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from tests.worker.conftest import noted
 
 

@@ -11,7 +11,7 @@ import pytest
 from disco_magic import recorder, stopwatch
 from disco_magic.core.messages import Call, Fetch, Kill, Run, Store, Sync
 from disco_magic.core.recorded import ASLEEP
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.recorder import SHORT_S, Recorder
 from tests.clocks import Clock, ticking
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, WorkerInterrupt
 from disco_magic.fragile import is_fragile
-from disco_magic.functions.context import calling_worker
 from disco_magic.worker import Worker
 from tests.conftest import DEADLINE_S, until
 

@@ -29,7 +29,7 @@ _OF_WORKERS: Final = ("heatmap", "values", "difference")
 
 
 def _registers(front: Front, options: Namespace) -> Inspector | SessionSnapshot | RegisterParts | Row:
-    from disco_magic.functions.parts import split
+    from disco_magic.values.parts import split
 
     session = front.sessions.require()
     is_current = options.session is None or front.sessions.is_current(session)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.utils.text import DollarFormatter
 
-from disco_magic.functions.scripts import compile_file, compile_module
+from disco_magic.functions.execution.scripts import compile_file, compile_module
 from disco_magic.notebook import option_types as of
 from disco_magic.notebook.cell_options import add_execution_options
 from disco_magic.notebook.commands.command import Command

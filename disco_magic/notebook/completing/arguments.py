@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.mesh import NO_MESH, Mesh
 from disco_magic.functions.context import WorkerContext
-from disco_magic.functions.documents import called_of
-from disco_magic.functions.members import member
 from disco_magic.notebook.completing.offer import Offer
 from disco_magic.planes.reductions import OPS
+from disco_magic.values.documents import called_of
+from disco_magic.values.members import member
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

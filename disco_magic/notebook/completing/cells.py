@@ -97,8 +97,8 @@ def _order(options: Namespace | None, session: Session) -> Sequence[int]:
 def _of_workers(
     session: Session, order: Sequence[int], pushed: dict[str, Any], request: Request
 ) -> list[Offer]:
-    from disco_magic.functions.members import names_of
     from disco_magic.notebook.completing.offers import offers
+    from disco_magic.values.members import names_of
 
     names = dict(zip(order, map(set, session.examine_names(names_of, workers=order)), strict=True))
     known = set().union(*names.values())

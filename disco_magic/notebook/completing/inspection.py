@@ -17,10 +17,10 @@ from disco_magic.notebook.plain import transformed
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from disco_magic.functions.members import NameInfo
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.shell import Shell
     from disco_magic.session.session import Session
+    from disco_magic.values.members import NameInfo
 
 _QUESTION: Final = re.compile(r"\s*(?:#.*|\?{1,2}[\s\w.]*|%pinfo2?\s[\s\w.]*|[\w.]+\?{1,2}\s*;?\s*)?$")
 
@@ -166,8 +166,8 @@ def _asked(
     session: Session | None,
     first: Sequence[int],
 ) -> tuple[list[NameInfo | None], list[tuple[str, str]]]:
-    from disco_magic.functions.documents import document
-    from disco_magic.functions.members import look_up
+    from disco_magic.values.documents import document
+    from disco_magic.values.members import look_up
 
     if session is None:
         from disco_magic.notebook.completing.cells import behind

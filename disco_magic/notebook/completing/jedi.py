@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from disco_magic.functions.members import Member
 from disco_magic.notebook.completing.offer import UNKNOWN, Offer
+from disco_magic.values.members import Member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

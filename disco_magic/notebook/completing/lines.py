@@ -156,8 +156,8 @@ def _names(asked: Asked, completes: str | None, *, results: bool = False) -> Map
 
 def _parts(session: Session | None, word: str) -> Mapping[str, str]:
     """The arrays in the register whose name has been typed, with what they are."""
-    from disco_magic.functions.parts import arrays_in, split, together
     from disco_magic.notebook.completing.marks import SPACE
+    from disco_magic.values.parts import arrays_in, split, together
 
     name, written = split(word)
     if session is None or not written or name not in session.names():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.core.markup import MARK
-from disco_magic.functions.members import registers_among
 from disco_magic.phrases import ranges
+from disco_magic.values.members import registers_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

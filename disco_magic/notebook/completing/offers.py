@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import has_open_quotes
 
-from disco_magic.functions.documents import signature_of
-from disco_magic.functions.members import NOTHING, attribute, kind_of, member
 from disco_magic.notebook.completing.arguments import KIND, argument_offers, text_offers
 from disco_magic.notebook.completing.completer import ipython_offers
 from disco_magic.notebook.completing.jedi import TYPES_FOR_S, is_there, jedi_offers
 from disco_magic.notebook.completing.offer import UNKNOWN
+from disco_magic.values.documents import signature_of
+from disco_magic.values.members import NOTHING, attribute, kind_of, member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from disco_magic.functions.members import Member
     from disco_magic.notebook.completing.offer import Offer, Request
+    from disco_magic.values.members import Member
 
 # `a.b[0].c(1).na`: the name, the steps from there, and whether another one begins.
 _CHAIN: Final = re.compile(r"(?<![\w.])([^\W\d]\w*)((?:\s*\.\s*\w+|\[[^][]*\]|\([^()]*\))*)\s*\.\s*\w*$")
@@ -133,7 +133,7 @@ def _bound_above(request: Request) -> set[str] | None:
     above = _OF_IPYTHON.sub(r"\1pass", request.text[: request.offset - len(line)])
     try:
         tree = ast.parse(f"{above}{line[: len(line) - len(line.lstrip())]}pass")
-    except (SyntaxError, ValueError, SystemError):  # the last: see `functions.cells`
+    except (SyntaxError, ValueError, SystemError):  # the last: see `functions.execution.cells`
         return None
     return {name for node in ast.walk(tree) for name in _bound_by(node)}
 

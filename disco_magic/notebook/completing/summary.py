@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from disco_magic.core.snapshot import RegisterInfo
-    from disco_magic.functions.members import NameInfo
     from disco_magic.notebook.shell import Shell
+    from disco_magic.values.members import NameInfo
 
 _CODE: Final = ("Signature", "Init signature", "Call signature", "Source")
 

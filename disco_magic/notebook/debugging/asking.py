@@ -187,9 +187,9 @@ class _InTurns:
         self._kernel, self._request = kernel, request
 
     def __call__(self, prompt: str, *args: Any, **kwargs: Any) -> str:
-        from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
+        from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
 
-        worker = calling_worker()
+        worker = calling_context()
         if worker is None or TURNS.has(threading.get_ident()):
             return self._request(prompt, *args, **kwargs)
         check_attended("a question")

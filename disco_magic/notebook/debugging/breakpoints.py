@@ -58,9 +58,9 @@ def _open(worker: WorkerContext, frame: FrameType, what: str) -> None:
 
 def _here(frame: FrameType | None) -> tuple[WorkerContext, FrameType] | None:
     """The worker whose cell the calling thread executes, and its innermost frame there; None: no worker's."""
-    from disco_magic.functions.context import calling_worker
+    from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
 
-    worker = calling_worker()
+    worker = calling_context()
     if worker is None:
         return None
     from disco_magic.notebook.debugging.debugger import cell_of, is_hidden

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.debugger import Pdb
 
+from disco_magic.callers.sites import Site, runtime_file
 from disco_magic.errors import WorkerInterrupt
-from disco_magic.functions.running import CellRunner
-from disco_magic.functions.sites import Site, runtime_file
+from disco_magic.functions.execution.running import CellRunner
 from disco_magic.notebook.debugging.asking import TURNS, ask
 from disco_magic.notebook.debugging.bindings import bound_in_frame
 from disco_magic.notebook.debugging.interact import NOTES, Interact

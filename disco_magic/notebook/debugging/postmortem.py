@@ -11,9 +11,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
+from disco_magic.callers.tracebacks import frames_of
 from disco_magic.core.messages import SKIPPED, WITHDRAWN
 from disco_magic.errors import DiscoError, UsageMistake, WorkerInterrupt, WorkerLost
-from disco_magic.functions.tracebacks import frames_of
 from disco_magic.notebook.tracebacks import failures_of, user_frames
 from disco_magic.phrases import people
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import StdinNotImplementedError
 
 from disco_magic.errors import UsageMistake, WorkerInterrupt
-from disco_magic.functions.streams import unwrapped
+from disco_magic.isolation.streams import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,9 +91,9 @@ class StandIn:
 
     def __call__(self, *args: Any, **kwargs: Any) -> str:
         """See `input` and `getpass.getpass`; of a worker's arguments the prompt is all that counts."""
-        from disco_magic.functions.context import calling_worker  # brings NumPy, which loading does not
+        from disco_magic.functions.context import calling_context  # brings NumPy, which loading does not
 
-        worker = calling_worker()
+        worker = calling_context()
         if worker is None:
             return self.below(*args, **kwargs)
         return self._ask(worker, str(self.way.prompt_of(*args, **kwargs)), self.way)

@@ -11,7 +11,7 @@ import select
 import sys
 from typing import Final
 
-from disco_magic.functions.streams import unwrapped
+from disco_magic.isolation.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
 
 _LOOK_UP_S: Final = 0.1

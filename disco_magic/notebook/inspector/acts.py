@@ -15,11 +15,11 @@ import numpy as np
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.copies import copy_of, is_shared
-from disco_magic.functions.elements import elements_of
-from disco_magic.functions.kinds import is_gpu_array
-from disco_magic.functions.sights import current_sight
 from disco_magic.notebook.inspector.holders import reference_of
 from disco_magic.phrases import ranges
+from disco_magic.values.elements import elements_of
+from disco_magic.values.kinds import is_gpu_array
+from disco_magic.values.sights import current_sight
 
 if TYPE_CHECKING:
     from disco_magic.notebook.front import Front

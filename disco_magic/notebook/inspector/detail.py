@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 import ipywidgets as widgets
 
-from disco_magic.functions.parts import split
 from disco_magic.notebook.inspector.controls import Changes, dropdown, named, worker_options
 from disco_magic.notebook.inspector.faces import FACES, Choice, difference, exact
 from disco_magic.notebook.inspector.longlook import LongLook
@@ -16,6 +15,7 @@ from disco_magic.notebook.inspector.slices import SlicePicker
 from disco_magic.notebook.inspector.view import largest
 from disco_magic.notebook.inspector.watch import MEASURES
 from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.values.parts import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from disco_magic.core.markup import MARK, head_cells, table_style
 from disco_magic.core.words import human_bytes
 from disco_magic.errors import UnknownName
-from disco_magic.functions.describe import describe
-from disco_magic.functions.fingerprint import PLAIN
-from disco_magic.functions.peek import (
-    NoPicture,
-    Window,
-    block_of,
-    difference_of,
-    histogram_of,
-    picture_of,
-    statistics_of,
-)
 from disco_magic.notebook.inspector.table import parts_html
 from disco_magic.notebook.inspector.view import FEW_NBYTES
 from disco_magic.notebook.pictures.blocks import block_html
@@ -30,15 +19,26 @@ from disco_magic.notebook.pictures.differences import difference_html
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
 from disco_magic.notebook.pictures.scales import common_limits
 from disco_magic.phrases import ranges
+from disco_magic.values.describe import describe
+from disco_magic.values.fingerprint import PLAIN
+from disco_magic.values.peek import (
+    NoPicture,
+    Window,
+    block_of,
+    difference_of,
+    histogram_of,
+    picture_of,
+    statistics_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from disco_magic.core.snapshot import RegisterInfo, Row
-    from disco_magic.functions.peek import Picture
     from disco_magic.notebook.inspector.longlook import Share
     from disco_magic.notebook.inspector.watch import Watch
     from disco_magic.session.session import Session
+    from disco_magic.values.peek import Picture
 
 _STYLE: Final = table_style("disco-summary", "{} td.n{text-align:right!important}")
 _SPREAD: Final = "how the values are distributed"

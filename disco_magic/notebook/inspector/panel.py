@@ -12,7 +12,6 @@ import ipywidgets as widgets
 from disco_magic.core.doctor import Diagnosis
 from disco_magic.core.snapshot import SessionSnapshot
 from disco_magic.errors import DiscoError, UnknownName
-from disco_magic.functions.describe import describe
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.inspector.actions import ActionBar
 from disco_magic.notebook.inspector.detail import Detail
@@ -26,6 +25,7 @@ from disco_magic.notebook.live.stills import PANEL, Still, publish
 from disco_magic.notebook.live.wrapping import wrapped
 from disco_magic.notebook.tables.diagnosis import diagnosis_bundle
 from disco_magic.notebook.tables.registers import row_bundle, snapshot_bundle
+from disco_magic.values.describe import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

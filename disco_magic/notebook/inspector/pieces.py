@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UnknownName
-from disco_magic.functions.parts import arrays_in, together
 from disco_magic.notebook.inspector.controls import Changes, dropdown
+from disco_magic.values.parts import arrays_in, together
 
 if TYPE_CHECKING:
     from disco_magic.core.snapshot import Row

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ipywidgets as widgets
 
-from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector.controls import STYLE, Changes, dropdown
 from disco_magic.notebook.live.wrapping import wrapped
+from disco_magic.values.peek import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

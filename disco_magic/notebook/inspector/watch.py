@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.functions.parts import split
+from disco_magic.values.parts import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

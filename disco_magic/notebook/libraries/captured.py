@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from disco_magic.callers.tracebacks import error_text, shorten
 from disco_magic.errors import PlaneError
-from disco_magic.functions.tracebacks import error_text, shorten
 from disco_magic.notebook.libraries.contents import as_output, contents_of, show_now
 from disco_magic.notebook.output.arrange import display_id
 from disco_magic.notebook.output.sink import Sink

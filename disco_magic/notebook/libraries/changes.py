@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.functions.imported import Libraries
+from disco_magic.isolation.imported import Libraries
 from disco_magic.notebook.libraries.bars import fit_auto, fit_bars
 from disco_magic.notebook.libraries.captured import fit_output
 from disco_magic.notebook.libraries.drawing import fit_figure, fit_parser
@@ -19,7 +19,7 @@ from disco_magic.notebook.libraries.rich_console import fit_console
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from disco_magic.functions.imported import Fit
+    from disco_magic.isolation.imported import Fit
 
 FITS: Final[Mapping[str, Fit]] = {
     "matplotlib": fit_settings,

@@ -1,7 +1,7 @@
 """Things of a front end of which every worker has its own: its figures, its plot settings.
 
 They outlive cells, and end with their worker. Whoever runs a worker's code finds them without being told, as
-`functions.context.calling_worker` finds the worker. A thread that was given up keeps what it has, so that it
+`callers.current.calling_worker` finds the worker. A thread that was given up keeps what it has, so that it
 cannot reach what its successor makes.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from disco_magic.functions.context import calling_worker
+from disco_magic.callers.current import calling_worker
 from disco_magic.locks import new_rlock
 from disco_magic.notebook.output.streams import current_sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from disco_magic.functions.context import WorkerContext
+    from disco_magic.callers.current import CallingWorker
 
 _Thing = TypeVar("_Thing")
 
@@ -37,7 +37,7 @@ class Home:
         self.is_lost = False
 
 
-_homes: Final[WeakKeyDictionary[WorkerContext, Home]] = WeakKeyDictionary()
+_homes: Final[WeakKeyDictionary[CallingWorker, Home]] = WeakKeyDictionary()
 # An RLock: making and finding a home runs Python code, and with it finalizers, which may ask for theirs.
 _turn: Final = new_rlock()
 

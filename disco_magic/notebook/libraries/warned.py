@@ -6,9 +6,9 @@ import re
 import warnings
 from typing import Any, Final, cast
 
-from disco_magic.functions.context import calling_worker
-from disco_magic.functions.namespaces import CELL_MODULE
-from disco_magic.functions.own_warnings import WarningsOfWorkers
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.isolation.own_warnings import WarningsOfWorkers
 
 _SEEN: Final = "__warningregistry__"
 _IN_CELLS: Final = (
@@ -72,4 +72,4 @@ def forget_warnings() -> None:
     """The calling worker's cell has ended: the next one warns of the same again, as in IPython."""
     me = calling_worker()
     if me is not None:
-        me.marks.namespace.pop(_SEEN, None)
+        me.namespace.pop(_SEEN, None)

@@ -13,7 +13,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.streams import CHANNELS, install_streams, put_back, remove_streams
+from disco_magic.isolation.streams import CHANNELS, install_streams, put_back, remove_streams
 from disco_magic.notebook.output.formatting import WorkerFormatting
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.publisher import WorkerPublisher
@@ -22,7 +22,7 @@ from disco_magic.switching import SWITCHING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from disco_magic.functions.imported import Libraries
+    from disco_magic.isolation.imported import Libraries
     from disco_magic.notebook.handle import CellHandle
     from disco_magic.notebook.libraries.warned import Filters
     from disco_magic.notebook.output.scope import NotebookScope

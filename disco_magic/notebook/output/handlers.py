@@ -10,7 +10,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.streams import CHANNELS, WorkerStream, unwrapped
+from disco_magic.isolation.streams import CHANNELS, WorkerStream, unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

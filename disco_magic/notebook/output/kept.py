@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from disco_magic.functions.transcript import LIMIT
+from disco_magic.functions.execution.transcript import LIMIT
 from disco_magic.notebook.output.arrange import Item, append_lines
 from disco_magic.notebook.output.gallery import is_picture
 from disco_magic.notebook.output.outlet import collected

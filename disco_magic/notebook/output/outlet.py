@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.streams import unwrapped
+from disco_magic.isolation.streams import unwrapped
 from disco_magic.notebook.output.footer import FOOTER
 from disco_magic.notebook.output.printing import over_the_prompt
 from disco_magic.phrases import padded, ranges

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from disco_magic.functions.module_classes import SYS
-from disco_magic.functions.printing import WholePrint
-from disco_magic.functions.streams import WorkerStream
+from disco_magic.callers.module_classes import SYS
+from disco_magic.isolation.printing import WholePrint
+from disco_magic.isolation.streams import WorkerStream
 
 
 def over_the_prompt(stream: object) -> bool:

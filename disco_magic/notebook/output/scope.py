@@ -7,7 +7,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
-from disco_magic.functions.adopted import may_write_to
+from disco_magic.isolation.adopted import may_write_to
 from disco_magic.notebook.libraries.contents import show_all
 from disco_magic.notebook.libraries.figures import draw, take_new_figures
 from disco_magic.notebook.libraries.warned import forget_warnings
@@ -32,7 +32,7 @@ _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 class NotebookScope:
-    """A `CellScope` (functions/running.py) for one cell in IPython.
+    """A `CellScope` (functions/execution/running.py) for one cell in IPython.
 
     Args:
         shell: formats values.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from disco_magic.functions.context import is_beside
-from disco_magic.functions.transcript import Transcript
+from disco_magic.callers.current import is_beside
+from disco_magic.functions.execution.transcript import Transcript
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.libraries.contents import updated
 from disco_magic.notebook.output.unfinished import Unfinished

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from disco_magic.functions.streams import current_writer
+from disco_magic.isolation.streams import current_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

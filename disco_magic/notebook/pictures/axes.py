@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from disco_magic.functions.pictures import Indices
+    from disco_magic.values.pictures import Indices
 
 
 _DIGIT: Final = 6.2  # pixels: the width of a digit in the size of the tick labels

@@ -12,7 +12,7 @@ from disco_magic.notebook.pictures.colours import MINUS_SIGN, NAN_SIGN, PLUS_SIG
 from disco_magic.notebook.pictures.frames import plural
 
 if TYPE_CHECKING:
-    from disco_magic.functions.pictures import Floats, Histogram, Indices
+    from disco_magic.values.pictures import Floats, Histogram, Indices
 
 _MOST: Final = 50  # more bins are drawn in groups: a bar needs a few pixels to be pointed at
 _TOP, _BOTTOM = 8, 18  # pixels: air above the bars, numbers below them

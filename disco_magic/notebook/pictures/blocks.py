@@ -9,7 +9,7 @@ from disco_magic.core.markup import table_style
 from disco_magic.core.words import shape_text
 
 if TYPE_CHECKING:
-    from disco_magic.functions.pictures import Block
+    from disco_magic.values.pictures import Block
 
 _STYLE: Final = table_style(
     "disco-block",

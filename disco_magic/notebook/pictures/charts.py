@@ -19,8 +19,8 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from disco_magic.functions.pictures import Histogram
     from disco_magic.notebook.pictures.series import Point
+    from disco_magic.values.pictures import Histogram
 
 
 def _svg(kind: str, label: str, width: int, height: int, content: str) -> str:

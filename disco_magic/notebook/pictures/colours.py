@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from disco_magic.functions.pictures import Floats
     from disco_magic.notebook.pictures.png import Bytes
+    from disco_magic.values.pictures import Floats
 
 LEVELS: Final = 253  # of a map; the other three entries of a palette are the inks below
 INK, PAPER, PAINT = 253, 254, 255

@@ -21,8 +21,8 @@ from disco_magic.notebook.pictures.images import (
 from disco_magic.notebook.pictures.scales import Scale, common_limits
 
 if TYPE_CHECKING:
-    from disco_magic.functions.differences import Difference
-    from disco_magic.functions.pictures import Picture
+    from disco_magic.values.differences import Difference
+    from disco_magic.values.pictures import Picture
 
 
 def difference_html(

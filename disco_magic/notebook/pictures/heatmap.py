@@ -26,8 +26,8 @@ from disco_magic.phrases import ranges
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from disco_magic.functions.pictures import Picture
     from disco_magic.notebook.pictures.scales import Limits
+    from disco_magic.values.pictures import Picture
 
 
 def heatmap_html(

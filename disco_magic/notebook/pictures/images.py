@@ -23,8 +23,8 @@ from disco_magic.notebook.pictures.png import data_uri, png
 from disco_magic.notebook.pictures.scales import common_limits
 
 if TYPE_CHECKING:
-    from disco_magic.functions.pictures import Indices, Picture
     from disco_magic.notebook.pictures.scales import Scale
+    from disco_magic.values.pictures import Indices, Picture
 
 _CELL: Final = 24  # pixels: the largest side of an element
 _THIN: Final = 40  # pixels: a picture of few lines is stretched until it is as wide as that

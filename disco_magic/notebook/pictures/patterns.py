@@ -9,8 +9,8 @@ import numpy as np
 from disco_magic.notebook.pictures.colours import INK, PAINT, PAPER, SEQUENTIAL
 
 if TYPE_CHECKING:
-    from disco_magic.functions.pictures import Floats
     from disco_magic.notebook.pictures.png import Bytes
+    from disco_magic.values.pictures import Floats
 
 _CLEAR, _INK, _PAPER, _PAINT = range(4)
 PALETTE: Final = np.zeros((4, 4), np.uint8)

@@ -19,8 +19,8 @@ from disco_magic.notebook.pictures.colours import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from disco_magic.functions.pictures import Floats, Picture
     from disco_magic.notebook.pictures.png import Bytes
+    from disco_magic.values.pictures import Floats, Picture
 
 Limits: TypeAlias = tuple[float, float]
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError, UsageMistake, WorkerInterrupt
-from disco_magic.functions.context import calling_worker
 from disco_magic.notebook.debugging.asking import Turns, answered
 from disco_magic.notebook.debugging.questions import StandIn
 from disco_magic.notebook.output.footer import FOOTER

@@ -14,7 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from disco_magic.errors import CellError, WorkerInterrupt
-from disco_magic.functions import running
+from disco_magic.functions.execution import running
 from disco_magic.notebook.debugging import asking
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
 from disco_magic.notebook.debugging.debugger import DebuggerQuit, WorkerDebugger, cell_of, is_hidden

@@ -13,7 +13,7 @@ import pytest
 
 from disco_magic import ThreadedSession
 from disco_magic.errors import UnknownName, UsageMistake, WorkerError
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.inspector.acts import Acts
 
 PATIENCE_S = 30

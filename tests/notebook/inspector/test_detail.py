@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from disco_magic import ThreadedSession
-from disco_magic.functions import describe
-from disco_magic.functions.peek import Window
 from disco_magic.notebook.inspector import faces, panel
 from disco_magic.notebook.inspector.watch import Watch
+from disco_magic.values import describe
+from disco_magic.values.peek import Window
 from tests.notebook.inspector.user import detail, look_at, message, until
 
 

@@ -11,7 +11,7 @@ import weakref
 
 from ipywidgets.widgets.widget import _instances
 
-from disco_magic.functions.cells import compile_cell
+from disco_magic.functions.execution.cells import compile_cell
 from disco_magic.notebook.commands.looking import FACE_OPTIONS
 from disco_magic.notebook.inspector.detail import _BY_OPTION
 from disco_magic.notebook.inspector.faces import FACES

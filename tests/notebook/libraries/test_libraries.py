@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from disco_magic.functions.imported import AfterImport, Libraries, each_of, is_imported
+from disco_magic.isolation.imported import AfterImport, Libraries, each_of, is_imported
 from disco_magic.notebook.libraries.bars import fit_auto
 from disco_magic.notebook.libraries.rich_console import fit_console
 from disco_magic.notebook.output.formatting import WorkerFormatting
@@ -83,7 +83,7 @@ def test_a_module_that_a_worker_imports_sets_itself_up_as_the_process_s(module_o
 
 
 def test_a_module_that_is_being_imported_is_not_there_yet(module_of):
-    name = module_of("from disco_magic.functions.imported import is_imported\nearly = is_imported(__name__)")
+    name = module_of("from disco_magic.isolation.imported import is_imported\nearly = is_imported(__name__)")
     assert __import__(name).early is False
     assert is_imported(name)
     assert not is_imported("disco_no_such_module")

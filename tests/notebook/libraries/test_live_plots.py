@@ -94,8 +94,8 @@ def test_in_a_cell_that_nobody_waits_for_a_plot_is_live_too(plots):
 def test_nothing_that_shows_a_plot_later_is_taken_for_a_thread_of_the_cell_s(plots):
     plots.ok(
         "%%disco --nowait -o handle\nfrom IPython.display import clear_output\n"
-        "from disco_magic.functions.adopted import may_write_to\n"
-        "from disco_magic.functions.streams import current_writer\nseen = set()\n"
+        "from disco_magic.isolation.adopted import may_write_to\n"
+        "from disco_magic.isolation.streams import current_writer\nseen = set()\n"
         "for turn in range(3):\n"
         "    clear_output(wait=True); plot(f'n{turn}'); plt.show()\n"
         "    seen.add(may_write_to(current_writer.get()))"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from disco_magic.functions.streams import WorkerStream, install_streams, remove_streams
+from disco_magic.isolation.streams import WorkerStream, install_streams, remove_streams
 from disco_magic.notebook.output.handlers import release_handlers, route_handlers
 from disco_magic.notebook.output.streams import using_sink
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from disco_magic.functions.streams import WorkerStream
+from disco_magic.isolation.streams import WorkerStream
 from disco_magic.notebook.libraries.bars import BARS
 from disco_magic.notebook.output.printing import worker_print
 from disco_magic.notebook.output.scope import shown_workers

@@ -9,14 +9,14 @@ import weakref
 
 import pytest
 
-from disco_magic.functions.streams import (
+from disco_magic.functions.execution.transcript import Transcript
+from disco_magic.isolation.streams import (
     WorkerStream,
     install_streams,
     put_back,
     remove_streams,
     unwrapped,
 )
-from disco_magic.functions.transcript import Transcript
 from disco_magic.notebook.output.streams import using_sink
 
 # --- transcript ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from disco_magic.functions.pictures import Picture
+from disco_magic.values.pictures import Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from disco_magic.functions.peek import Block, Window, block_of
 from disco_magic.notebook.pictures.blocks import block_html
+from disco_magic.values.peek import Block, Window, block_of
 
 DOTS = "…"
 

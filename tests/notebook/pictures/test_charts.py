@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from disco_magic.core.markup import MARK
-from disco_magic.functions.peek import Histogram, histogram_of
 from disco_magic.notebook.pictures.charts import histogram_svg, histograms_html, lines_svg, spark, spark_html
 from disco_magic.notebook.pictures.colours import LINES
+from disco_magic.values.peek import Histogram, histogram_of
 
 NAN, INF = float("nan"), float("inf")
 NASTY = '<w> & "co"'

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from disco_magic.functions.peek import Difference, Window, difference_of
 from disco_magic.notebook.pictures.colours import DIFFERENCE, PAINT, PLUS_SIGN
 from disco_magic.notebook.pictures.differences import difference_html, sentence
+from disco_magic.values.peek import Difference, Window, difference_of
 
 NAN = float("nan")
 

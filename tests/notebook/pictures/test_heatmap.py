@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from disco_magic.core.markup import MARK
-from disco_magic.functions.peek import Window, picture_of
 from disco_magic.notebook.pictures.colours import (
     DIVERGING,
     LEVELS,
@@ -17,6 +16,7 @@ from disco_magic.notebook.pictures.colours import (
     SEQUENTIAL,
 )
 from disco_magic.notebook.pictures.heatmap import heatmap_html, multiples_html
+from disco_magic.values.peek import Window, picture_of
 
 NAN, INF = float("nan"), float("inf")
 NASTY = "<w> & \"co\" 'x'"

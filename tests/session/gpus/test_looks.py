@@ -10,9 +10,13 @@ from disco_magic.core.stats import device_stats
 from disco_magic.core.topology import Topology
 from disco_magic.devices.gpu import GpuPlace
 from disco_magic.errors import NoPicture
-from disco_magic.functions import gathering
-from disco_magic.functions.describe import describe
-from disco_magic.functions.peek import (
+from disco_magic.launchers.threads import ThreadLauncher
+from disco_magic.planes.threads import ThreadPlane
+from disco_magic.testing.gpu import SimulatedGpus
+from disco_magic.testing.launcher import Crew
+from disco_magic.values import gathering
+from disco_magic.values.describe import describe
+from disco_magic.values.peek import (
     Window,
     block_of,
     difference_of,
@@ -20,10 +24,6 @@ from disco_magic.functions.peek import (
     picture_of,
     statistics_of,
 )
-from disco_magic.launchers.threads import ThreadLauncher
-from disco_magic.planes.threads import ThreadPlane
-from disco_magic.testing.gpu import SimulatedGpus
-from disco_magic.testing.launcher import Crew
 from tests.gpus import found, streams
 
 ALL = Window()
@@ -272,7 +272,7 @@ def test_arrays_on_another_gpu_than_the_workers_own_are_seen_when_its_default_st
 
 
 def test_whoever_is_the_worker_needs_no_sight(pair):
-    pair.run("from disco_magic.functions.peek import picture_of, Window")
+    pair.run("from disco_magic.values.peek import picture_of, Window")
     pair.run("x = xp.full((2, 2), 3.0); x += 1\np = picture_of(x, Window()).values.tolist()")
     assert pair["p"].get_all() == [[[4.0, 4.0], [4.0, 4.0]]] * 2
 
@@ -320,7 +320,7 @@ def test_how_far_arrays_on_gpus_are_apart_is_told_as_on_the_host(pair):
 
 
 def test_of_large_arrays_on_gpus_the_same_elements_are_compared_as_on_the_host(pair, monkeypatch):
-    monkeypatch.setattr("disco_magic.functions.gaps.MOST", 65_536)
+    monkeypatch.setattr("disco_magic.values.gaps.MOST", 65_536)
     pair.run("g = xp.arange(200_000.0).reshape(400, 500).T + 0.25 * worker_id\nn = g.get()")
     there, host = pair.check("g", "n", values=True).rows
     assert "sampled elements differ" in there.gap

@@ -1,0 +1,101 @@
+"""The worker whose code is calling, told by a context variable that its threads have."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
+
+from disco_magic.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from disco_magic.core.place import Place
+
+
+class CallingWorker(Protocol):
+    """What can be known of a worker below `functions`, where it is made: a `WorkerContext` is one.
+
+    Attributes:
+        id, num_workers, session_id, device, place, thread: see `WorkerContext`.
+        belongings: what it has of its own of things that others have once, see `PerWorker`.
+    """
+
+    id: int
+    num_workers: int
+    session_id: int
+    device: str
+    place: Place
+    thread: int
+    belongings: dict[object, Any]
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """What the global variables of its cells are in."""
+        ...
+
+    @property
+    def command(self) -> int | None:
+        """Number of the command that its own thread is at; None: at none. From any thread."""
+        ...
+
+    def waits_for_me(self, other: int) -> Any:
+        """The plane's `Wait` that worker `other` is in, if that waits for this one; else None."""
+        ...
+
+
+# Weakly in threads that a worker's code has started: they may outlive the session.
+_current: ContextVar[CallingWorker | ref[CallingWorker] | None] = ContextVar(
+    "disco_magic_worker", default=None
+)
+
+
+def become(worker: CallingWorker) -> None:
+    """From here on the calling code runs on that worker, in this thread, which may be a new one."""
+    _current.set(worker)
+    worker.thread = threading.get_ident()
+
+
+def follow_worker(worker: CallingWorker) -> None:
+    """From here on the calling code is that worker's, in a thread that it has started; see `adopted`."""
+    _current.set(ref(worker))
+
+
+def is_beside() -> bool:
+    """Whether code of a worker's is calling in a thread that it has started, not in the worker's own."""
+    return isinstance(_current.get(), ref)
+
+
+def calling_worker() -> CallingWorker | None:
+    """The worker whose code is calling: in its own thread, or in one that it has started; else None."""
+    me = _current.get()
+    return me() if isinstance(me, ref) else me
+
+
+def is_given_up() -> bool:
+    """Whether the calling thread was a worker's own, and another one has taken its place."""
+    me = _current.get()
+    return me is not None and not isinstance(me, ref) and me.thread != threading.get_ident()
+
+
+def on_worker_of(session_id: int) -> CallingWorker | None:
+    """The worker of that session whose own thread is calling, None if it is no worker's."""
+    me = _current.get()
+    return me if me is not None and not isinstance(me, ref) and me.session_id == session_id else None
+
+
+def refuse_in_worker(session_id: int, what: str, instead: str = "") -> None:
+    """Raise UsageMistake if the calling code runs on a worker of that session: it would wait for itself.
+
+    Args:
+        session_id: of the session that was called.
+        what: was called.
+        instead: what workers can do, ``worker.check(x)``.
+    """
+    me = on_worker_of(session_id)
+    if me is not None:
+        here = f"; here it is {instead}" if instead else ""
+        raise UsageMistake(
+            f"{what} was called on worker {me.id} of the same session, which would wait for itself; "
+            f"call it in the notebook, outside of cells and functions that workers execute{here}"
+        )

@@ -1,0 +1,173 @@
+"""An error as the user sees it: their own lines, under the names they know, without the runtime's frames."""
+
+from __future__ import annotations
+
+import traceback
+from itertools import pairwise
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.sites import Site, is_of_torch, label_of, line_at, runtime_file
+from disco_magic.errors import DiscoError, Failure, WorkerInterrupt
+from disco_magic.libraries import OURS
+from disco_magic.phrases import class_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+# Of BaseException: a class of the user's may have properties of these names.
+_TRACEBACK: Final = BaseException.__dict__["__traceback__"]
+_LED_TO: Final = [BaseException.__dict__[name] for name in ("__cause__", "__context__")]
+_PARTS: Final = BaseExceptionGroup.__dict__["exceptions"]
+# Files that call what the user gave us: where that is written in C, theirs is the last line.
+_CALLERS: Final = frozenset(
+    OURS + file for file in ("serving.py", "functions/execution/running.py", "functions/execution/awaits.py")
+)
+# Files that stand between the user and what they call; as the import system does, whose frames Python drops.
+_BETWEEN: Final = frozenset(
+    OURS + file
+    for file in (
+        "callers/stand_ins.py",
+        "isolation/own_imports.py",
+        "isolation/own_modules.py",
+        "isolation/pytorch/drawing.py",
+        "isolation/pytorch/generators.py",
+        "isolation/random_states.py",
+    )
+)
+_IMPORTS: Final = "<frozen importlib"
+
+
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """``error.__traceback__``, whatever a class of the user's says to that."""
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
+    return trace
+
+
+def steps_of(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """A traceback's entries, the innermost last."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def frames_of(trace: TracebackType | None) -> list[FrameType]:
+    """The frames of a traceback, the innermost last."""
+    return [frame for frame, _ in traceback.walk_tb(trace)]
+
+
+def site_of_error(error: BaseException) -> Site:
+    """The innermost line of a cell that an error came through; of none, the innermost of the user's code."""
+    steps = [
+        Site(frame.f_code.co_filename, line or 0) for frame, line in traceback.walk_tb(traceback_of(error))
+    ]
+    own = [step for step in reversed(steps) if not runtime_file(step.filename)]
+    return next((step for step in own if step.is_labelled), own[0] if own else Site("", 0))
+
+
+def failure_of(worker: int, seq: int, command: str, error: BaseException) -> Failure:
+    """What `error` means on a worker, with the user's own frames only; `command` in words."""
+    shorten(error)
+    return Failure(worker, seq, command, error, error_text(error))
+
+
+def shorten(error: BaseException) -> None:
+    """Leave `error`, what led to it, and the parts of groups their `own_frames`, each with its line."""
+    for each in _family(error):
+        # Not by assignment: a frozen dataclass may be an exception too, and refuses it.
+        BaseException.with_traceback(each, _with_lines(own_frames(each)))
+
+
+def _with_lines(trace: TracebackType | None) -> TracebackType | None:
+    """`trace`, or a copy in which every step has a line: an interrupt may strike where the code has none.
+
+    IPython cannot show such a step.
+    """
+    steps = list(steps_of(trace))
+    if all(step.tb_lineno for step in steps):
+        return steps[0] if steps else None
+    copied: TracebackType | None = None
+    for step in reversed(steps):
+        line = step.tb_lineno or line_at(step.tb_frame.f_code, step.tb_lasti)
+        copied = TracebackType(copied, step.tb_frame, step.tb_lasti, line)
+    return copied
+
+
+def _family(error: BaseException) -> Iterator[BaseException]:
+    """`error`, what led to it, and the parts of groups; each once."""
+    seen: set[int] = set()
+    found: list[Any] = [error]
+    while found:
+        each = found.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        found += [before.__get__(each) for before in _LED_TO]
+        if issubclass(type(each), BaseExceptionGroup):
+            found += _PARTS.__get__(each)
+
+
+def own_frames(error: BaseException) -> TracebackType | None:
+    """The traceback of `error` without the runtime's frames before the user's first one and between theirs.
+
+    An error that the runtime itself raises on purpose loses the runtime's frames after the user's last one
+    too, and PyTorch's: the line that called the collective is what its reader wants to see. Where all frames
+    are the runtime's they are kept if they may tell of a mistake of ours.
+    """
+    whole = trace = traceback_of(error)
+    ours = issubclass(type(error), DiscoError | WorkerInterrupt)
+    innermost = ""
+    while trace is not None and runtime_file(trace.tb_frame.f_code.co_filename):
+        innermost = trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+    if trace is None:
+        told = ours or issubclass(type(error), MemoryError | OSError)  # by what they say
+        return None if told or innermost in _CALLERS else whole
+    kept, imports = [trace], list[TracebackType]()
+    is_between = False
+    for step in steps_of(trace.tb_next):
+        frame, file = step.tb_frame, step.tb_frame.f_code.co_filename
+        if runtime_file(file):
+            is_between = file in _BETWEEN
+            if is_between:
+                imports.clear()
+        elif file.startswith(_IMPORTS):
+            imports += [] if is_between else [step]
+        elif not (ours and is_of_torch(frame)):
+            kept += [*imports, step]
+            imports.clear()
+            is_between = False
+    kept += imports
+    for last, step in pairwise(kept):
+        last.tb_next = step
+    if ours or is_between:
+        kept[-1].tb_next = None
+    return trace
+
+
+def error_text(error: BaseException) -> str:
+    """`error` as Python prints it, with ``File "Cell In[7]"`` for the file a cell was compiled as.
+
+    An exception whose class runs code of the user's where it is asked for its parts, and fails there, is told
+    by its type alone.
+    """
+    try:
+        return _told(error)
+    except WorkerInterrupt:
+        raise
+    except BaseException as odd:  # noqa: BLE001 - whatever that code raises must not end the worker
+        return f"{class_name(error)}: <its traceback could not be told: {class_name(odd)}>"
+
+
+def _told(error: BaseException) -> str:
+    text = traceback.TracebackException.from_exception(error)
+    told: list[traceback.TracebackException | None] = [text]
+    while told:
+        each = told.pop()
+        if each is not None:
+            for frame in each.stack:
+                frame.filename = label_of(frame.filename) or frame.filename
+            told += [each.__cause__, each.__context__, *(each.exceptions or ())]
+    return "".join(text.format())

@@ -1,0 +1,1 @@
+"""Cells and programs: compiled by the controller, executed in a worker's own namespace."""

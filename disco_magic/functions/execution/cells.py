@@ -1,0 +1,200 @@
+"""A cell's source, compiled once by the controller; `running.py` executes it."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import io
+import itertools
+import linecache
+import tokenize
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.callers import sites
+
+if TYPE_CHECKING:
+    import types
+
+    from disco_magic.isolation.programs import Program
+
+_numbers = itertools.count(1)
+_recent: deque[str] = deque(maxlen=1000)
+_PARSES = 20
+_FUTURES = reduce(or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
+_MAIN = "__main__"
+_OF_LOGGERS = ("getLogger", "get_logger")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Source and code of a cell.
+
+    Attributes:
+        source: what the user wrote.
+        filename: the name its code objects carry; `linecache` knows its lines.
+        label: the name the user knows, ``Cell In[7]``.
+        body: all statements but a last expression; None if there are none.
+        last: the last expression; None if there is none or a semicolon silences it.
+        watched: whether the worker writes down which registers it binds.
+        rendezvous: whether what it sends waits until it is asked for.
+        program: what it is a program of, which may end by ``sys.exit()``; None: it is a cell.
+    """
+
+    source: str
+    filename: str
+    label: str
+    body: types.CodeType | None
+    last: types.CodeType | None
+    watched: bool = False
+    rendezvous: bool = False
+    program: Program | None = None
+
+    @property
+    def codes(self) -> list[types.CodeType]:
+        """What there is to execute, in order."""
+        return [code for code in (self.body, self.last) if code is not None]
+
+    @property
+    def futures(self) -> int:
+        """What it leaves to cells after it of ``from __future__ import ...``, as flags of `compile`.
+
+        What cells before it have left is among it. A program's are its own.
+        """
+        return 0 if self.program else reduce(or_, (code.co_flags for code in self.codes), 0) & _FUTURES
+
+
+def compile_cell(
+    source: str, *, filename: str | None = None, label: str | None = None, futures: int = 0
+) -> Cell:
+    """Compile plain Python; a trailing semicolon silences the last expression.
+
+    `futures`: what cells before it have imported from ``__future__``, see `Cell`.
+
+    Raises:
+        SyntaxError: with the line in the cell; nothing was sent.
+    """
+    number = next(_numbers)
+    label = label or f"Cell {number}"
+    if filename is None:
+        filename = f"<disco cell {number}>"
+        _remember(filename)
+    lines = io.StringIO(source, newline=None).readlines()
+    if lines and not lines[-1].endswith("\n"):  # CPython counts the columns of what went wrong with it
+        lines[-1] += "\n"
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    tree = parsed(source, filename)
+    return cell_from_tree(
+        tree,
+        source=source,
+        filename=filename,
+        label=label,
+        flags=futures,
+        show_last=not _ends_silent(source),
+    )
+
+
+def parsed(source: str, filename: str) -> ast.Module:
+    """`ast.parse`; tried again where CPython's own account of it was disturbed.
+
+    Before 3.13 the depth of the tree is counted in one place for all threads: if a finalizer lets another
+    thread run while the tree is made, and that one parses too (a traceback's carets are found that way), both
+    may fail with a SystemError.
+    """
+    for _ in range(_PARSES):
+        with suppress(SystemError):
+            return ast.parse(source, filename)
+    return ast.parse(source, filename)
+
+
+def _remember(filename: str) -> None:
+    """Keep the source of this cell for tracebacks, and forget that of the one a thousand cells ago."""
+    if len(_recent) == _recent.maxlen:
+        oldest = _recent[0]
+        linecache.cache.pop(oldest, None)
+        sites.forget(oldest)
+    _recent.append(filename)
+
+
+def _ends_silent(source: str) -> bool:
+    """Whether the last token that is no comment is a semicolon."""
+    empty = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    last = [token.string for token in tokens if token.type not in empty][-1:]
+    return last == [";"]
+
+
+def _mean_main(tree: ast.Module) -> None:
+    """Let ``__name__ == "__main__"`` mean what it means in a script, wherever it stands in a cell.
+
+    The name itself has to be that of the worker's own module, else what cells define could not be pickled. A
+    cell that has variables of that name is left as it is.
+    """
+    own = (each for each in ast.walk(tree) if getattr(each, "arg", getattr(each, "id", "")) == "__name__")
+    if any(not isinstance(getattr(each, "ctx", None), ast.Load) for each in own):
+        return
+    for node in ast.walk(tree):  # a visitor's recursion would limit how long an expression may be
+        _call_loggers_main(node)
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                value[:] = [_without_main_test(each) for each in value]
+            else:
+                setattr(node, field, _without_main_test(value))
+
+
+def _call_loggers_main(node: ast.AST) -> None:
+    """Let ``getLogger(__name__)``, and ``__name__ in (...)``, be about the name of the main program."""
+    if isinstance(node, ast.Call) and node.args and _is_name(node.args[0]):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in _OF_LOGGERS:
+            node.args[0] = ast.copy_location(ast.Constant(value=_MAIN), node.args[0])
+    elif (
+        isinstance(node, ast.Compare) and _is_name(node.left) and isinstance(node.ops[0], ast.In | ast.NotIn)
+    ):
+        node.left = ast.copy_location(ast.Constant(value=_MAIN), node.left)
+
+
+def _is_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "__name__"
+
+
+def _without_main_test(node: Any) -> Any:
+    """`node`, or the answer if it asks for nothing but whether this is the main program."""
+    if (
+        not isinstance(node, ast.Compare)
+        or len(node.ops) != 1
+        or not isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    ):
+        return node
+    names = {each.id for each in (node.left, *node.comparators) if isinstance(each, ast.Name)}
+    texts = {each.value for each in (node.left, *node.comparators) if isinstance(each, ast.Constant)}
+    if names != {"__name__"} or texts != {_MAIN}:
+        return node
+    return ast.copy_location(ast.Constant(value=isinstance(node.ops[0], ast.Eq)), node)
+
+
+def cell_from_tree(
+    tree: ast.Module, *, source: str, filename: str, label: str, flags: int = 0, show_last: bool = True
+) -> Cell:
+    """Compile a parsed cell; its last expression apart from the rest. Top-level ``await`` is allowed.
+
+    Raises:
+        SyntaxError: what the parser lets through and the compiler does not.
+    """
+    sites.label(filename, label)
+    if "__name__" in source:
+        _mean_main(tree)
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    statements = list(tree.body)
+    last = statements.pop() if show_last and statements and isinstance(statements[-1], ast.Expr) else None
+    body_code = last_code = None
+    if statements:
+        module = ast.Module(statements, tree.type_ignores)
+        body_code = compile(module, filename, "exec", flags=flags, dont_inherit=True)
+    if isinstance(last, ast.Expr):
+        last_code = compile(ast.Expression(last.value), filename, "eval", flags=flags, dont_inherit=True)
+    return Cell(source, filename, label, body_code, last_code)

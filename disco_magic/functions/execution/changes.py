@@ -1,0 +1,97 @@
+"""What is changed in libraries, if they are imported, as long as any session runs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from disco_magic.functions.process_groups.barriers import fit_barriers
+from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.functions.process_groups.worlds import fit_worlds
+from disco_magic.isolation.child_processes import fit_alias, fit_pool, fit_spawn, fit_subprocess
+from disco_magic.isolation.imported import Libraries, each_of, told_if_unknown
+from disco_magic.isolation.loading_models import fit_accelerate_models, fit_transformers
+from disco_magic.isolation.main_module import fit_doctest, fit_main
+from disco_magic.isolation.own_exits import fit_atexit
+from disco_magic.isolation.own_loggers import fit_configuring, fit_loggers
+from disco_magic.isolation.own_processes import fit_start_methods
+from disco_magic.isolation.own_signals import fit_signal
+from disco_magic.isolation.own_warnings import fit_capturing, fit_warnings
+from disco_magic.isolation.pytorch.compiler import fit_compiler
+from disco_magic.isolation.pytorch.exporting import fit_exporting
+from disco_magic.isolation.pytorch.forward import fit_levels, fit_nesting
+from disco_magic.isolation.pytorch.hooks import fit_hooks
+from disco_magic.isolation.pytorch.losses import fit_losses
+from disco_magic.isolation.pytorch.operators import fit_operators
+from disco_magic.isolation.pytorch.profiler import fit_profilers
+from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
+from disco_magic.isolation.pytorch.switches import fit_switches
+from disco_magic.isolation.pytorch.tracing import fit_tracing
+from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.isolation.replacing_modules import fit_imports
+from disco_magic.isolation.shared_states import fit_accelerate, fit_lightning, fit_megatron, fit_rpc
+from disco_magic.isolation.source_lines import fit_linecache
+from disco_magic.values.torch_storage import fit_flat_parameters, fit_profiler, fit_storage
+
+_SHARED: Final = "all workers have one random state in common in this version of"
+
+CHANGES: Final = Libraries(
+    {
+        "__main__": fit_main,
+        "importlib._bootstrap": fit_imports,
+        "doctest": fit_doctest,
+        "linecache": fit_linecache,
+        "multiprocessing": fit_alias,
+        "multiprocessing.spawn": fit_spawn,
+        "multiprocessing.pool": fit_pool,
+        "subprocess": fit_subprocess,
+        "multiprocessing.context": told_if_unknown(
+            fit_start_methods, "all workers start processes in the same way in this version of Python"
+        ),
+        "signal": fit_signal,
+        "atexit": fit_atexit,
+        "random": told_if_unknown(fit_random, f"{_SHARED} Python"),
+        "numpy.random": told_if_unknown(fit_numpy, f"{_SHARED} NumPy"),
+        "cupy.random._generator": told_if_unknown(fit_cupy, f"{_SHARED} CuPy"),
+        "logging": each_of(
+            told_if_unknown(fit_loggers, "all workers set up the same loggers in this version of Python"),
+            fit_capturing,
+        ),
+        "warnings": fit_warnings,
+        "logging.config": fit_configuring,
+        "accelerate.state": fit_accelerate,
+        "accelerate.big_modeling": fit_accelerate_models,
+        "transformers.modeling_utils": fit_transformers,
+        "lightning.pytorch.trainer.trainer": fit_lightning,
+        "pytorch_lightning.trainer.trainer": fit_lightning,
+        "megatron.core.parallel_state": fit_megatron,
+        "torch": each_of(told_if_unknown(fit_torch_random, f"{_SHARED} PyTorch"), fit_switches),
+        HOME: told_if_unknown(
+            fit_worlds, "with this version of PyTorch workers have no process groups of their own"
+        ),
+        "torch.distributed.rpc": fit_rpc,
+        "torch.distributed": told_if_unknown(
+            fit_barriers, "workers have no monitored_barrier with this version of PyTorch"
+        ),
+        "torch._library.custom_ops": told_if_unknown(
+            fit_operators,
+            "workers that define the same operator disturb each other in this version of PyTorch",
+        ),
+        "torch.fx._symbolic_trace": fit_tracing,
+        "torch.export._trace": fit_exporting,
+        "torch.autograd.forward_ad": fit_levels,
+        "torch._functorch.eager_transforms": fit_nesting,
+        "torch.nn.modules.module": fit_hooks,
+        "torch.optim.optimizer": fit_hooks,
+        "torch.distributed.tensor.parallel.loss": fit_losses,
+        "torch.autograd.profiler": told_if_unknown(
+            fit_profilers, "several workers that profile at once end this process in this version of PyTorch"
+        ),
+        "torch.storage": fit_storage,
+        "torch.distributed.fsdp._flat_param": fit_flat_parameters,
+        "torch.distributed.fsdp._debug_utils": fit_profiler,
+        "torch._dynamo.trace_rules": each_of(fit_compiler, fit_graphs),
+    },
+    # A copy of them is each worker's own, but what they change is everybody's.
+    also_own=("accelerate.big_modeling", "transformers.modeling_utils"),
+)
+"""What tests look into, source lines, processes, signals, random states, loggers, warnings, and PyTorch."""

@@ -1,0 +1,213 @@
+r"""What cells print where no notebook shows it: whole lines, each behind its worker's number.
+
+::
+
+    print("loss", x) on worker 2 --> unfinished lines wait --> "[2] loss 0.5\n" to the caller's stream
+                                  \-> `CellResult.stdout`, as it was written
+
+Of a worker that is alone nothing is kept back: its prompts and progress bars are seen as they come.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.current import is_beside
+from disco_magic.functions.execution.running import text_of
+from disco_magic.functions.execution.transcript import Transcript
+from disco_magic.isolation.streams import current_writer, install_streams, remove_streams
+from disco_magic.locks import new_rlock
+from disco_magic.phrases import padded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from disco_magic.functions.execution.cells import Cell
+    from disco_magic.functions.execution.running import CellRunner, CellValue
+
+_PIECE: Final = re.compile("[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+
+
+def _raw(function: Callable[..., object], *args: object) -> None:
+    """Call a stream's own: below it may be other stand-ins, which must not take it for the worker's again."""
+    token = current_writer.set(None)
+    try:
+        function(*args)
+    finally:
+        current_writer.reset(token)
+
+
+class _Text(ABC):
+    """A worker's text during one cell; a `streams.Writer`.
+
+    Nothing is written to the caller's stream with the lock held: that may wait for ever.
+    """
+
+    def __init__(self, worker: int, among: int) -> None:
+        self._label = f"{padded((worker,), among)} "
+        # A finalizer that prints may run while the same thread holds it; threads may share a context.
+        self._lock = new_rlock()
+        self._transcript = Transcript()
+        self._bases: dict[str, Any] = {}  # channel -> the caller's stream
+        self.is_closed = False
+
+    @property
+    def text(self) -> str:
+        with self._lock:
+            return self._transcript.text
+
+    def writer(self, channel: str, base: Any) -> Callable[[str], int]:
+        return partial(self._write, channel, base)
+
+    def flush(self, channel: str, base: Any) -> None:  # noqa: ARG002 - a Writer's signature
+        _raw(base.flush)
+
+    def _write(self, channel: str, base: Any, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if text and (not self.is_closed or is_beside()):  # else it was given up
+            with self._lock:
+                self._transcript.add(text)
+                self._bases[channel] = base
+                shown = self._shown(channel, text)
+            if shown:
+                _raw(base.write, shown)
+        return len(text)
+
+    @abstractmethod
+    def _shown(self, channel: str, text: str) -> str:
+        """What is to be seen at once of `text`, which is not empty."""
+
+    @abstractmethod
+    def _end(self, channel: str) -> str:
+        """What ends the line that the channel has not finished; empty if it has."""
+
+    def finish(self) -> None:
+        """The cell has ended: unfinished lines are lines now."""
+        for channel, base in list(self._bases.items()):
+            end = "" if self.is_closed else self._end(channel)
+            if end:
+                base.write(end)
+
+
+class _Alone(_Text):
+    """Of a worker that runs the cell alone: all of it, labelled where a line begins or is drawn anew."""
+
+    def __init__(self, worker: int, among: int) -> None:
+        super().__init__(worker, among)
+        self._labelled: dict[str, bool] = {}  # channels in a line; False: it is about to be drawn anew
+
+    def _shown(self, channel: str, text: str) -> str:
+        begun, shown = self._labelled.get(channel, False), []
+        for piece in _PIECE.findall(text):
+            shown.append(piece if begun or piece == "\r" else self._label + piece)
+            begun = piece[-1] not in "\r\n"
+        if text[-1] == "\n":
+            self._labelled.pop(channel, None)
+        else:
+            self._labelled[channel] = begun
+        return "".join(shown)
+
+    def _end(self, channel: str) -> str:
+        return "" if self._labelled.pop(channel, None) is None else "\n"
+
+
+class _Lines(_Text):
+    """Of one worker of several: its lines, when they are complete."""
+
+    def __init__(self, worker: int, among: int) -> None:
+        super().__init__(worker, among)
+        self._rest: dict[str, list[str]] = {}  # channel -> the line that is not finished
+
+    def _shown(self, channel: str, text: str) -> str:
+        if "\n" not in text:
+            self._rest.setdefault(channel, []).append(text)
+            return ""
+        whole, _, rest = "".join([*self._rest.pop(channel, ()), text]).rpartition("\n")
+        if rest:
+            self._rest.setdefault(channel, []).append(rest)
+        return "".join([self._line(line) for line in whole.split("\n")])
+
+    def _line(self, line: str) -> str:
+        """As a terminal shows it, where a progress bar is drawn over itself."""
+        return self._label + line.rstrip("\r").rpartition("\r")[2] + "\n"
+
+    def _end(self, channel: str) -> str:
+        rest = self._rest.pop(channel, None)
+        return "" if rest is None else self._line("".join(rest))
+
+
+class _Own:
+    """A worker's own context, as far as a cell needs one: what it sets there lasts, as what functions set."""
+
+    def __init__(self, printed: Printed, worker: int) -> None:
+        # While a thread that was given up is in here, its stand-ins stay.
+        self._printed = printed
+        self._worker = worker
+
+    def run(self, runner: CellRunner, cell: Cell, _: object) -> CellValue:
+        """As `contextvars.Context.run`."""
+        text = self._printed.texts[self._worker]
+        token = current_writer.set(text)
+        try:
+            return runner(cell, None)
+        finally:
+            current_writer.reset(token)
+            try:
+                text.finish()
+            finally:
+                self._printed.ended(self._worker)
+
+
+class Printed:
+    """A `CellScope` for one cell that no front end shows.
+
+    From `open` until all who are to run the cell have ended it, threads that were given up too, stand-ins for
+    sys.stdout and sys.stderr tell who is writing.
+
+    Args:
+        workers: those that run the cell.
+        among: workers of the session, whose labels are equally wide.
+
+    Attributes:
+        texts: what each of them prints.
+    """
+
+    def __init__(self, workers: Sequence[int], among: int = 1) -> None:
+        kind = _Alone if len(workers) == 1 else _Lines
+        self.texts: dict[int, _Text] = {worker: kind(worker, among) for worker in workers}
+        self._running = set(workers)
+
+    def open(self) -> None:
+        """The cell is about to be sent."""
+        install_streams(self)
+
+    def close(self) -> None:
+        """No thread executes it any more, or it was not sent."""
+        remove_streams(self)
+
+    @property
+    def stdout(self) -> Mapping[int, str]:
+        """Worker -> what it wrote; of more than `transcript.LIMIT` characters the two ends."""
+        return {worker: each.text for worker, each in self.texts.items()}
+
+    def context(self, worker: int) -> Any:
+        """See `CellScope.context`."""
+        return _Own(self, worker)
+
+    def render(self, value: Any) -> Mapping[str, Any]:
+        """See `CellScope.render`: the text that a worker makes of it without a scope."""
+        return {"text/plain": text_of(value)}
+
+    def ended(self, worker: int) -> None:
+        """See `CellScope.ended`."""
+        self._running.discard(worker)
+        if not self._running:
+            self.close()
+
+    def abandoned(self, worker: int) -> None:
+        """See `CellScope.abandoned`. Its thread may be waiting for a stream: nothing is written here."""
+        self.texts[worker].is_closed = True

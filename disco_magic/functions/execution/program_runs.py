@@ -1,0 +1,133 @@
+"""One run of a program on one worker: what a process would begin with, and what would end with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.per_worker import restore_settings, settings_now
+from disco_magic.callers.tracebacks import steps_of, traceback_of
+from disco_magic.core.registers import RegisterFile
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.execution.awaits import Shield
+from disco_magic.functions.execution.bindings import MODULE, unreached
+from disco_magic.isolation import own_builtins, own_exits, own_imports, programs
+from disco_magic.isolation.own_modules import Importer
+from disco_magic.isolation.own_streams import end_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from disco_magic.functions.context import WorkerContext
+    from disco_magic.functions.execution.awaits import Holder
+    from disco_magic.isolation.own_streams import OwnStreams
+    from disco_magic.isolation.programs import Program
+
+OLDER: Final = "From before this run, which did not come to them"
+"""What a note of an error says of names that are there."""
+_MOST: Final = 6
+# Python has them for who types; IPython takes them away while it executes a cell.
+_EXITS = dict.fromkeys(("exit", "quit"), sys.exit)
+
+
+class ProgramRun:
+    """What a worker's program finds, from `begin` to `end`; neither must be interrupted.
+
+    Args:
+        worker: which.
+        program: what it executes.
+        streams: the worker's, of which those that the program puts there end with it.
+    """
+
+    def __init__(self, worker: WorkerContext, program: Program, streams: OwnStreams) -> None:
+        self.program = program
+        self._worker = worker
+        self._streams = streams
+        self._streams_before: Mapping[str, Any] = streams.now
+        self._functions, self._settings = own_builtins.now(worker), settings_now(worker)
+        self._execution = programs.Execution(program, list(program.argv), programs.ranks_of(worker))
+
+    def begin(self) -> None:
+        """From now on it is so."""
+        behind = own_builtins.behind_of(self._worker)
+        own_imports.program_begins(self._worker, behind)
+        behind.update({name: ends for name, ends in _EXITS.items() if name not in behind})
+        importer = behind.get("__import__")
+        if isinstance(importer, Importer):
+            importer.offer(_EXITS)
+        programs.begin(self._worker, self._execution)
+
+    def end(self) -> list[Any]:
+        """No more; also of one whose thread was given up, which will find it over.
+
+        Returns the streams that have ended with it, to be flushed when nothing else is to be put back.
+        """
+        if not programs.end(self._worker, self._execution):
+            return []
+        behind = own_builtins.behind_of(self._worker)
+        for name, ends in _EXITS.items():
+            if behind.get(name) is ends:
+                del behind[name]
+        own_builtins.restore(self._worker, self._functions)
+        restore_settings(self._worker, self._settings)
+        return self._streams.restore(self._streams_before)
+
+    def execute(
+        self, evaluate: Callable[[], object], namespace: dict[str, Any], holder: Holder | None
+    ) -> None:
+        """Execute it, which `evaluate` does, in the worker's namespace; `holder` injects into its thread.
+
+        Raises whatever it raises, but for an exit with status 0.
+        """
+        shield, ended = Shield(holder), list[Any]()
+
+        def executed() -> None:
+            self.begin()
+            try:
+                shield.opened(self._evaluated, evaluate, namespace)
+            except SystemExit as done:
+                if done.code not in (None, 0):
+                    raise
+            finally:
+                ended.extend(self.end())
+
+        try:
+            shield.shut(executed)
+        finally:
+            end_all(ended)
+
+    def _evaluated(self, evaluate: Callable[[], object], namespace: dict[str, Any]) -> None:
+        before, failed = frozenset(namespace), []
+        try:
+            if self.program.package:  # here, where it can be the worker's own
+                namespace["__builtins__"]["__import__"](self.program.package)
+            evaluate()
+        except WorkerInterrupt as struck:
+            _tell_what_is_older(struck, namespace, before)
+            self._call_exits()  # here, where another strike would be one in the midst of cleaning up
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised below, when what is called then is not in its midst
+            _tell_what_is_older(error, namespace, before)
+            failed.append(error)
+        self._call_exits()
+        for each in failed:
+            raise each
+
+    def _call_exits(self) -> None:
+        """Call what it has registered with `atexit`, as the end of a process does."""
+        own_exits.call_all(self._execution)
+
+
+def _tell_what_is_older(error: BaseException, namespace: dict[str, Any], before: frozenset[str]) -> None:
+    """Note which names the program binds, and has not come to, that were there before: of an earlier run."""
+    if isinstance(error, SystemExit):
+        return
+    for step in steps_of(traceback_of(error)):
+        code = step.tb_frame.f_code
+        if step.tb_frame.f_globals is namespace and code.co_name == MODULE:
+            there = before.intersection(RegisterFile(namespace).public_names())
+            names = sorted(there & unreached(code, step.tb_lasti))
+            if names:
+                more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+                error.add_note(f"{OLDER}: {', '.join(names[:_MOST])}{more}")
+            return

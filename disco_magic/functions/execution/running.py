@@ -1,0 +1,292 @@
+"""A worker's namespace, and what executes cells in it.
+
+The module ``__disco__`` stands for each of them (`namespaces.py`), so that classes and functions a cell
+defines can be pickled and inspected. `np`, `worker`, the collectives and what the front end adds live
+*behind* a namespace, in its ``__builtins__``: cells see them without import, they are no registers, and a
+cell may bind the same name without harm.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import time
+import types
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from disco_magic.callers import namespaces
+from disco_magic.callers.current import is_given_up
+from disco_magic.errors import WorkerInterrupt
+from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
+from disco_magic.functions.execution import unheard
+from disco_magic.functions.execution.as_found import AsFound
+from disco_magic.functions.execution.awaits import Await
+from disco_magic.functions.execution.bindings import Watch
+from disco_magic.functions.execution.changes import CHANGES
+from disco_magic.functions.execution.program_runs import ProgramRun
+from disco_magic.functions.stepping import BETWEEN_STEPS
+from disco_magic.isolation import adopted, own_builtins, own_imports, own_loggers, own_sys, programs
+from disco_magic.isolation.lasting import LastingVariables
+from disco_magic.isolation.own_functions import with_own_code
+from disco_magic.isolation.own_streams import OwnStreams, end_all
+from disco_magic.isolation.printing import whole_print
+from disco_magic.isolation.pytorch.hooks import leave_hooks
+from disco_magic.isolation.pytorch.losses import leave_losses
+from disco_magic.isolation.pytorch.switches import leave_switches
+from disco_magic.isolation.streams import own_streams
+from disco_magic.locks import new_rlock
+from disco_magic.values.alike import digest_of_result
+
+if TYPE_CHECKING:
+    import contextvars
+    from collections.abc import Callable, Mapping
+
+    from disco_magic.functions.execution.awaits import Holder
+    from disco_magic.functions.execution.cells import Cell
+
+# 1. The last worker of the process sees that no other has a namespace. 2. Another one begins, and finds what
+# it needs in its place. 3. The last one takes it away. Reentrant: a finalizer may end a session meanwhile.
+_FIRST_OR_LAST: Final = new_rlock()
+
+
+@dataclass(frozen=True, slots=True)
+class CellValue:
+    """How a cell ended on one worker.
+
+    Attributes:
+        value, shown, digest: its last value, that rendered, and its `digest_of_result`.
+        elapsed_s: seconds taken.
+        caught: which collective could not be carried out, though the cell went on; else "".
+    """
+
+    value: Any
+    shown: Mapping[str, Any] | None
+    digest: bytes
+    elapsed_s: float
+    caught: str = ""
+
+
+class CellScope(Protocol):
+    """What a front end adds to the execution of one cell: where output goes, how a value is shown."""
+
+    @property
+    def stdout(self) -> Mapping[int, str]:
+        """Text written per worker."""
+
+    def context(self, worker: int) -> contextvars.Context:
+        """Context variables the cell runs with, or what has their `run`.
+
+        Called once per worker in the thread that submits it.
+        """
+
+    def render(self, value: Any) -> Mapping[str, Any]:
+        """MIME type -> data of the last value; on the worker, in its context."""
+
+    def ended(self, worker: int) -> None:
+        """The cell is over on `worker`; on the worker, in its context."""
+
+    def abandoned(self, worker: int) -> None:
+        """The thread of `worker` is stuck and was replaced; nothing it still prints belongs to the cell."""
+
+
+def new_namespace(context: WorkerContext, extras: Mapping[str, Any]) -> dict[str, Any]:
+    """The namespace of a worker's cells, with everything that lives behind it."""
+    behind = dict(vars(builtins)) | own_builtins.of_process()
+    behind.update({verb: getattr(context, verb) for verb in VERBS})
+    behind.update(np=np, xp=context.xp, worker=context)
+    if isinstance(behind["print"], types.BuiltinFunctionType):  # a program may have put its own there
+        behind["print"] = whole_print
+    behind.update(worker_id=context.id, num_workers=context.num_workers)
+    behind.update(extras)
+    namespace = namespaces.add(context.session_id, context.id)
+    try:
+        namespace["__builtins__"] = behind
+        context.marks.namespace = namespace
+        with _FIRST_OR_LAST:
+            adopted.begin()
+            own_sys.begin()
+            own_builtins.begin()
+            unheard.begin()
+        CHANGES.enter(context)
+    except BaseException:  # Ctrl-C
+        drop_namespace(context, namespace)
+        raise
+    return namespace
+
+
+def drop_namespace(context: WorkerContext, namespace: Mapping[str, Any]) -> None:
+    """Forget a namespace; values in it live as long as something else holds them."""
+    programs.end(context)
+    namespaces.drop(context.session_id, context.id, namespace)
+    own_imports.end(context)
+    own_loggers.end(context)
+    own_builtins.leave(context)
+    leave_switches(context)
+    leave_hooks(context)
+    leave_losses(context)
+    CHANGES.leave(context)
+    with _FIRST_OR_LAST:
+        if not namespaces.in_use():
+            adopted.end()
+            own_sys.end()
+            own_builtins.end()
+            unheard.end()
+
+
+def text_of(value: Any) -> str:
+    """A value as a cell shows it: its repr, but a NumPy scalar as the number it is, without its type."""
+    return str(value) if isinstance(value, np.generic) else repr(value)
+
+
+class CellRunner:
+    """Executes cells on one worker.
+
+    Args:
+        context, namespace: the worker's.
+        holder: who injects exceptions into its thread: the worker; None: nobody.
+
+    Attributes:
+        awaits: the cell, while it is one that awaits.
+        cancel: ends an awaiting cell at once, from any thread; None while none awaits.
+        started: when the running cell began, seconds of the performance counter; None while none runs.
+        failed_after_s: how long the last cell that raised took; whoever reports it takes it back to 0.
+    """
+
+    def __init__(
+        self, context: WorkerContext, namespace: dict[str, Any], holder: Holder | None = None
+    ) -> None:
+        self.context = context
+        self._holder = holder
+        self.namespace = namespace
+        self.cancel: Callable[[], object] | None = None
+        self.awaits: Await | None = None
+        self.started: float | None = None
+        self.failed_after_s = 0.0
+        self._variables = LastingVariables()
+        self._streams = OwnStreams()
+        self._streams_before: Mapping[str, Any] = {}
+        self._found: AsFound | None = None  # by the running cell
+        self._program: ProgramRun | None = None  # the last one
+        # Put back at every cell: one that clears its globals() must not take np and the verbs away for good.
+        self._fixed: dict[str, Any] = {
+            name: namespace[name] for name in ("__builtins__", "__name__") if name in namespace
+        }
+
+    def succeed(self) -> CellRunner:
+        """For a thread that takes the place of the one whose runner this is."""
+        if self._program is not None:
+            self._program.end()  # the thread, that may be writing to its streams, will find it over
+        self.context.rendezvous = False  # of the cell, which ends with its thread
+        heir = CellRunner(self.context, self.namespace, self._holder)
+        heir._variables = self._variables.succeed()
+        heir._streams.inherit(self._streams_before)  # what the stuck cell has put there goes with it
+        if self._found is not None:
+            leave_losses(self.context)
+            self._found.succeed()
+        if self.started is not None:
+            heir.failed_after_s = time.perf_counter() - self.started
+        return heir
+
+    def end(self) -> None:
+        """The worker has ended, and with it what it has of its own."""
+        ended = self._streams.restore({})
+        drop_namespace(self.context, self.namespace)
+        end_all(ended)
+
+    def __call__(self, cell: Cell, scope: CellScope | None) -> CellValue:
+        """Execute a cell; runs in the scope's context. Raises whatever the cell raises."""
+        enter_worker(self.context)
+        recorder = self.context.recorder
+        recorder.broken = ""
+        own_streams.set(self._streams)
+        self._streams_before = self._streams.now
+        self.started = start = time.perf_counter()
+        self._found = AsFound(self.context)
+        try:
+            self.namespace.update(self._fixed)
+            self.context.rendezvous = cell.rendezvous
+            if scope is not None:
+                self._variables.begin()
+            else:
+                self._variables.take_over()
+            value = self._followed(cell)
+            self.context.place.finish()  # what failed on a GPU failed in this cell, and took this cell's time
+            if cell.last is None:
+                return CellValue(None, None, b"", time.perf_counter() - start, recorder.broken)
+            self.namespace["_"] = value
+            shown = None
+            if value is not None:
+                shown = scope.render(value) if scope is not None else {"text/plain": text_of(value)}
+            digest = digest_of_result(value, shown)
+            return CellValue(value, shown, digest, time.perf_counter() - start, recorder.broken)
+        except BaseException as error:
+            self.failed_after_s = time.perf_counter() - start
+            self._give_back(error)
+            raise
+        finally:
+            self._found = None
+            if not is_given_up():
+                self.context.rendezvous = False
+            try:
+                if scope is not None:
+                    self._variables.end()
+                    scope.ended(self.context.id)
+                else:
+                    self._variables.leave()
+            finally:
+                self.started = None  # last: what a front end still draws is part of the cell, for who looks
+
+    def _give_back(self, error: BaseException) -> None:
+        """The cell has raised that: what it has changed for a while is as it has found it."""
+        is_mine = not is_given_up()  # else it is the successor's
+        if is_mine:
+            leave_losses(self.context)
+        if not issubclass(type(error), WorkerInterrupt):
+            return
+        # Libraries put a stream there and begin only then the `try` that puts the former one back.
+        end_all(self._streams.restore(self._streams_before))
+        if is_mine and self._found is not None and not str(error).startswith(BETWEEN_STEPS):
+            self._found.restore()
+
+    def _followed(self, cell: Cell) -> Any:
+        """Execute all of a cell; keep what is known of its names in step, where anybody wants to know."""
+        context = self.context
+        if context.marks:
+            context.marks.cell_begins()
+        watch = Watch(self.namespace) if cell.watched else None
+        if cell.program is None:
+            value = self._evaluate(cell.codes)
+        else:
+            value = None
+            self._program = ProgramRun(self.context, cell.program, self._streams)
+            self._program.execute(partial(self._evaluate, cell.codes), self.namespace, self._holder)
+        if context.marks:
+            context.marks.cell_ended(cell.codes)
+        if watch is not None:
+            context.bound = watch.bound(cell.codes)
+        return value
+
+    def _evaluate(self, codes: list[types.CodeType]) -> Any:
+        """Execute all of a cell; the last expression's value."""
+        codes = list(map(with_own_code, codes))
+        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            return self._await(codes)
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+        return value
+
+    def _await(self, codes: list[types.CodeType]) -> Any:
+        cell = Await(codes, self.namespace, self._holder)
+        self.awaits, self.cancel = cell, cell.cancel
+        try:
+            value = cell.run()
+        finally:
+            self.awaits = self.cancel = None
+        if cell.requests:
+            raise WorkerInterrupt("interrupted in an await")
+        return value

@@ -1,0 +1,99 @@
+"""A file as a cell: what ``python train.py --lr 0.1`` sees, on every worker."""
+
+from __future__ import annotations
+
+import ast
+import os
+import tokenize
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.execution.cells import cell_from_tree, parsed
+from disco_magic.functions.execution.found_modules import find_module
+from disco_magic.functions.execution.used_modules import used_by
+from disco_magic.isolation import sources
+from disco_magic.isolation.programs import Program
+from disco_magic.phrases import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from disco_magic.functions.execution.cells import Cell
+
+
+def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
+    """Compile a file of Python, in the encoding that it says; its lines keep its name in tracebacks.
+
+    Of a folder its ``__main__.py``. It is the main program, has its ``__file__`` and its `sys.argv`, and may
+    end by ``sys.exit()``.
+
+    Raises:
+        UsageMistake: it cannot be read.
+        SyntaxError: with the line in the file.
+    """
+    name = os.fspath(path)
+    main = os.path.join(name, "__main__.py")
+    name = main if os.path.isfile(main) else name
+    filename = os.path.abspath(name)
+    folder = os.path.dirname(filename)
+    return _compiled(name, Program((name, *arguments), filename, folder, folder))
+
+
+def compile_module(name: str, arguments: Sequence[str] = ()) -> Cell:
+    """Compile a module, or of a package its ``__main__``, as `compile_file` does: ``python -m name``.
+
+    It is looked for from the folder in which the process works, and then where modules are imported from; the
+    package that it is in is imported by who executes it, and not before.
+
+    Raises:
+        UsageMistake: there is no such module, or no source of it.
+        SyntaxError: with the line in the file.
+    """
+    found, here = find_module(name), os.getcwd()
+    label = found.path.removeprefix(os.path.join(here, ""))
+    return _compiled(label, Program((found.path, *arguments), found.path, here, found.root, found.name))
+
+
+def _compiled(label: str, program: Program) -> Cell:
+    try:
+        with tokenize.open(program.path) as file:
+            source = file.read()
+    except (OSError, UnicodeError, SyntaxError) as reason:
+        raise UsageMistake(f"{label!r} cannot be run: {words(reason)}") from None
+    tree = parsed(source, program.path)
+    _tell_place(tree, program)
+    cell = cell_from_tree(tree, source=source, filename=program.path, label=label, show_last=False)
+    return replace(cell, program=program)
+
+
+def refresh(cell: Cell, *, reload: bool) -> str:
+    """Before a program is executed: let modules beside it be imported anew, or say what has changed."""
+    if cell.program is None:
+        return ""
+    folder = cell.program.sources
+    if reload:
+        sources.forget(folder)
+    sources.note_all(folder)
+    changed = sources.changed(folder)
+    if not changed:
+        return ""
+    used = used_by(cell.source, cell.program.package, sources.imported())
+    files = [os.path.relpath(file, folder) for name, file in changed.items() if name in used]
+    if not files:
+        return ""
+    have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")
+    return f"{', '.join(files)} {have} changed since {it} imported, and what was imported is used"
+
+
+def _tell_place(tree: ast.Module, program: Program) -> None:
+    """Let the first statements that may stand there bind ``__file__`` and ``__package__``, on no new line."""
+    package = program.package or None
+    place = sum(_has_to_be_first(number, each) for number, each in enumerate(tree.body))
+    tree.body[place:place] = ast.parse(f"__file__ = {program.path!r}; __package__ = {package!r}").body
+
+
+def _has_to_be_first(number: int, statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == "__future__"
+    return not number and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

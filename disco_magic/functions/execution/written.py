@@ -1,0 +1,67 @@
+"""How the arguments of a call are written in its line: ``net.state_dict()`` in ``f(net.state_dict())``."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.sites import place_at
+from disco_magic.functions.execution.cells import parsed
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Iterator
+
+_LONGEST: Final = 60
+
+
+def names_of_arguments(frame: types.FrameType, verb: str, count: int) -> list[str]:
+    """What to call the positional arguments of the call of a `verb` that `frame` makes; there are `count`.
+
+    As they are written there, else ``value 1``: where the lines are not at hand, where several come from one
+    list, ``f(*x)``, for a long one or one on several lines, and for one that is written as another is.
+    """
+    names: list[str] = []
+    written = _written(frame, verb)
+    for number in range(1, count + 1):
+        name = written[number - 1] if len(written) == count else ""
+        plain = name and len(name) <= _LONGEST and name not in names and "\n" not in name
+        names.append(name if plain else f"value {number}")
+    return names
+
+
+def texts_among(names: Iterable[str]) -> Iterator[str]:
+    """Those texts that stand in the call themselves: ``"w"``, not ``name``."""
+    for name in names:
+        with suppress(SyntaxError, ValueError):
+            text = ast.literal_eval(name)
+            if isinstance(text, str):
+                yield text
+
+
+def _written(frame: types.FrameType, verb: str) -> list[str]:
+    """The arguments as they are written; none if that is not known, or what is called there calls it."""
+    first, last, begin, end = place_at(frame.f_code, frame.f_lasti)
+    if first is None or last is None or begin is None or end is None:
+        return []
+    filename = frame.f_code.co_filename
+    linecache.checkcache(filename)  # a program may have been edited since
+    lines = [line.encode() for line in linecache.getlines(filename)[first - 1 : last]]
+    if not lines:
+        return []
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][begin:]
+    text = b"".join(lines).decode(errors="replace")
+    with suppress(SyntaxError, ValueError, RecursionError):  # these lines have been replaced meanwhile
+        (statement,) = parsed(text, "<call>").body
+        call: Any = statement.value if isinstance(statement, ast.Expr) else None
+        if _calls(call, verb) and not any(isinstance(each, ast.Starred) for each in call.args):
+            return [ast.get_source_segment(text, each) or "" for each in call.args]
+    return []
+
+
+def _calls(call: Any, verb: str) -> bool:
+    """Whether it is a call that is written so: ``worker.check(x)``, not ``map(worker.check, x)``."""
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == verb

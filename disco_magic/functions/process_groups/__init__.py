@@ -1,0 +1,1 @@
+"""Process groups of PyTorch's whose members are workers."""

@@ -1,0 +1,91 @@
+"""What PyTorch gives to the methods of a process group: tensors, one or many, and options."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.process_groups.memory import flat, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OPERATIONS: Final = {"SUM": "sum", "AVG": "avg", "PRODUCT": "prod", "MIN": "min", "MAX": "max"}
+"""PyTorch's names of what reduces -> ours."""
+
+
+def split(whole: Any, parts: Sequence[Any]) -> None:
+    """Put what was received, one array of all elements, into tensors.
+
+    Raises:
+        UsageMistake: they have more elements, or fewer.
+    """
+    sizes = [part.numel() for part in parts]
+    if len(whole) != sum(sizes):
+        raise UsageMistake(
+            f"{len(whole)} elements were received, for tensors of {sizes} - "
+            "what is to be filled has to be as long as what the members give"
+        )
+    seen = importlib.import_module("torch").autograd.graph.increment_version
+    for part, end in zip(parts, np.cumsum(sizes), strict=True):
+        with written(part, bits=True) as target:
+            target[...] = whole[end - len(target) : end]
+        seen(part)  # where it is wanted for a backward pass PyTorch will say that it was changed
+
+
+def joined(tensors: Sequence[Any], *, bits: bool = False) -> Any:
+    """One array of all their elements."""
+    parts = [flat(tensor, bits=bits) for tensor in tensors]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return importlib.import_module("torch").cat(parts)
+
+
+def see_equal(gives: int, takes: int, what: str) -> None:
+    """See that a worker takes as much of itself as it gives itself; `what` that is.
+
+    Raises:
+        UsageMistake: it does not.
+    """
+    if gives != takes:
+        raise UsageMistake(
+            f"of what a worker gives itself there are {gives} {what}, and {takes} in what is to take them - "
+            "lengths have to fit rank by rank"
+        )
+
+
+def listed(tensors: Any) -> list[Any]:
+    """Tensors; of one a list of it."""
+    return tensors if isinstance(tensors, list) else [tensors]
+
+
+def pairs_of(outs: Any, ins: Any, *, of: Any) -> Any:
+    """What is filled and what is given, one each; both without a list around them where `of` has none."""
+    return zip(outs, ins, strict=True) if isinstance(of, list | tuple) else [(outs, ins)]
+
+
+def root_of(*opts: Any, root: int = 0, **_named: Any) -> int:
+    """Of options, or as it is given in their place."""
+    for each in opts:
+        if hasattr(each, "rootRank"):
+            return int(each.rootRank)
+        if isinstance(each, int):
+            return each
+    return root
+
+
+def operation_of(*opts: Any, op: Any = None, **_named: Any) -> str:
+    """Its name here; of options, or as it is given in their place.
+
+    Raises:
+        UsageMistake: there is none.
+    """
+    given = [getattr(each, "reduceOp", each) for each in opts if each is not None and type(each) is not int]
+    operation = given[0] if given else op
+    name = "SUM" if operation is None else str(getattr(operation, "op", operation)).rpartition(".")[2]
+    if name not in OPERATIONS:
+        raise UsageMistake(f"ReduceOp.{name} is none of {', '.join(OPERATIONS)}, which workers' groups have")
+    return OPERATIONS[name]

@@ -1,0 +1,291 @@
+"""PyTorch's process groups, a set of them for each worker: DDP, FSDP and DTensor among threads.
+
+PyTorch keeps one set for the process, with one rank in it. As long as any session runs,
+
+1. ``torch.distributed.distributed_c10d._world``, where it keeps them, answers a worker with a world of that
+   worker's, and everybody else as ever;
+2. what a worker makes is a group of `groups`, whichever backend it asks for: the session's plane carries
+   everything. In its name is the world's number, for PyTorch has one table of groups by name;
+3. ``env://``, where ranks are looked for by default, tells a worker that of its own: the environment is
+   everybody's.
+
+A world ends with its worker: a restarted session begins with none. A program has its own, as a process would.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary, WeakSet
+
+from disco_magic.callers.current import is_beside
+from disco_magic.callers.per_worker import PerWorker
+from disco_magic.callers.replaced import Replaced
+from disco_magic.errors import UsageMistake
+from disco_magic.functions.calling import command_of
+from disco_magic.functions.context import calling_context
+from disco_magic.functions.process_groups.groups import group_class
+from disco_magic.functions.process_groups.messages import HOME
+from disco_magic.isolation import programs
+from disco_magic.locks import new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+    from disco_magic.functions.context import WorkerContext
+
+BACKEND: Final = "disco"
+"""What `torch.distributed.get_backend` says of a worker's groups."""
+_RENDEZVOUS: Final = "torch.distributed.rendezvous"
+_ENVIRONMENT: Final = "env"
+# What a world has in dictionaries that are the module's.
+_TABLES: Final = ("pg_map", "pg_names", "pg_group_ranks", "pg_backend_config", "tags_to_pg", "pg_to_tag")
+# Calls that are to be made together when a block ends.
+_GATHERED: Final = "pg_coalesce_state"
+# A backend that moves nothing, for traces.
+_FAKE: Final = "fake"
+# Which GPU, and how NCCL is to be set up there: of a worker's groups the session has said it.
+_OPTIONS: Final = ("backend_options", "pg_options", "device_id")
+_numbers: Final = count()  # of worlds
+
+
+class Worlds:
+    """PyTorch's module, with a world for each worker.
+
+    Args:
+        c10d: the module `HOME`.
+
+    Raises:
+        AttributeError, KeyError, TypeError: it is not as we know it.
+    """
+
+    def __init__(self, c10d: Any) -> None:
+        self._c10d = c10d
+        self._shared = c10d._world  # noqa: SLF001 - this class is about what PyTorch has no public names for
+        self._first: type = type(self._shared)
+        self._own: Any = type("World", (self._first,), dict.fromkeys(_TABLES) | {"group_count": 0})
+        self._worlds: PerWorker[Any] = PerWorker(self._new_world)
+        self._stores: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by the plane of a session's workers
+        self._lock = new_lock()
+        self._hook = sys.excepthook
+        self._making: WeakSet[Any] = WeakSet()  # worlds that are just getting their first group
+        self._signature = inspect.signature(c10d._new_process_group_helper)  # noqa: SLF001
+        self._functions = {
+            name: Replaced(c10d, name, ours)
+            for name, ours in (
+                ("_new_process_group_helper", self._new_group),
+                ("_unregister_all_process_groups", self._forget_groups),
+                ("_is_barrier_after_init", self._is_barrier_after_init),
+            )
+        }
+        rendezvous: Any = sys.modules[_RENDEZVOUS]
+        self._handlers: dict[str, Any] = rendezvous._rendezvous_handlers  # noqa: SLF001
+        self._environment = self._handlers[_ENVIRONMENT]
+        if not hasattr(c10d.Backend, BACKEND.upper()):
+            c10d.Backend.register_backend(BACKEND, _created, extended_api=True, devices=["cpu", "cuda"])
+
+    def put(self) -> None:
+        """Begin."""
+        for function in self._functions.values():
+            function.put()
+        self._handlers[_ENVIRONMENT] = self._rendezvous
+        ours = {"__getattribute__": self._asked, "__setattr__": self._assigned}  # bound to this object
+        # The other one stays: modules of PyTorch's have it under names of their own.
+        object.__setattr__(self._shared, "__class__", type(self._first.__name__, (self._first,), ours))
+
+    def take(self) -> None:
+        """End; all is as it was before, but that PyTorch knows a backend more. Idempotent."""
+        object.__setattr__(self._shared, "__class__", self._first)
+        if self._handlers[_ENVIRONMENT] == self._rendezvous:
+            self._handlers[_ENVIRONMENT] = self._environment
+        for function in self._functions.values():
+            function.take()
+
+    # --- in the place of PyTorch's -------------------------------------------------------------------
+
+    def _asked(self, name: str) -> Any:
+        me = calling_context()
+        if me is None:
+            return object.__getattribute__(self._shared, name)
+        world = self._of(me)
+        if name == _GATHERED and not is_beside():
+            command = command_of(me)
+            if world.command != command:  # what a cell that failed has left would take the calls of this one
+                world.command = command
+                world.pg_coalesce_state.clear()
+        return getattr(world, name)
+
+    def _assigned(self, name: str, value: Any) -> None:
+        me = calling_context()
+        if me is None:
+            object.__setattr__(self._shared, name, value)
+        else:
+            setattr(self._of(me), name, value)
+
+    def _new_world(self) -> Any:
+        world = self._own()
+        vars(world).update({name: {} for name in _TABLES})
+        vars(world).update(number=next(_numbers), registered=set(), command=0, program=None, outer=None)
+        return world
+
+    def _of(self, me: WorkerContext) -> Any:
+        """The worker's world now: a program begins without groups, and what cells have made is kept for them.
+
+        What a program leaves, cells go on with if they have made none; the next program does not find it.
+        """
+        world, execution = self._worlds.of(me), programs.execution_of(me)
+        if execution is not None and world.program is not execution:
+            made = self._new_world()
+            made.program, made.outer = execution, world if world.program is None else world.outer
+        elif execution is None and world.program is not None and world.outer.default_pg is not None:
+            made = world.outer
+        else:
+            return world
+        if world.program is not None:  # tensors that it has left are found in their groups by name
+            made.registered |= world.registered
+        me.belongings[self._worlds] = made
+        return made
+
+    def _forget(self, world: Any) -> None:
+        """Take what is registered of it out of PyTorch's table."""
+        while world.registered:
+            self._c10d._unregister_process_group(world.registered.pop())  # noqa: SLF001
+
+    def _new_group(self, *args: Any, **kwargs: Any) -> Any:
+        """A group of the calling worker's; in the place of `_new_process_group_helper`."""
+        first, me = self._functions["_new_process_group_helper"].below, calling_context()
+        if me is None:
+            return first(*args, **kwargs)
+        call = self._signature.bind(*args, **kwargs)
+        given = call.arguments
+        name = given["group_name"]
+        given.update(dict.fromkeys(given.keys() & set(_OPTIONS)))
+        if given["backend"] != _FAKE:
+            given["backend"] = BACKEND
+        world = self._of(me)
+        given["group_name"] = type(name)(f"{name}@{world.number}")
+        if given["group_size"] < 0:  # as PyTorch has it where MPI knows the ranks
+            given.update(group_size=me.num_workers, group_rank=me.id, store=self._store(me))
+        store = given["store"]
+        if not given["global_ranks_in_group"]:
+            # A cell may begin again where a program has left nothing.
+            world.program = programs.execution_of(me)
+            with self._lock:
+                self._hook = self._hook if self._making else sys.excepthook
+                self._making.add(world)
+        try:
+            group, kept = first(*call.args, **call.kwargs)
+        except BaseException:
+            with self._lock:
+                self._making.discard(world)
+            raise
+        if kept is None:  # the worker is no member
+            return group, kept
+        # Members find each other's keys under the name that they have in common.
+        kept = self._c10d.PrefixStore(f"{name}/", store)
+        world.registered.add(given["group_name"])
+        world.pg_map[group] = (world.pg_map[group][0], kept)
+        return group, kept
+
+    def _forget_groups(self) -> None:
+        """In the place of `_unregister_all_process_groups`: the others' stay."""
+        me = calling_context()
+        if me is None:
+            self._functions["_unregister_all_process_groups"].below()
+            return
+        self._forget(self._of(me))
+
+    def _is_barrier_after_init(self) -> Any:
+        """The last that is asked of a new world: PyTorch has put a rank before uncaught errors of all."""
+        me = calling_context()
+        if me is not None:
+            world = self._of(me)
+            with self._lock:
+                sys.excepthook = self._hook
+                self._making.discard(world)
+        return self._functions["_is_barrier_after_init"].below()
+
+    def _rendezvous(self, url: str, **options: Any) -> Iterator[Any]:
+        """In the place of what reads ranks from the environment."""
+        me = calling_context()
+        if me is None:
+            return iter(self._environment(url, **options))
+        said = parse_qs(urlsplit(url).query)
+        [rank], [size] = said.get("rank", [me.id]), said.get("world_size", [me.num_workers])
+        return iter([(self._store(me), int(rank), int(size))])
+
+    def _store(self, me: WorkerContext) -> Any:
+        """What workers that are started together have in common."""
+        plane = me._plane  # noqa: SLF001 - it is what only these have
+        with self._lock:
+            if plane not in self._stores:
+                self._stores[plane] = sys.modules["torch.distributed"].HashStore()
+            return self._stores[plane]
+
+
+def _created(options: Any, _: Any = None) -> Any:
+    """What PyTorch has our backend make; `options` say who is a member.
+
+    Raises:
+        UsageMistake: nowhere on a worker, or the ranks are not those of the session.
+    """
+    me = calling_context()
+    if me is None:
+        raise UsageMistake(f"process groups of the backend {BACKEND!r} are workers': make them in a cell")
+    ranks, size = list(options.global_ranks_in_group), options.group_size
+    if ranks != sorted(ranks):
+        raise UsageMistake(
+            f"new_group: ranks {ranks} - those of workers' groups ascend: leave sort_ranks out"
+        )
+    if not ranks and (options.group_rank, size) != (me.id, me.num_workers):
+        raise UsageMistake(
+            f"init_process_group: rank {options.group_rank} of {size} on worker {me.id} of {me.num_workers} "
+            "- ranks are workers' ids: leave rank and world_size out"
+        )
+    members, name = tuple(ranks or range(size)), options.group_id
+    make = group_class(sys.modules[HOME].ProcessGroup)
+    return make(
+        members, options.group_rank, name, _Caller(me.session_id, name.partition("@")[0] if ranks else "")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """The worker that calls a group; equal in all workers' objects that stand for the same one.
+
+    Attributes:
+        session_id: of whose workers.
+        channel: what no other group of theirs has; "" of all workers' first one.
+    """
+
+    session_id: int
+    channel: str
+
+    def __call__(self) -> WorkerContext:
+        me = calling_context()
+        if me is None or me.session_id != self.session_id:
+            raise UsageMistake(
+                f"a process group of session {self.session_id} acts for its workers: "
+                "use it in a cell of theirs"
+            )
+        return me
+
+
+def fit_worlds(c10d: ModuleType) -> Callable[[], None]:
+    """Let each worker have its own; returns what undoes it.
+
+    Raises:
+        AttributeError, KeyError, TypeError: this is not PyTorch as we know it.
+    """
+    worlds = Worlds(c10d)
+    try:
+        worlds.put()
+    except BaseException:  # an interrupt: half of it would be worse than nothing
+        worlds.take()
+        raise
+    return worlds.take

@@ -1,0 +1,183 @@
+"""Threads that a worker's code starts, and calls that it hands to pools, are the worker's own.
+
+::
+
+    thread.start()       on a worker:  the thread runs in a copy of the caller's context
+    pool.submit(f, x)                  the call runs in one, whichever thread of the pool makes it
+
+So what they print, log and display is that worker's and goes to the cell that started them, however late;
+what asks for the calling worker finds it; and on a GPU they compute where the worker does, behind what it has
+queued and before what it queues next. A thread that such a thread starts is the same worker's. Collectives
+stay refused there: they are made by the worker's own thread.
+
+As long as any session runs, `threading.Thread.start` and `ThreadPoolExecutor.submit` are ours. What we start
+ourselves on a worker is started in an empty context, ``Context().run(thread.start)``: it serves all.
+
+Such a context refers to its worker weakly. Threads of libraries stay for ever, and would keep the registers
+of a session that has ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
+
+from disco_magic.callers.current import calling_worker, follow_worker
+from disco_magic.callers.replaced import Replaced
+from disco_magic.callers.tracebacks import error_text, frames_of
+from disco_magic.isolation.streams import current_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+    from contextlib import AbstractContextManager
+    from contextvars import Context
+
+    from disco_magic.isolation.streams import Writer
+
+
+def may_write_to(writer: Writer) -> bool:
+    """Whether anything that was started under that writer has not ended, or not begun yet."""
+    return any(each is not None and each.writer is writer for each in [living() for living in list(_living)])
+
+
+# Their frames are around what a thread executes.
+_AROUND: Final = frozenset({__file__, threading.__file__})
+_active: list[bool] = []
+_living: Final[set[ref[_Adopted]]] = set()
+_starts_for_all: ContextVar[bool] = ContextVar("disco_magic_starts_for_all", default=False)
+
+
+def begin() -> None:
+    """From now on they are. Idempotent."""
+    if not _active:
+        _active.append(True)
+    _START.put()
+    _SUBMIT.put()
+
+
+def end() -> None:
+    """No more; those that there are stay what they are. Idempotent."""
+    _active.clear()
+    _START.take()
+    _SUBMIT.take()
+
+
+class _Adopted:
+    """What a worker's code wants called elsewhere.
+
+    Args:
+        function: what.
+        context: in which it is called.
+        there: puts the calling thread where the worker computes.
+
+    Attributes:
+        writer: takes what it prints.
+    """
+
+    __slots__ = ("__weakref__", "_context", "_function", "_there", "writer")
+
+    def __init__(
+        self, function: Callable[..., Any], context: Context, there: AbstractContextManager[object]
+    ) -> None:
+        self._function, self._context, self._there = function, context, there
+        self.writer = context.get(current_writer)
+        # Of a set, `add`, `discard` and a copy are each one step of the interpreter.
+        _living.add(ref(self, _living.discard))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Once: in the thread that it is for."""
+        with self._there:
+            return self._context.run(self._function, *args, **kwargs)
+
+    def complain(self, thread: threading.Thread) -> None:
+        """Tell of the exception that ends a thread, where its worker writes: as Python does, but at once.
+
+        Python writes line by line, and those of several workers would stand between each other.
+        """
+        kind, error, traceback = sys.exc_info()
+        if kind is None or error is None:
+            return
+        while traceback is not None and traceback.tb_frame.f_code.co_filename in _AROUND:
+            traceback = traceback.tb_next
+        error = BaseException.with_traceback(error, traceback)  # not its own, which may raise
+        # A namespace is emptied at its end.
+        if issubclass(kind, NameError) and any(not each.f_globals for each in frames_of(traceback)[-1:]):
+            BaseException.add_note(error, "its session has ended, and with it all that cells had bound")
+        if threading.excepthook is not threading.__excepthook__:  # somebody wants to hear of it
+            told = threading.ExceptHookArgs((kind, error, traceback, thread))
+            try:
+                self._context.run(threading.excepthook, told)
+            except Exception as failed:  # noqa: BLE001 - told as Python tells it of a hook that fails
+                failed.__suppress_context__ = True
+                self._context.run(sys.excepthook, type(failed), failed, failed.__traceback__)
+        elif not issubclass(kind, SystemExit):
+            self._context.run(_write, f"Exception in thread {thread.name}:\n{error_text(error)}")
+
+
+def _write(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text)
+
+
+def _adopted(function: Callable[..., Any]) -> _Adopted | None:
+    """`function` as the calling worker's; None: no worker calls."""
+    me = calling_worker() if _active else None
+    if me is None:
+        return None
+    context = copy_context()
+    context.run(follow_worker, me)
+    return _Adopted(function, context, me.place.beside())
+
+
+def _start(self: threading.Thread) -> None:
+    """Stands for `threading.Thread.start`."""
+    work = None if _starts_for_all.get() else _adopted(self.run)
+    if work is None:
+        _START.below(self)
+        return
+    before = vars(self).get("run")
+
+    def run() -> None:
+        _put_back(self, before)  # and with it the circle of the thread and this function
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - as the thread itself would
+            work.complain(self)
+
+    self.run = run  # type: ignore[method-assign]  # which is called in the thread
+    try:
+        _START.below(self)
+    except BaseException:  # it cannot be started; or an interrupt has struck while its start was waited for
+        _put_back(self, before)
+        raise
+
+
+def _put_back(thread: threading.Thread, before: Callable[[], None] | None) -> None:
+    if before is None:
+        vars(thread).pop("run", None)
+    else:
+        thread.run = before  # type: ignore[method-assign]
+
+
+def _submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Stands for `ThreadPoolExecutor.submit`."""
+    work = _adopted(fn)
+    if work is None:
+        future: Future[Any] = _SUBMIT.below(self, fn, *args, **kwargs)
+        return future
+    # Its threads are nobody's: they also make calls of other workers, and of the notebook.
+    token = _starts_for_all.set(True)
+    try:
+        future = _SUBMIT.below(self, work, *args, **kwargs)
+    finally:
+        _starts_for_all.reset(token)
+    return future
+
+
+_START: Final = Replaced(threading.Thread, "start", _start)
+_SUBMIT: Final = Replaced(ThreadPoolExecutor, "submit", _submit)

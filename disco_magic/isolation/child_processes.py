@@ -1,0 +1,172 @@
+"""What processes find that a worker starts: its program, and its rank.
+
+One that is started anew (``spawn``, ``forkserver``) imports the main program under another name, and looks
+there for the functions that it is to call. A worker's come from ``__disco__``, which it does not have. So it
+is told, before anything else:
+
+* of a program's worker: that program is its main one, as under torchrun, and ``__disco__`` means that;
+* of cells: whoever calls what they have defined is told to put it into a module, and so is of a program who
+  calls what it defines only where it is the main one. Otherwise the process would end as it reads what it is
+  to do, be started again, and end again, while everybody waits.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from functools import partial, wraps
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.isolation import programs
+from disco_magic.isolation.main_module import fit_main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+_BEFORE_ENV: Final = 10  # of `Popen`'s parameters
+_ALIAS: Final = "__mp_main__"  # the main program's, in such processes and in the one that starts them
+# Executed there, where nothing of ours is imported.
+_PROLOGUE: Final = '''
+import os, sys, types
+
+def absent(name):
+    def tell(*_):
+        raise RuntimeError(f"{name} {why}")
+    def further(_, attribute):
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return absent(f"{name}.{attribute}")
+    told = dict.fromkeys(("__call__", "__repr__", "__iter__", "__len__", "__bool__", "__getitem__"), tell)
+    # What a pickle does with instances of classes that come from built-in ones, as it is read.
+    reads = ("__setitem__", "__setstate__", "append", "extend", "add", "update")
+    inert = dict.fromkeys(reads, lambda *_: None) | {"__new__": lambda cls, *_, **__: object.__new__(cls)}
+    return Absent(name, (), {"__module__": "__disco__", "__getattr__": further, **told, **inert})
+
+class Absent(type):
+    """The class of what is not here: it can be read from a pickle, and no more."""
+
+    def __call__(cls, *args, **options):
+        if sys._getframe(1).f_globals.get("__name__") in readers:
+            return object.__new__(cls)
+        raise RuntimeError(f"{cls.__name__} {why}")
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(f"{cls.__name__}.{name}")
+
+class Cells(types.ModuleType):
+    def __getattr__(self, name):
+        if main and hasattr(sys.modules.get("__mp_main__"), name):
+            return getattr(sys.modules["__mp_main__"], name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, absent(name))
+
+sys.modules["__disco__"] = Cells("__disco__")
+os.environ.update(ranks)
+'''
+
+
+_OF_CELL: Final = "is defined in a cell, which other processes do not have: put it into a module"
+_OF_PROGRAM: Final = (
+    "is not defined where the program is imported, as other processes do it: define it outside of"
+    " `if __name__ == '__main__'`, or in a module"
+)
+# What reads what such a process is to do.
+_READERS: Final = tuple(
+    f"multiprocessing.{name}" for name in ("connection", "forkserver", "queues", "reduction", "spawn")
+)
+
+
+class _Prologue:
+    """Pickled, it is executed where it is read, and nothing there."""
+
+    def __init__(self, main: str, ranks: dict[str, str]) -> None:
+        why = _OF_PROGRAM if main else _OF_CELL
+        self._names = {"main": main, "ranks": ranks, "why": why, "readers": _READERS}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, (_PROLOGUE, self._names)
+
+
+def fit_spawn(module: ModuleType) -> Callable[[], None]:
+    """Tell processes that workers start what they are; `module` is ``multiprocessing.spawn``."""
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = prepared.below(name)
+        me = calling_worker()
+        if me is None:
+            return data
+        execution = programs.execution_of(me)
+        main, ranks = "", {}
+        if execution is not None:
+            program, ranks = execution.program, execution.ranks
+            way, main = ("name", program.module) if program.module else ("path", program.path)
+            for each in ("name", "path"):
+                data.pop(f"init_main_from_{each}", None)
+            data[f"init_main_from_{way}"] = main
+        # Read before all that needs it: the rest of what is read says what is to be called.
+        return {"disco_magic": _Prologue(main, dict(ranks)), **data}
+
+    prepared = Replaced(module, "get_preparation_data", get_preparation_data)
+    return replace_all([prepared])
+
+
+def fit_pool(module: Any) -> Callable[[], None]:
+    """Refuse pools of processes that cannot begin, and would be started for ever.
+
+    `module` is ``multiprocessing.pool``.
+    """
+    signature = inspect.signature(module.Pool.__init__)
+
+    @wraps(module.Pool.__init__)
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+        me = calling_worker()
+        if me is not None and programs.execution_of(me) is None and not isinstance(self, module.ThreadPool):
+            given = signature.bind(self, *args, **options).arguments
+            called = given.get("initializer"), *given.get("initargs", ())
+            of_cell = next(chain.from_iterable(map(_of_cells, called)), None)
+            context = given.get("context") or sys.modules["multiprocessing"].get_context()
+            if of_cell is not None and context.get_start_method() != "fork":
+                self._state = module.INIT  # its finalizer looks at that
+                raise RuntimeError(f"{getattr(of_cell, '__name__', 'the initializer')} {_OF_CELL}")
+        begun.below(self, *args, **options)
+
+    begun = Replaced(module.Pool, "__init__", __init__)
+    return replace_all([begun])
+
+
+def _of_cells(called: Any) -> Iterator[Any]:
+    """What cells have defined of what is called when this is, or may be: what it is given."""
+    if isinstance(called, partial):
+        yield from chain.from_iterable(map(_of_cells, (called.func, *called.args, *called.keywords.values())))
+    elif callable(called) and getattr(called, "__module__", "") == CELL_MODULE:
+        yield called
+
+
+def fit_subprocess(module: ModuleType) -> Callable[[], None]:
+    """Let what programs run beside them have their rank in its environment; `module` is ``subprocess``."""
+
+    @wraps(vars(module)["Popen"].__init__)
+    def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807 - in the place of one
+        me = calling_worker()
+        is_given = len(args) > _BEFORE_ENV or options.get("env") is not None
+        if me is not None and not is_given and programs.execution_of(me) is not None:
+            options["env"] = dict(os.environ)
+        begun.below(self, *args, **options)
+
+    begun = Replaced(vars(module)["Popen"], "__init__", __init__)
+    return replace_all([begun])
+
+
+def fit_alias(_: ModuleType) -> Callable[[], None] | None:
+    """Let the main program's alias, too, have what workers have; when ``multiprocessing`` is there."""
+    alias = sys.modules.get(_ALIAS)
+    return None if alias is None or alias is sys.modules.get("__main__") else fit_main(alias)

@@ -1,0 +1,58 @@
+"""Models that are made or loaded by transformers and accelerate, one worker after the other.
+
+Meanwhile they set the process's default dtype, and put other functions in the place of those that make and
+fill parameters, for everybody. Several workers at once get parameters of another dtype, or none, and what the
+last one puts back is not what was there.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.isolation.turns import TURNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
+
+_LOADING: Final = ("from_pretrained", "_from_config")
+# Who gives one of these loads a model together with others: it calls collectives.
+_TOGETHER: Final = frozenset({"tp_plan", "tp_size", "device_mesh", "distributed_config"})
+_WHAT: Final = "models are made or loaded"
+
+
+def fit_transformers(module: ModuleType) -> Callable[[], None]:
+    """Let workers load models in turn; `module` is ``transformers.modeling_utils``."""
+    return replace_all([_in_turn(module.PreTrainedModel, name) for name in _LOADING])
+
+
+def _in_turn(model: type, name: str) -> Replaced:
+    @wraps(vars(model)[name].__func__)
+    def load(cls: type, *args: Any, **options: Any) -> Any:
+        together = any(options.get(each) is not None for each in _TOGETHER)
+        if together:
+            return replaced.below.__get__(None, cls)(*args, **options)
+        with TURNS.taken(_WHAT):
+            made = replaced.below.__get__(None, cls)(*args, **options)
+        TURNS.await_others()  # else what it makes next would be as others load
+        return made
+
+    replaced = Replaced(model, name, classmethod(load))
+    return replaced
+
+
+def fit_accelerate_models(module: ModuleType) -> Callable[[], None]:
+    """Let workers make empty models in turn; `module` is ``accelerate.big_modeling``."""
+
+    @contextmanager
+    @wraps(module.init_on_device)
+    def init_on_device(*args: Any, **options: Any) -> Iterator[Any]:
+        with TURNS.taken(_WHAT), replaced.below(*args, **options) as given:
+            yield given
+        TURNS.await_others()
+
+    replaced = Replaced(module, "init_on_device", init_on_device)
+    return replace_all([replaced])

@@ -1,0 +1,105 @@
+"""``sys.displayhook``, which shows the value of an interactive statement: each worker's own.
+
+Python calls what is in the dictionary of `sys`, in `doctest` for one, and in a debugger; a notebook has its
+own there while it executes a cell. So while sessions run there is what asks who calls. A worker's writes the
+value to ``sys.stdout``, until it assigns another one; a program's goes with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.module_classes import SYS
+from disco_magic.callers.per_worker import PerProgram
+from disco_magic.isolation.own_builtins import behind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NAME: Final = "displayhook"
+_OWN: Final = PerProgram()
+
+
+class _Asking:
+    """Calls that of who calls; `process` is the process's."""
+
+    def __init__(self) -> None:
+        self.process: Callable[[Any], object] = sys.__displayhook__
+
+    def __call__(self, value: Any, /) -> None:
+        hook, me = read(), calling_worker()
+        hook(value)
+        if hook is not _show or value is None or me is None:
+            return
+        scope = sys._getframe(1).f_globals  # noqa: SLF001 - of the statement
+        if scope is not me.namespace:
+            # As doctest has them: a copy of a cell's, with the last cell's `_`, or of what all workers share.
+            scope["_"] = value
+
+
+_asking: Final = _Asking()
+
+
+def _show(value: Any) -> None:
+    """As ``sys.__displayhook__``, but ``_`` is the worker's: IPython has none once `builtins` has one."""
+    if value is None:
+        return
+    me = calling_worker()
+    behind = {} if me is None else behind_of(me)
+    behind["_"] = None
+    sys.stdout.write(f"{value!r}\n")
+    behind["_"] = value
+
+
+def read() -> Callable[[Any], object]:
+    """That of who asks.
+
+    Raises:
+        AttributeError: the process has none.
+    """
+    mine = _OWN.mine()
+    if mine is not None:
+        return mine.get(_NAME, _show)  # type: ignore[no-any-return]
+    try:
+        present = SYS[_NAME]
+    except KeyError:
+        raise AttributeError(f"module 'sys' has no attribute {_NAME!r}", name=_NAME, obj=sys) from None
+    return _asking.process if present is _asking else present  # type: ignore[no-any-return]
+
+
+def assign(hook: Callable[[Any], object]) -> None:
+    """Let this be that of who calls; what is in the dictionary of `sys`, for whoever took it there: none."""
+    mine = _OWN.mine()
+    if mine is not None:
+        if hook is _asking:
+            mine.pop(_NAME, None)
+        else:
+            mine[_NAME] = _show if hook is sys.__displayhook__ else hook
+    elif SYS.get(_NAME) is not _asking:
+        SYS[_NAME] = _asking.process if hook is _asking else hook
+    elif hook is not _asking:
+        _asking.process = hook
+
+
+def delete() -> None:
+    """A worker has again what it had at first."""
+    mine = _OWN.mine()
+    if mine is not None:
+        mine.pop(_NAME, None)
+    elif SYS.pop(_NAME, None) is None:
+        raise AttributeError(_NAME, name=_NAME, obj=sys)
+
+
+def begin() -> None:
+    """From now on it is so. Idempotent."""
+    present = SYS.get(_NAME)
+    if present is not None and present is not _asking:
+        _asking.process, SYS[_NAME] = present, _asking
+
+
+def end() -> None:
+    """No more. Idempotent."""
+    if SYS.get(_NAME) is _asking:
+        SYS[_NAME] = _asking.process

@@ -1,0 +1,174 @@
+"""Where modules that workers import for themselves are found: what is changed in the import system for that.
+
+See `own_modules`. As long as any worker has such modules, a finder stands before all others, and two
+functions of `importlib` know of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from functools import update_wrapper
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.module_classes import spec_of
+from disco_magic.callers.replaced import Replaced
+from disco_magic.isolation.imported import find_beside
+from disco_magic.isolation.own_modules import Importer, is_loaded_once
+from disco_magic.isolation.standing_modules import (
+    IMPORTS,
+    LOCK,
+    StandingSpec,
+    imports_for,
+    imports_of,
+    is_standing,
+    leave_all,
+    serve_process,
+    stand,
+)
+from disco_magic.libraries import is_of_library
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Sequence
+
+    from disco_magic.callers.current import CallingWorker
+
+
+class _OfProcess(Importer):
+    """The process's: it has all modules that any worker imports for itself."""
+
+    def owns(self, name: str) -> bool:
+        """Whether any worker does."""
+        return any(each.owns(name) for each in list(IMPORTS.values()))
+
+
+class _Finder(MetaPathFinder):
+    """Finds what workers import for themselves, where code imports it that has no `Importer`."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if is_standing(target) and name not in imports_for(name).modules:
+            return target.__spec__  # to reload it: nothing is executed, wherever it would be found now
+        if imports_of(name) is None and not _PROCESS.owns(name):
+            return None
+        spec = find_beside(self, name, path, target)
+        return spec if spec is None or is_loaded_once(spec) else StandingSpec(spec)
+
+
+_FINDER: Final = _Finder()
+_PROCESS: Final = _OfProcess("the process", (), _FINDER)
+serve_process(_PROCESS)
+
+
+def _reload(module: types.ModuleType) -> types.ModuleType:
+    """In the place of `importlib.reload`, which takes only what is in `sys.modules` itself."""
+    name = getattr(getattr(module, "__spec__", None), "name", None)
+    own = None if name is None else imports_for(name).modules.get(name)
+    if name is None or own is None or (own is not module and not is_standing(module)):
+        return _RELOAD.below(module)  # type: ignore[no-any-return]
+    return imports_for(name).reload(name)
+
+
+def _import_module(name: str, package: str | None = None) -> types.ModuleType:
+    """In the place of `importlib.import_module`: a worker gets its own."""
+    module: types.ModuleType = _IMPORT.below(name, package)
+    if is_standing(module):
+        own = imports_for(module.__name__).load(module.__name__)
+        return module if imports_of(module.__name__) is None else own
+    return module
+
+
+def _lock_unlock_module(name: str) -> None:
+    """In the place of what the import system waits with: the caller's module is executed, if it was not."""
+    if is_standing(sys.modules.get(name)):
+        imports_for(name).load(name)
+    else:
+        _WAIT.below(name)
+
+
+def _getmodule(object: Any, _filename: str | None = None) -> types.ModuleType | None:  # noqa: A002 - as `inspect` has it
+    """In the place of `inspect.getmodule`: a worker gets its own."""
+    module: types.ModuleType | None = _OF.below(object, _filename)
+    mine = imports_of(module.__name__) if is_standing(module) else None
+    return module if mine is None or module is None else mine.modules.get(module.__name__, module)
+
+
+for _ours, _first in (
+    (_reload, importlib.reload),
+    (_import_module, importlib.import_module),
+    (_getmodule, inspect.getmodule),
+):
+    update_wrapper(_ours, _first)
+_RELOAD: Final = Replaced(importlib, "reload", _reload)
+_IMPORT: Final = Replaced(importlib, "import_module", _import_module)
+_WAIT: Final = Replaced(importlib._bootstrap, "_lock_unlock_module", _lock_unlock_module)  # noqa: SLF001
+_OF: Final = Replaced(inspect, "getmodule", _getmodule)
+_REPLACED: Final = (_RELOAD, _IMPORT, _WAIT, _OF)
+
+
+_OF_PROGRAMS: Final = object()  # what workers have whose programs are to have modules of their own
+
+
+def begin(worker: CallingWorker, names: Iterable[str]) -> Importer:
+    """Let a worker import these for itself, until `end`; what is to stand in the place of `__import__`."""
+    importer = Importer(f"worker {worker.id}", names, _FINDER)
+    is_of_library("")  # `sysconfig` imports a module for that, and our finder would ask again
+    with LOCK:
+        if not IMPORTS:
+            _PROCESS.begin()
+            _PROCESS.modules.clear()
+        IMPORTS[worker] = importer
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+            for each in _REPLACED:
+                each.put()
+        _stand_for(importer)
+    return importer
+
+
+def _stand_for(importer: Importer) -> None:
+    """Let what has been imported be the process's, of what this one imports for itself."""
+    for name, module in list(sys.modules.items()):
+        spec = None if is_standing(module) else spec_of(module)
+        if not isinstance(spec, ModuleSpec) or spec.name != name or is_loaded_once(spec):
+            continue
+        if importer.owns(name):
+            stand(spec)
+
+
+def let_programs_begin(worker: CallingWorker) -> None:
+    """Let that worker import for itself, from its first program on, what is no library's and not there."""
+    worker.belongings[_OF_PROGRAMS] = True
+
+
+def program_begins(worker: CallingWorker, behind: dict[str, Any]) -> None:
+    """A worker is about to execute one; `behind` is what lies behind its namespace. Takes some ms once."""
+    if not worker.belongings.pop(_OF_PROGRAMS, False):
+        return
+    mine = IMPORTS.get(worker)
+    if not isinstance(mine, Importer):
+        mine = behind["__import__"] = begin(worker, ())
+    with LOCK:
+        # What cells have of such a module, objects and classes, belongs to it.
+        mine.own_rest(
+            name.partition(".")[0] for name, module in list(sys.modules.items()) if not is_standing(module)
+        )
+
+
+def end(worker: CallingWorker) -> None:
+    """It has ended; after the last one all is as it was before."""
+    with LOCK:
+        mine = IMPORTS.pop(worker, None)
+        if isinstance(mine, Importer):
+            mine.is_over = True
+            if not IMPORTS:
+                sys.meta_path.remove(_FINDER)
+                for each in _REPLACED:
+                    each.take()
+                leave_all()

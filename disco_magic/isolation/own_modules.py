@@ -1,0 +1,281 @@
+"""Modules that each worker imports for itself, as processes do: their global variables are the worker's own.
+
+A module is a process's, and so is what it keeps: a library that has its groups, its rank or a counter in
+global variables has those of the worker that came last. What a session is told of each worker imports itself:
+
+1. code of cells, and of such modules, imports through an `Importer`, which is among its builtins, and gets
+   the worker's own module;
+2. in `sys.modules` a `Standing` is, and answers whoever asks there with their own;
+3. the process, for the notebook, has modules of its own in the same way.
+
+Extension modules cannot be loaded twice: of these there is one. `own_imports` puts all that in its place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import sys
+import warnings
+from importlib import _bootstrap
+from importlib.machinery import BuiltinImporter, ExtensionFileLoader, FrozenImporter
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.core.module_names import OF_USER
+from disco_magic.isolation import programs, sources
+from disco_magic.isolation.import_turns import Turn
+from disco_magic.isolation.imported import find_beside
+from disco_magic.isolation.standing_modules import (
+    LOCK,
+    Imports,
+    is_executed_by_others,
+    is_standing,
+    stand,
+    stand_no_more,
+)
+from disco_magic.isolation.twice_executed import tell_what_helps
+from disco_magic.libraries import is_of_library
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Mapping, Sequence
+    from importlib.abc import MetaPathFinder
+    from importlib.machinery import ModuleSpec
+
+_SYSTEM: Final[Any] = _bootstrap
+_ONCE: Final[Any] = (BuiltinImporter, ExtensionFileLoader, FrozenImporter)
+
+
+_FIRST: Final = "worker 0"
+_SHARED: Final = (
+    "{} was imported before, and all workers share what it keeps in global variables: with --reload, or "
+    "reload=True, each imports it for itself"
+)
+
+
+class Importer(Imports):
+    """What stands in the place of `__import__` for code of one worker's.
+
+    Args:
+        whose: these modules are, in words.
+        names: of packages and modules that it imports for itself, with all that is in them; see `OF_USER`.
+        finder: which is not asked where they are.
+
+    Attributes:
+        is_over: whether it has no modules of its own any more.
+    """
+
+    def __init__(self, whose: str, names: Iterable[str], finder: MetaPathFinder) -> None:
+        super().__init__()
+        self._finder = finder
+        self._whose = whose
+        self._names = frozenset(names)
+        self._shared: set[str] = set()  # what of the user's it does not import for itself
+        self._met: set[str] = set()  # of these, what programs have imported
+        self._is_own: dict[str, bool] = {}  # by the first part of a name
+        self._turns: dict[str, Turn] = {}
+        self._running: set[str] = set()
+        self._builtins: dict[str, Any] = {}
+        self.is_over = False
+        self.begin()
+
+    def own_rest(self, shared: Iterable[str]) -> None:
+        """Import for itself, too, what is no library's, but for these packages and modules."""
+        self._shared = set(shared)
+        self._names |= {OF_USER}
+
+    def forget(self, name: str) -> None:
+        """Import that anew, and for itself also if it was everybody's."""
+        super().forget(name)
+        self._shared.discard(name.partition(".")[0])
+
+    def _tell_shared(self, root: str) -> None:
+        """Warn, once and on the first worker, of what a program imports that was everybody's before."""
+        if root in self._met or root not in self._shared or not programs.is_executed():
+            return
+        self._met.add(root)
+        if self._whose == _FIRST and root not in sys.stdlib_module_names and self._is_of_user(root):
+            warnings.warn(_SHARED.format(root), stacklevel=3)
+
+    def offer(self, names: Mapping[str, Any]) -> None:
+        """Let modules have these among their builtins."""
+        self._builtins.update(names)
+
+    def begin(self) -> None:
+        """Have modules find among the builtins what is there now."""
+        self._builtins.update({**vars(builtins), "__import__": self})
+
+    def __call__(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - as `__import__` has it
+        locals: Mapping[str, Any] | None = None,  # noqa: A002
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        """See `builtins.__import__`."""
+        absolute = _resolved(name, globals, level)
+        if self.is_over or not absolute or not self.owns(absolute):
+            self._tell_shared(absolute.partition(".")[0])
+            return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = self.load(absolute)
+        if not fromlist:
+            below = name.count(".")
+            return self.load(absolute.rsplit(".", below)[0] if below else absolute)
+        for each in _listed(module, fromlist):
+            if not hasattr(module, each) and hasattr(module, "__path__"):
+                self._load_if_there(f"{absolute}.{each}")
+        return module
+
+    def owns(self, name: str) -> bool:
+        """Whether that module is the worker's own."""
+        root = name.partition(".")[0]
+        if root in self._names:
+            return True
+        known = self._is_own.get(root)
+        if known is None and OF_USER in self._names and root not in self._shared:
+            known = self._is_of_user(root)
+            if known:  # another one may be found later
+                self._is_own[root] = known
+        return bool(known)
+
+    def load(self, name: str) -> types.ModuleType:
+        """The own module of that name, which is executed if it was not before.
+
+        Raises:
+            ModuleNotFoundError: there is none.
+        """
+        found = self.modules.get(name)
+        if found is not None and name not in self._running:
+            if name in sys.modules:
+                return found
+            self.modules.pop(name, None)  # somebody has taken it out, to have it executed again
+        with LOCK:
+            turn = self._turns.setdefault(name, Turn(name))
+        with turn:  # else who waits for the others waits for this one
+            found = self.modules.get(name)
+            return self._find(name) if found is None else found
+
+    def reload(self, name: str) -> types.ModuleType:
+        """See `Imports`. It may have been emptied before, as autoreload does it.
+
+        Raises:
+            ModuleNotFoundError: it is not there any more.
+        """
+        own = self.modules.get(name)
+        if own is None:
+            return self.load(name)
+        around = self.modules.get(name.rpartition(".")[0])
+        spec = find_beside(self._finder, name, getattr(around, "__path__", None))
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError(f"spec not found for the module {name!r}", name=name)
+        _SYSTEM._init_module_attrs(spec, own, override=True)  # noqa: SLF001 - as `importlib.reload` does
+        if not is_loaded_once(spec):
+            vars(own)["__builtins__"] = self._builtins
+        source = sources.read(spec)
+        spec.loader.exec_module(own)
+        sources.note(own, source)  # else it is what it was
+        return own
+
+    def _find(self, name: str) -> types.ModuleType:
+        parent, _, last = name.rpartition(".")
+        path = None
+        if parent:
+            around = self.load(parent)
+            if name in self.modules:  # it was imported by that
+                return self.modules[name]
+            path = getattr(around, "__path__", None)
+            if path is None and name not in sys.modules:
+                raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
+        spec = find_beside(self._finder, name, path)
+        if spec is not None and not is_loaded_once(spec):
+            return self._execute(spec, self.modules.get(parent), last)
+        module = sys.modules.get(name) if spec is None else importlib.import_module(name)
+        if is_standing(module) and module.__name__ != name:  # put there under another name, too
+            module = self.load(module.__name__)
+        if module is None or is_standing(module):  # nor has anybody put one there
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        self.modules[name] = module
+        if parent:  # who has loaded it has bound it in the package of one worker only
+            setattr(self.modules[parent], last, module)
+        return module
+
+    def _execute(self, spec: ModuleSpec, around: types.ModuleType | None, last: str) -> types.ModuleType:
+        name = spec.name
+        module = importlib.util.module_from_spec(spec)
+        self.begin()  # what was put there since
+        vars(module)["__builtins__"] = self._builtins
+        standing = stand(spec)
+        try:  # something may strike anywhere in it
+            sources.note(module, sources.read(spec))
+            self._running.add(name)  # first: who finds the module then waits
+            self.modules[name] = module
+            if around is not None:  # before: modules that import each other find it there
+                setattr(around, last, module)
+            if spec.loader is not None:
+                spec.loader.exec_module(module)
+        except BaseException as error:
+            is_of_several = OF_USER in self._names and is_executed_by_others(name, self)
+            self.modules.pop(name, None)
+            if around is not None and getattr(around, last, None) is module:
+                delattr(around, last)
+            stand_no_more(name)
+            if is_of_several:
+                tell_what_helps(error, name)
+            raise
+        finally:
+            self._running.discard(name)
+        with LOCK:
+            chosen = sys.modules.get(name)
+            if chosen is not None and not is_standing(chosen):  # it has put that in its own place
+                sys.modules[name] = standing
+                self.modules[name] = chosen
+                if around is not None:
+                    setattr(around, last, chosen)
+        return self.modules[name]
+
+    def _load_if_there(self, name: str) -> None:
+        try:
+            self.load(name)
+        except ModuleNotFoundError as missing:
+            if missing.name != name:
+                raise
+
+    def _is_of_user(self, root: str) -> bool:
+        """Whether there is that module, and it is no library's."""
+        present = sys.modules.get(root)
+        spec = (
+            find_beside(self._finder, root, None) if present is None else getattr(present, "__spec__", None)
+        )
+        if spec is None:
+            return False
+        places = [spec.origin] if spec.has_location else list(spec.submodule_search_locations or ())
+        return bool(places) and not any(is_of_library(str(each)) for each in places)
+
+    def __repr__(self) -> str:
+        return f"<imports of {self._whose}>"
+
+
+def is_loaded_once(spec: ModuleSpec) -> bool:
+    """Whether a process can have only one such module."""
+    return spec.loader in _ONCE or isinstance(spec.loader, _ONCE)
+
+
+def _resolved(name: str, scope: Mapping[str, Any] | None, level: int) -> str:
+    """The absolute name; "" if there is none, of which `__import__` says what is wrong."""
+    package = None if scope is None else scope.get("__package__")
+    if not level:
+        return name if isinstance(name, str) else ""
+    if not isinstance(package, str):
+        return ""
+    try:
+        return importlib.util.resolve_name("." * level + name, package)
+    except ImportError:
+        return ""
+
+
+def _listed(module: types.ModuleType, fromlist: Sequence[str]) -> list[str]:
+    """The names behind ``from module import``."""
+    everything = getattr(module, "__all__", ())
+    return [name for each in fromlist for name in (everything if each == "*" else [each])]

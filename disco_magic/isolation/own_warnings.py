@@ -1,0 +1,199 @@
+"""Filters of warnings that a worker sets, as processes do: ``filterwarnings("ignore")`` on all ranks but one.
+
+The process has one list of filters, and ``with warnings.catch_warnings():`` replaces it and puts back what it
+found. In several threads at once one finds another's list and puts it back when that one has long ended:
+from then on warnings are errors for everybody, or nobody sees them any more. Libraries use it everywhere.
+
+So what a worker sets is its own, until it ends; a program's ends with the program, and that of a cell which
+is stopped with the cell. Who has set nothing has the process's, also what the notebook changes later. How
+warnings are shown, and what ``record=True`` keeps, is likewise each worker's own.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from disco_magic.callers.current import calling_worker, is_given_up
+from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, put_back
+from disco_magic.callers.per_worker import PerProgram
+from disco_magic.callers.replaced import Replaced, replace_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from disco_magic.callers.current import CallingWorker
+
+_FILTERS: Final = "filters"
+_PUBLIC: Final = "showwarning"
+_BEHIND: Final = "_showwarnmsg_impl"
+_NAMES: Final = frozenset({_FILTERS, _PUBLIC, _BEHIND})
+_NONE: Final = object()
+_WHOSE: Final = "_disco_whose"  # attribute of a block
+_BEFORE: Final = "before they were logged"
+# By these names. A list of filters is never changed, but replaced: a program has begun with the cell's.
+_OWN: Final = PerProgram()
+
+
+def _mine() -> dict[str, Any]:
+    """What the calling worker has of its own; empty of who is none."""
+    me = calling_worker()
+    return {} if me is None else me.belongings.get(_OWN, {})
+
+
+def _assign(me: CallingWorker, name: str, value: Any) -> None:
+    """Let a worker have that; `_NONE`: the process's."""
+    if value is _NONE:
+        _OWN.of(me).pop(name, None)
+    else:
+        _OWN.of(me)[name] = value
+
+
+class WarningsOfWorkers(ModuleOfWorkers):
+    """The class of `warnings` as long as any session runs. Python's code in C asks it, too."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _NAMES:
+            mine = _mine()
+            if name in mine:
+                return mine[name]
+        return types.ModuleType.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        me = calling_worker()
+        if me is None or name not in _NAMES:
+            types.ModuleType.__setattr__(self, name, value)
+        elif not is_given_up():
+            _assign(me, name, value if value is not vars(self)[name] else _NONE)
+
+
+def fit_warnings(module: ModuleType) -> Callable[[], None] | None:
+    """Let workers have filters of their own; `module` is ``warnings``."""
+    if sys.version_info >= (3, 14):
+        return None  # written anew there, and can be asked to be right: python -X context_aware_warnings
+    undo = replace_all([*_setting(module), _showing(module), *_blocks(module)])
+    exchange(module, WarningsOfWorkers)
+
+    def take() -> None:
+        put_back(module, WarningsOfWorkers)
+        undo()
+
+    return take
+
+
+def _setting(module: ModuleType) -> list[Replaced]:
+    """What puts filters in front of the others, and takes all away."""
+    names = vars(module)
+
+    @wraps(names["_add_filter"])
+    def add(*item: Any, append: bool) -> None:
+        me = calling_worker()
+        if me is None:
+            added.below(*item, append=append)
+        elif not is_given_up():
+            own = _OWN.of(me)
+            others = [each for each in own.get(_FILTERS, names[_FILTERS]) if append or each != item]
+            own[_FILTERS] = others if item in others else [*others, item] if append else [item, *others]
+            names["_filters_mutated"]()
+
+    @wraps(names["resetwarnings"])
+    def reset() -> None:
+        me = calling_worker()
+        if me is None:
+            emptied.below()
+        elif not is_given_up():
+            _OWN.of(me)[_FILTERS] = []
+            names["_filters_mutated"]()
+
+    added, emptied = Replaced(module, "_add_filter", add), Replaced(module, "resetwarnings", reset)
+    return [added, emptied]
+
+
+def _showing(module: ModuleType) -> Replaced:
+    """What shows a warning, as the worker has it."""
+    names = vars(module)
+
+    @wraps(names["_showwarnmsg"])
+    def show(message: Any) -> None:
+        mine = _mine()
+        if not mine.keys() & {_PUBLIC, _BEHIND}:
+            shown.below(message)
+            return
+        public = mine.get(_PUBLIC, names[_PUBLIC])
+        if public is names["_showwarning_orig"]:
+            mine.get(_BEHIND, names[_BEHIND])(message)
+        else:  # a replacement, which is public
+            told = message.message, message.category, message.filename, message.lineno
+            public(*told, message.file, message.line)
+
+    shown = Replaced(module, "_showwarnmsg", show)
+    return shown
+
+
+def _blocks(module: ModuleType) -> list[Replaced]:
+    """``with catch_warnings():`` of a worker's gives back what the worker had, be it the process's.
+
+    A thread that was given up ends its blocks by these, whenever that is.
+    """
+    kind = vars(module)["catch_warnings"]
+
+    @wraps(kind.__enter__)
+    def __enter__(block: Any) -> Any:  # noqa: N807 - under its name nothing strikes in it, see `fragile`
+        me = calling_worker()
+        before = {} if me is None else warnings_now(me)
+        given = entered.below(block)
+        if me is not None and block._module is module:  # noqa: SLF001 - nothing else tells
+            vars(block)[_WHOSE] = me, before
+        return given
+
+    @wraps(kind.__exit__)
+    def __exit__(block: Any, *error: object) -> None:  # noqa: N807 - as above
+        me, before = vars(block).pop(_WHOSE, (None, {}))
+        if me is None:
+            left.below(block, *error)
+        elif not is_given_up():
+            for name in _NAMES:
+                _assign(me, name, before.get(name, _NONE))
+            vars(module)["_filters_mutated"]()
+
+    entered, left = Replaced(kind, "__enter__", __enter__), Replaced(kind, "__exit__", __exit__)
+    return [entered, left]
+
+
+def fit_capturing(module: ModuleType) -> Callable[[], None]:
+    """Let each worker have its warnings logged, or not; `module` is ``logging``.
+
+    It notes for the whole process that this is so, and what it was before.
+    """
+
+    @wraps(vars(module)["captureWarnings"])
+    def capture(capture: bool) -> None:  # noqa: FBT001 - as Python's
+        me = calling_worker()
+        if me is None:
+            captured.below(capture)
+            return
+        own, warnings = _OWN.of(me), cast("Any", sys.modules["warnings"])
+        if capture and _BEFORE not in own:
+            own[_BEFORE] = warnings.showwarning
+            warnings.showwarning = vars(module)["_showwarning"]
+        elif not capture and _BEFORE in own:
+            warnings.showwarning = own.pop(_BEFORE)
+
+    captured = Replaced(module, "captureWarnings", capture)
+    captured.put()
+    return captured.take
+
+
+def warnings_now(me: CallingWorker) -> dict[str, Any]:
+    """What a worker has of its own now."""
+    return dict(me.belongings.get(_OWN, {}))
+
+
+def restore_warnings(me: CallingWorker, then: dict[str, Any]) -> None:
+    """Let it be so again: a stop may have struck where a ``with catch_warnings()`` begins or ends."""
+    if me.belongings.get(_OWN, {}) != then:
+        me.belongings[_OWN] = then
+        vars(sys.modules["warnings"])["_filters_mutated"]()

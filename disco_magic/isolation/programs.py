@@ -1,0 +1,215 @@
+"""What a program finds: its own arguments on each worker, the folder it lies in, its rank.
+
+Arguments are told by who asks: workers come to a program that waits in their queues at times of their own,
+beside the notebook and other programs. So are the variables by which torchrun tells each process of a program
+its rank. All others, where modules are imported from, and what was imported, are the process's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.module_classes import SYS
+from disco_magic.locks import new_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from disco_magic.callers.current import CallingWorker
+
+
+RANKS: Final = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+"""Variables of torchrun's that say which process of a program one is, and where to find the first one."""
+_PORT: Final = 29500  # as torchrun has it
+_PLAIN: Final = os._Environ  # noqa: SLF001 - nothing else is called so
+
+
+class Program(NamedTuple):
+    """A file that is executed, as ``python train.py --lr 0.1`` or ``python -m package.train`` would.
+
+    Attributes:
+        argv: its `sys.argv`.
+        path: where it lies.
+        folder: the first one to be imported from, while it is executed.
+        sources: the folder in and beneath which its own modules lie.
+        module: the name by which it was found; "": it was named as a file.
+    """
+
+    argv: tuple[str, ...]
+    path: str
+    folder: str
+    sources: str
+    module: str = ""
+
+    @property
+    def package(self) -> str:
+        """Where its relative imports begin; "": it is in none."""
+        return self.module.rpartition(".")[0]
+
+
+class Exit(NamedTuple):
+    """What a program calls when it ends; see `atexit.register`."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True)
+class Execution:
+    """One worker's execution of a program.
+
+    Attributes:
+        program: which.
+        argv: its arguments, which it may change.
+        ranks: see `ranks_of`; it may change them.
+        exits: what it has registered with `atexit`.
+    """
+
+    program: Program
+    argv: list[str]
+    ranks: dict[str, str]
+    exits: list[Exit] = field(default_factory=list)
+
+
+def ranks_of(worker: CallingWorker) -> dict[str, str]:
+    """What torchrun puts into the environment of a process of one host, of a worker.
+
+    ``LOCAL_RANK`` says which GPU is one's own: of workers that share GPUs, or have chosen some, it is not the
+    rank.
+    """
+    gpu = worker.place.device.index if worker.place.device.kind == "cuda" else worker.id
+    given = worker.id, gpu, worker.num_workers, worker.num_workers, 0, "127.0.0.1", _PORT
+    return dict(zip(RANKS, map(str, given), strict=True))
+
+
+_executions: Final[dict[CallingWorker, Execution]] = {}
+_added: Final[list[str]] = []  # to `sys.path`
+_lock: Final = new_lock()
+
+
+class _Environment(_PLAIN):  # type: ignore[valid-type,misc]  # its objects' class, which has no other name
+    """`os.environ` while workers execute programs: with the ranks of whoever asks, which it may change.
+
+    Its methods do not say ``super()``: another thread may be in one when the class is exchanged again.
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        ranks = _ranks()
+        return ranks[key] if key in ranks else _PLAIN.__getitem__(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        mine = _mine()
+        if mine is None or key not in RANKS:
+            _PLAIN.__setitem__(self, key, value)
+        else:
+            self.encodevalue(value)  # raises what it would otherwise
+            mine.ranks[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        ranks = _ranks()
+        if key in ranks:
+            del ranks[key]
+        else:
+            _PLAIN.__delitem__(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        ranks = _ranks()
+        return iter([*ranks, *(key for key in _PLAIN.__iter__(self) if key not in ranks)])
+
+    def __repr__(self) -> str:
+        return f"environ({dict(self)!r})"
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _ranks() -> dict[str, str]:
+    mine = _mine()
+    return {} if mine is None else mine.ranks
+
+
+def _mine() -> Execution | None:
+    me = calling_worker()
+    return None if me is None else _executions.get(me)
+
+
+def execution_of(worker: CallingWorker) -> Execution | None:
+    """The program that a worker executes; None: none."""
+    return _executions.get(worker)
+
+
+def is_executed() -> bool:
+    """Whether the calling worker executes a program."""
+    return _mine() is not None
+
+
+def arguments() -> list[str]:
+    """``sys.argv`` of who asks: of the program that a worker executes, else the process's."""
+    mine = _mine()
+    argv: list[str] = SYS["argv"] if mine is None else mine.argv
+    return argv
+
+
+def assign_arguments(argv: list[str]) -> None:
+    """Let this be ``sys.argv`` of who calls."""
+    mine = _mine()
+    if mine is None:
+        SYS["argv"] = argv
+    else:
+        mine.argv = argv
+
+
+def begin(worker: CallingWorker, execution: Execution) -> None:
+    """`worker` begins a program; `end` has to follow. Neither must be interrupted."""
+    with _lock:
+        _executions[worker] = execution
+    _fit()
+
+
+def end(worker: CallingWorker, execution: Execution | None = None) -> bool:
+    """It has ended `execution`; None: whatever it executes, the thread or the worker has ended.
+
+    Returns whether it was executing that: not if its thread was given up.
+    """
+    with _lock:  # its successor may begin another one meanwhile
+        was = execution is None or _executions.get(worker) is execution
+        if was:
+            _executions.pop(worker, None)
+    _fit()
+    return was
+
+
+def _fit() -> None:
+    """Let ``sys.path`` and ``os.environ`` have what the programs that are executed now need, no more.
+
+    The list of paths is replaced and not changed: another thread may be going through it, for an import.
+    """
+    with _lock:
+        executed = [execution.program for execution in list(_executions.values())]
+        wanted = {program.folder for program in executed}
+        for folder in wanted.difference(_added):
+            _added.append(folder)
+            sys.path = [folder, *sys.path]
+        for folder in set(_added) - wanted:
+            _added.remove(folder)
+            paths = list(sys.path)
+            if folder in paths:
+                paths.remove(folder)
+            sys.path = paths
+        if wanted and type(os.environ) is _PLAIN:
+            os.environ.__class__ = _Environment
+        elif not wanted and type(os.environ) is _Environment:
+            os.environ.__class__ = _PLAIN  # type: ignore[assignment]  # as it was

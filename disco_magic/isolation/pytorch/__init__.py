@@ -1,0 +1,1 @@
+"""What PyTorch keeps once per process or per thread, for each worker."""

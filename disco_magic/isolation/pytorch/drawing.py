@@ -1,0 +1,137 @@
+"""What stands in the place of PyTorch's functions that draw random numbers, or seed, keep and put back."""
+
+from __future__ import annotations
+
+from threading import get_ident
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.stand_ins import StandIn
+from disco_magic.isolation.pytorch.generators import Generators, Loan, Mine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FIFTH: Final = slice(4, 5)  # where attention takes how much it drops
+
+
+class Drawing(StandIn):
+    """A function that draws: from a worker's state, which is in the place of the process's meanwhile.
+
+    Args:
+        first, place: see `StandIn`.
+        states: the workers'.
+        draws: whether a call does, by its arguments; None: always.
+    """
+
+    def __init__(
+        self,
+        first: Callable[..., Any],
+        place: str,
+        states: Generators,
+        draws: Callable[..., bool] | None = None,
+    ) -> None:
+        super().__init__(first, place)
+        self._states, self._draws = states, draws
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, of the worker's state."""
+        __tracebackhide__ = True
+        mine = self._states.mine()
+        if mine is None:
+            with self._states.lock:  # nobody has borrowed it
+                return self.first(*args, **kwargs)
+        if not self._may_draw(args, kwargs) or not self._states.can_serve(args, kwargs):
+            return self.first(*args, **kwargs)
+        return self._draw(mine, args, kwargs)
+
+    def _may_draw(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        try:
+            return self._draws is None or self._draws(*args, **kwargs)
+        except (TypeError, ValueError, RuntimeError):
+            return False  # the function itself says what is wrong
+
+    def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with Loan(self._states, mine):
+            return self.first(*args, **kwargs)
+
+
+class Given(Drawing):
+    """One that takes a generator; `seeded` does, if it is another one."""
+
+    seeded: Callable[..., Any] | None = None
+
+    def _may_draw(self, _: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        # The process's is the default of `random_split`.
+        return kwargs.get("generator") in (None, self._states.everyones)
+
+    def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._states.borrower == get_ident() or self._states.is_mapped():
+            return super()._draw(mine, args, kwargs)
+        call = self.seeded or self.first
+        try:
+            with mine.lock:
+                return call(*args, **kwargs | {"generator": mine.generator})
+        except TypeError:
+            pass  # which names the generator: it is to say what the caller has written
+        return self.first(*args, **kwargs)
+
+
+class Method(Given):
+    """One of a tensor."""
+
+    def __get__(self, holder: Any, kind: type | None = None) -> Any:
+        return self if holder is None else MethodType(self, holder)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._states.torch.Tensor, self.name)
+
+
+class Dropout(Drawing):
+    """Dropout, in the steps in which PyTorch computes it on the CPU; other workers draw meanwhile."""
+
+    def _draw(self, mine: Mine, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        x, p = args[0] if args else kwargs["input"], args[1] if len(args) > 1 else kwargs["p"]
+        if x.is_nested or type(p) not in (float, int):
+            return super()._draw(mine, args, kwargs)
+        mask = self._states.torch.empty_like(x).bernoulli_(1 - p).div_(1 - p)
+        return x.mul_(mask) if self.name.endswith("_") else x * mask
+
+
+class Keeping(Drawing):
+    """A function that seeds, keeps or puts back the state; on a worker `act` does that.
+
+    Args:
+        first, place, states: see `Drawing`.
+        act: gets the worker's generator.
+    """
+
+    def __init__(
+        self, first: Callable[..., Any], place: str, states: Generators, act: Callable[..., Any]
+    ) -> None:
+        super().__init__(first, place, states)
+        self._act = act
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the function gives, of the worker's state."""
+        __tracebackhide__ = True
+        mine = self._states.mine()
+        if mine is None:
+            return super().__call__(*args, **kwargs)
+        with mine.lock:
+            return self._act(mine.generator, *args, **kwargs)
+
+
+def drops(_: Any = None, p: Any = 0.0, train: Any = False, **__: Any) -> bool:  # noqa: FBT002 - PyTorch's
+    """Whether a dropout with these arguments draws."""
+    return train is True and bool(0 < p < 1)
+
+
+def layer_drops(*args: Any, **kwargs: Any) -> bool:
+    """Whether a recurrent layer does: of its arguments only how much it drops is a float."""
+    return any(type(each) is float and each > 0 for each in (*args, kwargs.get("dropout")))
+
+
+def attention_drops(*args: Any, dropout_p: float = 0.0, **_: Any) -> bool:
+    """Whether attention does; it may be given by its place, the fifth."""
+    return bool((*args[_FIFTH], dropout_p)[0] > 0)

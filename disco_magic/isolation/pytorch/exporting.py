@@ -1,0 +1,82 @@
+"""``torch.export`` of PyTorch's on several workers, and what uses it: the tracer of pipelines.
+
+What records the operators is noted in a table of the process. Two at a time took each other's out of it, and
+left it so that nothing could be exported any more. So one worker exports at a time, and the table is then
+what it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.isolation.turns import TURNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from disco_magic.isolation.turns import Entry
+
+_ENTRIES: Final = ("_export", "_export_for_training")  # all others call one of these
+_TABLE: Final = "_mode_stack_state_for_pre_dispatch"
+
+
+class _Export(NamedTuple):
+    """One that is under way.
+
+    Attributes:
+        entry: of who exports.
+        before: what was in the table.
+    """
+
+    entry: Entry
+    before: dict[str, Any]
+
+
+_underway: Final[list[_Export]] = []  # an export within another one is the same worker's
+
+
+def fit_exporting(module: ModuleType) -> Callable[[], None]:
+    """Let one worker at a time export; `module` is ``torch.export._trace``."""
+    return replace_all([_in_turn(module, name) for name in _ENTRIES if name in vars(module)])
+
+
+def _in_turn(module: ModuleType, name: str) -> Replaced:
+    @wraps(vars(module)[name])
+    def export(*args: Any, **options: Any) -> Any:
+        with TURNS.taken("programs are exported") as entry:
+            _forget_gone()
+            mine = _Export(entry, _contents(_table()))
+            _underway.append(mine)
+            try:
+                return replaced.below(*args, **options)
+            finally:
+                # Else its thread was given up, and another one has come.
+                if any(each is mine for each in _underway):
+                    _end(mine)
+
+    replaced = Replaced(module, name, export)
+    return replaced
+
+
+def _forget_gone() -> None:
+    """Of exports whose threads were given up the table is what it was before the first of them."""
+    for each in reversed([one for one in _underway if one.entry.is_gone]):
+        _end(each)
+
+
+def _end(export: _Export) -> None:
+    _table().update(export.before)  # a stop may have struck where PyTorch does it
+    _underway[:] = [each for each in _underway if each is not export]
+
+
+def _table() -> dict[str, Any]:
+    found = vars(sys.modules["torch._ops"]).get(_TABLE)
+    return {} if found is None else vars(found)
+
+
+def _contents(table: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, list) else value for name, value in table.items()}

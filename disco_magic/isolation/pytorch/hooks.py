@@ -1,0 +1,114 @@
+"""Hooks of PyTorch for the modules and optimizers of all: that of a worker is for what that worker calls.
+
+``register_module_forward_hook`` and its like put a hook into a table of the process. What counts FLOPs or
+tells of communication does so, and counted what other workers did meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import Replaced, replace_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from disco_magic.callers.current import CallingWorker
+
+_TABLES: Final = (
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+    "_global_buffer_registration_hooks",
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_module_registration_hooks",
+    "_global_parameter_registration_hooks",
+    "_global_optimizer_post_hooks",
+    "_global_optimizer_pre_hooks",
+)
+
+
+_KIND: Final = "_global_is_full_backward_hook"
+"""Of which kind those of backward passes are: PyTorch takes one only."""
+
+
+class _Hook:
+    """A worker's hook, which does nothing for others; does not keep the worker."""
+
+    __slots__ = ("_worker", "hook")
+
+    def __init__(self, worker: CallingWorker, hook: Callable[..., Any]) -> None:
+        self._worker, self.hook = ref(worker), hook
+
+    def is_of(self, worker: CallingWorker | None) -> bool:
+        """Whether `worker` has set it."""
+        return worker is not None and self._worker() is worker
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.hook(*args, **options) if self.is_of(calling_worker()) else None
+
+
+class _Hooks(OrderedDict[int, Any]):
+    """A table of hooks; only what is put in costs more than in any other."""
+
+    def __setitem__(self, number: int, hook: Any) -> None:
+        me = calling_worker()
+        super().__setitem__(number, hook if me is None else _Hook(me, hook))
+
+    def leave(self, worker: CallingWorker | None) -> None:
+        """Forget those of a worker; None: of all workers."""
+        for number, hook in list(self.items()):
+            if type(hook) is _Hook and (worker is None or hook.is_of(worker)):
+                del self[number]
+
+
+class _BackwardHooks(_Hooks):
+    """A table whose hooks a module fetches as it is called; PyTorch may call them in a thread of its own."""
+
+    def values(self) -> Any:
+        """Those of the calling worker, and of the process."""
+        me = calling_worker()
+        return [
+            hook.hook if type(hook) is _Hook else hook
+            for hook in super().values()
+            if type(hook) is not _Hook or hook.is_of(me)
+        ]
+
+
+_tables: Final[list[_Hooks]] = []
+
+
+def fit_hooks(module: ModuleType) -> Callable[[], None]:
+    """Let workers have hooks of their own; `module` is one that has tables of them.
+
+    Who has put a hook into a table before takes it out of that one: such a table stays as it is. So does one
+    of ours, at the end, in which the process has hooks.
+    """
+    empty = [name for name in _TABLES if name in vars(module) and not vars(module)[name]]
+    tables = {name: _BackwardHooks() if "backward" in name else _Hooks() for name in empty}
+    replaced = {name: Replaced(module, name, table) for name, table in tables.items()}
+    replace_all(list(replaced.values()))
+    kind = vars(module).get(_KIND)
+    _tables.extend(tables.values())
+
+    def undo() -> None:
+        mine = {id(table) for table in tables.values()}
+        _tables[:] = [table for table in _tables if id(table) not in mine]
+        for name, table in tables.items():
+            table.leave(None)
+            if not table:
+                replaced[name].take()
+        if _KIND in vars(module) and not any("backward" in name and table for name, table in tables.items()):
+            setattr(module, _KIND, kind)
+
+    return undo
+
+
+def leave_hooks(me: CallingWorker) -> None:
+    """A worker has ended, and its hooks with it."""
+    for table in _tables:
+        table.leave(me)

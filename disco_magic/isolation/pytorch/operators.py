@@ -1,0 +1,122 @@
+"""Operators of PyTorch that workers define with `torch.library.custom_op`: each worker's own.
+
+PyTorch's table of operators is the process's. Processes have one each; of threads that define the same
+operator each would destroy what the others have defined, in the midst of it, and that may end the process.
+So there is one entry, defined once, whose functions are those of whoever calls::
+
+    worker 0   custom_op("ns::f")(f0)     defines ns::f
+    worker 1   custom_op("ns::f")(f1)     with the same schema: another name of that, for functions of its own
+    worker 1   torch.ops.ns.f(x)          dispatcher -> the entry's function -> that of the caller, f1
+
+With another schema PyTorch destroys what was there, under whoever calls it just then. While others have it,
+the new one is an entry of its own (``ns::f__2``), which ``torch.ops.ns.f`` means from then on; what others
+hold stays what it is. What the body of a module defines that all workers share is the process's, whichever of
+them imports it. Who has not defined an operator, a thread that is no worker's for one, calls the process's,
+else that of a worker who has; but gradients come from whoever has called it forward, whichever thread makes
+them.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.isolation.pytorch.entries import LOCK, Entry, Owners, become_entry, is_of_shared_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+
+    from disco_magic.callers.current import CallingWorker
+
+
+def fit_operators(module: Any) -> Callable[[], None]:
+    """Change ``torch._library.custom_ops``; returns what undoes it.
+
+    Raises:
+        AttributeError: it is not as we know it.
+    """
+    definitions, base = module.OPDEFS, module.CustomOpDef
+    entry_class = type(base.__name__, (Entry, base), {"__module__": base.__module__})
+    versions: dict[str, list[ref[Any]]] = {}
+
+    def define(
+        self: Any, namespace: str, name: str, schema: str, fn: Callable[..., Any], *tags: Any, **others: Any
+    ) -> None:
+        """In the place of the constructor of what `custom_op` returns."""
+        owner, qualname = _owner(sys._getframe(1)), f"{namespace}::{name}"  # noqa: SLF001 - whose code this is
+        with LOCK:
+            there = [each for of in versions.get(qualname, ()) if _is_there(each := of())]
+            last = definitions.get(qualname)
+            if last is not None and last not in there and _is_there(last):
+                there.append(last)
+            versions[qualname] = [ref(each) for each in there]
+            same = next((each for each in there if _is_same(each, schema, tags)), None)
+            if same is not None and (owner is not None or isinstance(same, Entry)):
+                if not isinstance(same, Entry):
+                    become_entry(same, entry_class)
+                vars(same)["_owners"].begin(owner, fn)
+                self.__class__ = entry_class
+                vars(self).update(vars(same))
+                _let_be_meant(same, namespace, name, definitions)
+                return
+            in_use = same is None and any(_is_in_use(each, owner) for each in there)
+            if owner is not None:
+                self.__class__ = entry_class
+                vars(self)["_owners"] = owners = Owners()
+                owners.begin(owner, fn)
+            own_name = name
+            if in_use:
+                names = (f"{name}__{number}" for number in count(len(there) + 1))
+                own_name = next(each for each in names if f"{namespace}::{each}" not in definitions)
+            constructor.below(self, namespace, own_name, schema, fn, *tags, **others)
+            versions[qualname].append(ref(self))
+            if in_use:
+                _let_be_meant(self, namespace, name, definitions)
+
+    constructor = Replaced(base, "__init__", define)
+    return replace_all([constructor])
+
+
+def _owner(frame: FrameType | None) -> CallingWorker | None:
+    """Whose an operator is that the code of that frame defines; None: the process's."""
+    me = calling_worker()
+    while me is not None and frame is not None:
+        if frame.f_code.co_name == "<module>":
+            return None if is_of_shared_module(frame.f_globals) else me
+        frame = frame.f_back
+    return me
+
+
+def _is_there(definition: Any) -> bool:
+    """Whether it has not been destroyed."""
+    return definition is not None and vars(definition)["_lib"].m is not None
+
+
+def _is_in_use(definition: Any, owner: CallingWorker | None) -> bool:
+    """Whether anybody else has it, who may be calling it."""
+    if not isinstance(definition, Entry):
+        return owner is not None
+    return bool(vars(definition)["_owners"].others(owner))
+
+
+def _let_be_meant(definition: Any, namespace: str, name: str, definitions: Any) -> None:
+    """Let the operator's name mean this one of several definitions."""
+    definitions[f"{namespace}::{name}"] = definition
+    operators = getattr(getattr(sys.modules.get("torch"), "ops", None), namespace, None)
+    if operators is not None:
+        setattr(operators, name, getattr(operators, vars(definition)["_name"]))
+
+
+def _is_same(known: Any, schema: str, tags: Sequence[Any]) -> bool:
+    """Whether it was defined in these words; of PyTorch's versions some have tags."""
+    present = vars(known)
+    return bool(present["_schema"] == schema and _as_set(present.get("_tags")) == _as_set(*tags or [None]))
+
+
+def _as_set(tags: Any) -> set[Any]:
+    return set(tags) if isinstance(tags, (list, tuple)) else {tags} - {None}

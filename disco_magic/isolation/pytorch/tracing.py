@@ -1,0 +1,114 @@
+"""Symbolic tracing of PyTorch's: ``torch.fx.symbolic_trace(model)`` on several workers.
+
+While it traces it puts functions of its own into ``torch.nn.Module``, for all models of the process, and
+takes them out afterwards. Two at a time leave them there for good, and a model that another thread calls
+meanwhile is traced. So one thread traces at a time, and what it puts there is for that thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.isolation.turns import TURNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_OURS: Final = "_of_one_trace"
+_ASKED: Final = ("is_fx_tracing", "is_fx_symbolic_tracing")
+
+
+class _Tracing:
+    """One trace: the thread that traces, as long as it does."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.goes_on = True
+        self.patched: list[tuple[type, str, Any]] = []
+
+    def end(self) -> None:
+        """Nothing of it is left in a class, also if a stop has struck where PyTorch takes it out."""
+        self.goes_on = False
+        while self.patched:
+            cls, name, before = self.patched[-1]
+            if isinstance(vars(cls).get(name), FunctionType) and hasattr(vars(cls)[name], _OURS):
+                setattr(cls, name, before)
+            self.patched.pop()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling thread is the one, and still traces."""
+        return self.goes_on and threading.get_ident() == self.thread
+
+
+_now: Final[list[_Tracing]] = []  # the outer ones first; one thread's, by its turn
+
+
+def fit_tracing(module: ModuleType) -> Callable[[], None]:
+    """Let one thread trace at a time, alone; `module` is ``torch.fx._symbolic_trace``."""
+    tracer, patcher = module.Tracer, vars(module)["_Patcher"]
+
+    @wraps(tracer.trace)
+    def trace(self: Any, *args: Any, **options: Any) -> Any:
+        with TURNS.taken("models are traced"):
+            if _now and not _now[-1].is_here:
+                _end_all()  # of one that a stop has ended
+            _now.append(_Tracing())
+            try:
+                return traced.below(self, *args, **options)
+            finally:
+                _now[-1].end()
+                _now.pop()
+
+    @wraps(patcher.patch_method)
+    def patch_method(
+        self: Any, cls: type, name: str, new_fn: Callable[..., Any], *further: Any, **options: Any
+    ) -> None:
+        before = getattr(cls, name)
+        if _now:
+            _now[-1].patched.append((cls, name, before))
+            new_fn = _in(_now[-1], new_fn, before)
+        patched.below(self, cls, name, new_fn, *further, **options)
+
+    traced = Replaced(tracer, "trace", trace)
+    patched = Replaced(patcher, "patch_method", patch_method)
+    asked = [
+        Replaced(module, name, _in_this_thread(vars(module)[name])) for name in _ASKED if name in vars(module)
+    ]
+    take = replace_all([traced, patched, *asked])
+
+    def undo() -> None:
+        _end_all()
+        take()
+
+    return undo
+
+
+def _end_all() -> None:
+    while _now:
+        _now[-1].end()
+        _now.pop()
+
+
+def _in_this_thread(asked: Callable[[], bool]) -> Callable[[], bool]:
+    """Whether it is traced: the flag is the process's, the trace a thread's."""
+
+    @wraps(asked)
+    def is_traced() -> bool:
+        return asked() and (not _now or _now[-1].is_here)
+
+    return is_traced
+
+
+def _in(tracing: _Tracing, ours: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(ours)
+    def call(*args: Any, **options: Any) -> Any:
+        return (ours if tracing.is_here else others)(*args, **options)
+
+    setattr(call, _OURS, True)
+    return call

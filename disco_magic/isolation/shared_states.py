@@ -1,0 +1,77 @@
+"""Libraries that keep a rank in global variables: who uses one of them that all workers share is told.
+
+They were made for processes. Whichever worker comes last has its rank there, or the first one for all, and
+what fails then says nothing of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from disco_magic.callers.current import calling_worker
+from disco_magic.callers.replaced import Replaced, replace_all
+from disco_magic.errors import UsageMistake
+from disco_magic.isolation.standing_modules import imports_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+def fit_accelerate(module: ModuleType) -> Callable[[], None]:
+    """Tell who makes an ``Accelerator``; `module` is ``accelerate.state``."""
+    return _telling(module, module.PartialState, "__init__", "transformers")
+
+
+def fit_megatron(module: ModuleType) -> Callable[[], None]:
+    """Tell who sets up Megatron's groups; `module` is ``megatron.core.parallel_state``."""
+    return _telling(module, module, "initialize_model_parallel")
+
+
+def fit_lightning(module: ModuleType) -> Callable[[], None]:
+    """Tell who makes a ``Trainer`` of Lightning's; `module` is its own."""
+    return _telling(module, module.Trainer, "__init__", "lightning_fabric", "lightning_utilities")
+
+
+def fit_rpc(module: ModuleType) -> Callable[[], None]:
+    """Refuse PyTorch's RPC, of which a process has one agent; `module` is ``torch.distributed.rpc``."""
+
+    @wraps(module.init_rpc)
+    def init_rpc(*args: Any, **options: Any) -> Any:
+        me = calling_worker()
+        if me is not None and me.num_workers > 1:
+            raise UsageMistake(
+                "torch.distributed.rpc has one agent in a process, and workers are threads of one: who"
+                " waited for others would wait for ever. Call functions with session.call_packed, or send"
+                " and recv"
+            )
+        return replaced.below(*args, **options)
+
+    replaced = Replaced(module, "init_rpc", init_rpc)
+    return replace_all([replaced])
+
+
+def _telling(module: ModuleType, owner: Any, function: str, *users: str) -> Callable[[], None]:
+    package = module.__name__.partition(".")[0]
+    told: set[tuple[int, int]] = set()
+
+    @wraps(getattr(owner, function))
+    def instead(*args: Any, **options: Any) -> Any:
+        me = calling_worker()
+        if me is not None and me.num_workers > 1 and imports_of(module.__name__) is None:
+            key = me.session_id, me.id
+            if key not in told:  # an object of these is made again and again
+                told.add(key)
+                names = [package, *(each for each in users if each in sys.modules)]
+                warnings.warn(
+                    f"{package} keeps the rank in global variables, which workers share: start the session "
+                    f"with --own-modules {','.join(names)}, or own_modules={names}, and each has its own",
+                    stacklevel=2,
+                )
+        return first.below(*args, **options)
+
+    first = Replaced(owner, function, instead)
+    return replace_all([first])

@@ -1,0 +1,238 @@
+"""The objects that stand in for sys.stdout and sys.stderr while cells run, and who is writing to them.
+
+What callers may rely on: a thread whose context names a writer writes to that; every other thread writes to
+the stream that was there before, and cannot tell the difference.
+
+A stand-in outlives its time as ``sys.stdout``. Before 3.13.3 CPython's `print` does not hold the stream that
+it writes to: if another thread replaces ``sys.stdout`` meanwhile, and nobody else has that stream, the
+process ends with a segmentation fault. So the last `_KEPT` are kept, and used again over the same streams.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import ref
+
+from disco_magic.callers.module_classes import SYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from disco_magic.isolation.own_streams import OwnStreams
+
+CHANNELS: Final = ("stdout", "stderr")
+# As many replacements would have to come during one `print`; each keeps the stream below it.
+_KEPT: Final = 16
+
+
+class Writer(Protocol):
+    """Takes what a worker writes during one cell."""
+
+    def writer(self, channel: str, base: Any) -> Callable[[str], int | None]:
+        """``sys.stdout.write`` (or stderr's) for this worker; `base`: the stream that was there before."""
+
+    def flush(self, channel: str, base: Any) -> None:
+        """``sys.stdout.flush()`` (or stderr's) in the worker."""
+
+
+current_writer: ContextVar[Writer | None] = ContextVar("disco_magic_writer", default=None)
+"""That of the worker whose cell the calling thread executes."""
+own_streams: ContextVar[OwnStreams | None] = ContextVar("disco_magic_streams", default=None)
+"""What that worker has put in the place of its streams."""
+
+
+class WorkerStream:
+    """A stream that sends what workers write to their writers and everything else to `base`.
+
+    `write` is a data descriptor with a setter because IPython assigns ``sys.stdout.write`` for the time of
+    every cell and assigns the old value afterwards: a plain method would be shadowed for workers too. Any
+    other attribute is the base's own, in both directions: ipykernel asks for `set_parent`, and a stand-in
+    without it would send the next cell's output to the previous cell.
+    """
+
+    __slots__ = ("_base", "_channel", "_override")
+    _base: Any
+    _channel: str
+    _override: Callable[[str], int | None] | None
+
+    def __init__(self, base: Any, channel: str) -> None:
+        object.__setattr__(self, "_base", base)
+        object.__setattr__(self, "_channel", channel)
+        object.__setattr__(self, "_override", None)
+
+    def is_over(self, base: Any, channel: str) -> bool:
+        """Whether this stands in for that stream."""
+        return self._base is base and self._channel == channel
+
+    def is_of(self, channel: str) -> bool:
+        """Whether it is ``sys.stdout``, or stderr, that it stands in for."""
+        return self._channel == channel
+
+    def seen_as(self, kind: type[WorkerStream], last: WorkerStream | None) -> WorkerStream:
+        """Another one of that kind over the same stream; `last` if it is one."""
+        if last is None or not last.is_over(self._base, self._channel):
+            return kind(self._base, self._channel)
+        return last
+
+    def _own(self) -> Any:
+        """What takes it on a worker that has put another stream in the place of this one; else None."""
+        streams = own_streams.get()
+        return None if streams is None or not streams.instead else streams.instead.get(self._channel)
+
+    @property
+    def names_worker(self) -> bool:
+        """Whether what the calling thread writes is shown under its worker's id; `logs` asks."""
+        return current_writer.get() is not None and self._own() is None
+
+    @property
+    def write(self) -> Callable[[str], int | None]:
+        """The function that takes text from the calling thread."""
+        writer = current_writer.get()
+        if writer is None:
+            return self._override or self._base.write
+        own = self._own()
+        return writer.writer(self._channel, self._base) if own is None else own.write
+
+    @write.setter
+    def write(self, function: Callable[[str], int | None]) -> None:
+        object.__setattr__(self, "_override", function)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write every string of `lines`."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Flush the base. From a worker: tell its writer.
+
+        In a notebook that does not reach the base: ``print(..., flush=True)`` in four workers would send a
+        message per line instead of one per 0.2 s.
+        """
+        writer = current_writer.get()
+        own = None if writer is None else self._own()
+        if own is not None:
+            own.flush()
+        elif writer is not None:
+            writer.flush(self._channel, self._base)
+        else:
+            self._base.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        own = None if current_writer.get() is None else self._own()
+        return getattr(self._base if own is None else own.stream, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "write":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._base, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "write":
+            object.__setattr__(self, "_override", None)
+        else:
+            delattr(self._base, name)
+
+    def __iter__(self) -> Any:
+        return iter(self._base)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._channel} over {self._base!r}>"
+
+
+def unwrapped(stream: Any) -> Any:
+    """The stream below a `WorkerStream`, or `stream` itself."""
+    return object.__getattribute__(stream, "_base") if isinstance(stream, WorkerStream) else stream
+
+
+# No lock guards these: a finalizer may run a cell anywhere in here, and its worker come here, too. And no
+# callbacks: a Ctrl-C that strikes in one is lost.
+_owners: Final[list[ref[object]]] = []
+_stand_ins: Final[deque[WorkerStream]] = deque(maxlen=_KEPT)
+
+
+def install_streams(owner: object) -> None:
+    """Put a `WorkerStream` before whatever sys.stdout and sys.stderr are now, where there is none yet.
+
+    Args:
+        owner: who needs them, until `remove_streams` or until it is gone.
+    """
+    _drop(owner)
+    _owners.append(ref(owner))
+    _put()
+
+
+def remove_streams(owner: object) -> None:
+    """Take the `WorkerStream` objects away again if no other owner is left.
+
+    One that lies under a foreign stream stays. That is harmless: without workers in a cell it hands on all.
+    """
+    _drop(owner)
+    if _owners:
+        return
+    for channel in CHANNELS:
+        stream = SYS.get(channel)
+        if isinstance(stream, WorkerStream):
+            SYS[channel] = unwrapped(stream)
+    if _owners:  # somebody has come meanwhile, and found them in place
+        _put()
+
+
+def put_back(channel: str, before: Any) -> None:
+    """Make `before`, a stream or a stand-in, ``sys.stdout`` (or stderr) again.
+
+    A stand-in over it stays where it is, or is put there, until `remove_streams`: workers may be writing. One
+    that has been closed is not put back: whoever has closed it has put the present one there.
+    """
+    if _is_closed(unwrapped(before)):
+        return
+    if unwrapped(SYS.get(channel)) is not unwrapped(before):
+        bare = before is not None and not isinstance(before, WorkerStream)
+        SYS[channel] = _stand_in(before, channel) if bare else before
+
+
+def put_below(channel: str, stream: WorkerStream) -> None:
+    """Make the stream below `stream` the process's, under a stand-in as long as anybody needs one."""
+    SYS[channel] = unwrapped(stream)
+    if _owners:
+        _put()
+
+
+def _is_closed(stream: Any) -> bool:
+    try:
+        return getattr(stream, "closed", False) is True
+    except ValueError:  # it was detached from what is below it
+        return True
+
+
+def _put() -> None:
+    for channel in CHANNELS:
+        stream = SYS.get(channel)
+        if stream is not None and not isinstance(stream, WorkerStream):
+            SYS[channel] = _stand_in(stream, channel)
+
+
+def _stand_in(base: Any, channel: str) -> WorkerStream:
+    """One that was over `base` before, or a new one."""
+    for each in list(_stand_ins):
+        if each.is_over(base, channel):
+            found = each
+            break
+    else:
+        found = WorkerStream(base, channel)
+    with suppress(ValueError):
+        _stand_ins.remove(found)
+    _stand_ins.append(found)  # as the last one that was used
+    del found.write  # what somebody assigned while it was in its place before
+    return found
+
+
+def _drop(owner: object) -> None:
+    """Forget `owner`, and those that are gone."""
+    for each in list(_owners):
+        if each() in (None, owner):
+            with suppress(ValueError):  # another thread has done it
+                _owners.remove(each)

@@ -1,0 +1,173 @@
+"""Turns at what one worker of a process can do at a time, as it changes things for all meanwhile.
+
+Turns belong to workers: threads that a worker has started have that of their worker, as in a process of its
+own. Other threads are by themselves. Whoever has waited longest has the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from disco_magic.callers.current import calling_worker, is_beside
+from disco_magic.errors import UsageMistake
+from disco_magic.libraries import OURS
+from disco_magic.locks import new_lock
+from disco_magic.patience import pause
+from disco_magic.stacks import frame_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.callers.current import CallingWorker
+
+# What is waited for takes milliseconds at least; an interrupt strikes after a pause.
+_PAUSE_S: Final = 2e-3
+# Who is no worker's may wait for another session for so long, and then go on.
+_PATIENCE_S: Final = 1.0
+_SESSION: Final = os.path.join(OURS, "session", "")
+
+
+class Entry(NamedTuple):
+    """A thread that has a turn, or waits for one.
+
+    Attributes:
+        thread: it.
+        worker: whose it is; None: nobody's.
+        command: what that worker executes, if it is its own thread; else None.
+    """
+
+    thread: threading.Thread
+    worker: CallingWorker | None
+    command: int | None
+
+    @property
+    def who(self) -> object:
+        """Whose turn it is."""
+        return self.thread if self.worker is None else self.worker
+
+    @property
+    def is_gone(self) -> bool:
+        """The thread has ended, was given up, or is at another command: an interrupt kept it from leaving."""
+        worker = self.worker
+        if worker is not None and self.command is not None and worker.command != self.command:
+            return True
+        return not self.thread.is_alive()
+
+
+class Turns:
+    """One worker at a time; who has the turn can take it again."""
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._inside: list[Entry] = []
+        self._waiting: list[Entry] = []
+
+    @contextmanager
+    def taken(self, what: str) -> Iterator[Entry]:
+        """Within this the calling worker has the turn. Waits for it; an interrupt ends the wait.
+
+        Args:
+            what: is done, in words: ``"models are loaded"``.
+
+        Yields:
+            Entry: that of the calling thread.
+
+        Raises:
+            UsageMistake: who has it waits for the calling worker: in a collective, or in the notebook.
+        """
+        me = calling_worker()
+        command = None if me is None or is_beside() else me.command
+        entry = Entry(threading.current_thread(), me, command)
+        began_s = monotonic()
+        try:
+            while not self._enter(entry):
+                self._see_stuck(entry, what)
+                if me is not None and monotonic() - began_s > _PATIENCE_S:
+                    self._see_waiting(what)
+                pause(_PAUSE_S)
+            yield entry
+        finally:
+            self._leave(entry)
+
+    def await_others(self) -> None:
+        """Wait until no other worker has a turn, or waits for one: all that come together go on together.
+
+        Not for one that waits for the calling worker, nor if that has a turn. An interrupt ends the wait.
+        """
+        me = calling_worker()
+        while True:
+            with self._lock:
+                self._forget_gone()
+                there = [each.worker for each in self._inside + self._waiting]
+            if me in there or not any(_is_awaited(other, me) for other in there):
+                return
+            pause(_PAUSE_S)
+
+    def _enter(self, entry: Entry) -> bool:
+        with self._lock:
+            self._forget_gone()
+            if not any(each is entry for each in self._waiting):
+                self._waiting.append(entry)
+            mine = all(each.who is entry.who for each in self._inside)
+            if mine and (self._inside or self._waiting[0].who is entry.who):
+                self._inside.append(entry)
+                self._waiting = [each for each in self._waiting if each is not entry]
+            return any(each is entry for each in self._inside)
+
+    def _forget_gone(self) -> None:
+        self._inside = [each for each in self._inside if not each.is_gone]
+        self._waiting = [each for each in self._waiting if not each.is_gone]
+
+    def _leave(self, entry: Entry) -> None:
+        with self._lock:
+            self._inside = [each for each in self._inside if each is not entry]
+            self._waiting = [each for each in self._waiting if each is not entry]
+
+    def _see_waiting(self, what: str) -> None:
+        """Refuse to wait for the notebook where that waits for a session, which may be that of who asks."""
+        for each in list(self._inside):
+            if each.worker is None and _waits_for_workers(each.thread):
+                raise UsageMistake(
+                    f"{what} by one thread after the other, and {each.thread.name}, which has begun that and"
+                    " is no worker's, waits for workers - send the cell before, or after it"
+                )
+
+    def _see_stuck(self, entry: Entry, what: str) -> None:
+        """Refuse to wait where the worker's own thread keeps that of the one waiting which has the turn."""
+        me = entry.worker
+        if me is None or entry.command is None:
+            return
+        for each in list(self._inside):
+            other = each.worker
+            if other is None or each.command is None or other.session_id != me.session_id:
+                continue
+            wait = me.waits_for_me(other.id)
+            if wait is not None:
+                raise UsageMistake(
+                    f"{what} by one worker after the other, and worker {other.id}, whose turn it is,"
+                    f" waits in {' at '.join(wait.call_of(other.id))}, which needs worker {me.id} - call that"
+                    " before or after"
+                )
+
+
+def _waits_for_workers(thread: threading.Thread) -> bool:
+    """Whether a thread that is no worker's waits in a call of a session."""
+    frame = None if thread.ident is None else frame_of(thread.ident)
+    while frame is not None and not frame.f_code.co_filename.startswith(_SESSION):
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_awaited(other: CallingWorker | None, me: CallingWorker | None) -> bool:
+    """Whether `other` is of the same session, and does not wait for `me` in a collective."""
+    if me is None or other is None or other.session_id != me.session_id:
+        return False
+    return me.waits_for_me(other.id) is None
+
+
+TURNS: Final = Turns()
+"""Of all that is done so: two of them, taken in another order, would wait for each other."""

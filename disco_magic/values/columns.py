@@ -1,0 +1,110 @@
+"""Columns and indices of data frames as arrays and lists of plain values, which say everything about them.
+
+By the libraries' own classes and dtypes only; objects in a column are not asked for anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from disco_magic.values.content import is_plain, kinds_of
+from disco_magic.values.frames import Column, is_frame
+from disco_magic.values.kinds import home_of, name_of
+
+# What says everything about a column: arrays without objects, and lists of numbers and texts.
+Facts = list[Any]
+
+
+def facts_of(column: Column) -> Facts | None:
+    """Those of a column; None if it holds objects, or is of a dtype that is not looked into."""
+    try:
+        series = column.series()
+        return _of_pandas(series) if home_of(type(series)) == "pandas" else _of_polars(series)
+    except Exception:  # noqa: BLE001 - what a library of another version refuses is not looked into
+        return None
+
+
+def alone(facts: Facts | None) -> Any | None:
+    """The array that is all there is to a column; None of any other column."""
+    return facts[0] if facts and len(facts) == 1 and type(facts[0]) is np.ndarray else None
+
+
+def array_of(column: Column) -> Any | None:
+    """The elements of a column of numbers, of pandas also of NumPy's times, as its library has them.
+
+    None of any other, also of one of polars in which some are missing: nothing of these is read.
+    """
+    try:
+        series = column.series()
+        if home_of(type(series)) == "pandas":
+            plain = home_of(type(series.dtype)) == "numpy" and series.dtype.kind != "O"
+        else:
+            plain = series.dtype.is_numeric() and not series.null_count()
+        return series.to_numpy() if plain else None
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def facts_of_labels(value: Any) -> Facts | None:
+    """Those of the index of a DataFrame or Series, and of its columns' names or its own; None as above."""
+    if home_of(type(value)) == "polars":
+        return [value.columns] if is_frame(type(value)) else [value.name]
+    try:
+        index = _of_index(value.index)
+        names = _of_index(value.columns) if is_frame(type(value)) else _plain([value.name])
+    except Exception:  # noqa: BLE001 - as above
+        return None
+    return None if index is None or names is None else [index, names]
+
+
+def _of_index(index: Any) -> Facts | None:
+    if home_of(type(index)) != "pandas":
+        return None
+    levels = [_of_pandas(index.get_level_values(number)) for number in range(index.nlevels)]
+    names = _plain(list(index.names))
+    return None if names is None or any(level is None for level in levels) else [names, *levels]
+
+
+def _of_pandas(values: Any) -> Facts | None:
+    """Those of a Series, or of an index without levels."""
+    home = home_of(type(values.dtype))
+    if home == "numpy":
+        array = values.to_numpy()
+        return _plain(array.tolist()) if array.dtype.hasobject else [array]
+    return _of_extension(values) if home == "pandas" else None
+
+
+def _of_extension(values: Any) -> Facts | None:
+    """Likewise, of one of the dtypes that pandas adds to those of NumPy."""
+    dtype = values.dtype
+    bases = list(map(name_of, type(dtype).__mro__))
+    if bases[0] == "CategoricalDtype":
+        kept = _of_pandas(dtype.categories)
+        return None if kept is None else [np.asarray(values.array.codes), bool(dtype.ordered), *kept]
+    if bases[0] == "DatetimeTZDtype":
+        return [str(dtype), np.asarray(values.array.tz_convert(None))]
+    if bases[0] == "StringDtype":
+        return _plain(values.to_numpy(dtype=object, na_value=None).tolist())
+    if "BaseMaskedDtype" in bases:
+        return [np.asarray(values.isna()), values.to_numpy(dtype=dtype.numpy_dtype, na_value=0)]
+    return None
+
+
+def _of_polars(series: Any) -> Facts | None:
+    dtype = series.dtype
+    name = str(dtype.base_type())
+    if name in ("String", "Categorical", "Enum"):
+        return _plain(series.to_list())
+    if not (dtype.is_numeric() or dtype.is_temporal() or name == "Boolean"):
+        return None
+    numbers = series.to_physical()
+    if series.null_count():
+        numbers = numbers.fill_null(value=False if name == "Boolean" else 0)
+    array = numbers.to_numpy()
+    return None if array.dtype.hasobject else [series.is_null().to_numpy(), array]
+
+
+def _plain(items: list[Any]) -> Facts | None:
+    return [items] if all(map(is_plain, kinds_of(items))) else None

@@ -1,0 +1,161 @@
+"""Whether what is in values may be equal, by a sample of their arrays: for tables, without code of theirs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from disco_magic.values.columns import array_of, facts_of_labels
+from disco_magic.values.content import is_plain
+from disco_magic.values.fields import ExtraState
+from disco_magic.values.fingerprint import digest, fingerprint, of_sample
+from disco_magic.values.frames import Column, is_frame, is_series
+from disco_magic.values.inside import content_of, is_atom
+from disco_magic.values.kinds import is_all_elements, is_jax_array, is_tensor, name_of, what_it_is
+from disco_magic.values.samples import is_number, sample_of
+from disco_magic.values.tensors import bits_of, is_there, local_part, memory_of
+
+if TYPE_CHECKING:
+    from disco_magic.values.samples import Array
+
+# So many in a value, in any depth, are looked at; of one with more nothing is said.
+_PARTS: Final = 1000
+# So many where little is looked at, as each second.
+_FEW_PARTS: Final = 256
+_WHOLE: Final = 1 << 16
+_DEPTH: Final = 8
+_TEXT: Final = 1000
+# By identity: ``in`` asks a metaclass, which may have an ``__eq__`` of its own.
+_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
+
+
+class _Unknown(Exception):
+    pass
+
+
+class Compared(NamedTuple):
+    """What is known of all that is in a value.
+
+    Attributes:
+        fingerprint: equal for values whose parts are equal, as far as they are looked at.
+        is_part: whether that is a part only.
+        nans, infs: how many of the elements that were looked at are NaN, or infinite; None: nobody knows.
+    """
+
+    fingerprint: bytes = b""
+    is_part: bool = False
+    nans: int | None = None
+    infs: int | None = None
+
+
+NOT_COMPARED: Final = Compared()
+
+
+def look_into_parts(value: Any, sample: int) -> Compared:
+    """What is known of all that is in a value.
+
+    Nothing without a sample, and where not all of it can be looked at: arrays on a GPU, objects of libraries,
+    more than 1,000 parts (with a sample of less than 65,536, more than 256).
+
+    Args:
+        value: a container, module of PyTorch or an object of the user's classes.
+        sample: so many elements in all.
+    """
+    if not sample:
+        return NOT_COMPARED
+    parts: dict[str, tuple[type, Any]] = {}
+    try:
+        _gather("", value, parts, (), _PARTS if sample >= _WHOLE else _FEW_PARTS)
+        room = max(1, sample // max(1, len(parts)))
+        told = {path: _told(*part, room) for path, part in parts.items()}
+    except _Unknown:
+        return NOT_COMPARED
+    text = b"".join(f"{path} ".encode() + each.fingerprint for path, each in sorted(told.items()))
+    return Compared(
+        digest(text, name_of(type(value)).encode()),
+        any(each.is_part for each in told.values()),
+        sum(each.nans or 0 for each in told.values()),
+        sum(each.infs or 0 for each in told.values()),
+    )
+
+
+def _gather(
+    path: str, value: Any, parts: dict[str, tuple[type, Any]], above: tuple[int, ...], most: int
+) -> None:
+    """Fill `parts`, path -> type and value, of arrays those of NumPy: also what containers are."""
+    too_long = id(type(value)) in _COUNTED and len(value) > most  # told before all of it is copied
+    content = None if too_long or len(above) == _DEPTH or id(value) in above else content_of(value)
+    if content is None or content.places is None or len(parts) + len(content.items) > most:
+        raise _Unknown
+    places = tuple(content.places) if content.in_order and type(content.places) is list else ()
+    parts[path] = tuple, (name_of(type(value)), len(content.items), places, *_labels(value))
+    for place, item in zip(content.places, content.items, strict=True):
+        inner = f"{path}{content.written(place)}"
+        kind = type(item)
+        if issubclass(kind, np.ndarray) and not is_all_elements(kind):
+            raise _Unknown
+        is_told = is_plain(kind) or is_atom(item) or kind is ExtraState
+        known = item if is_told else array_in(item)
+        if known is not None or item is None:
+            parts[inner] = kind, known
+        else:
+            _gather(inner, item, parts, (*above, id(value)), most)
+
+
+def _labels(value: Any) -> tuple[Any, ...]:
+    """Those of a data frame's rows and columns."""
+    kind = type(value)
+    if not is_frame(kind) and not is_series(kind):
+        return ()
+    facts = facts_of_labels(value)
+    if facts is None:
+        raise _Unknown
+    return (fingerprint(facts),)
+
+
+def _told(kind: type, part: Any, room: int) -> Compared:
+    if kind is tuple or (is_plain(kind) and not issubclass(kind, np.generic)):
+        if issubclass(kind, str | bytes) and len(part) > _TEXT:
+            return Compared(fingerprint((part[:_TEXT], len(part))), is_part=True)
+        is_float = kind is float
+        nans, infs = (int(math.isnan(part)), int(math.isinf(part))) if is_float else (0, 0)
+        return Compared(fingerprint(part), nans=nans, infs=infs)
+    if is_atom(part) or kind is ExtraState:
+        written = f"{name_of(kind)} {what_it_is(part)}".encode("utf-8", "backslashreplace")
+        return Compared(digest(written), is_part=True)
+    array = np.asarray(part)
+    if array.dtype.hasobject:
+        raise _Unknown
+    seen: Array = sample_of(array, room)[0]
+    nans, infs = _bad(seen)
+    return Compared(of_sample(seen, f"{name_of(kind)} {array.shape}"), seen.size < array.size, nans, infs)
+
+
+def _bad(seen: Array) -> tuple[int, int]:
+    """How many elements are NaN, and how many are infinite."""
+    if not is_number(seen.dtype) or seen.dtype.kind in "biu":
+        return 0, 0
+    finite = np.isfinite(seen)
+    if finite.all():
+        return 0, 0
+    nans = int(np.count_nonzero(np.isnan(seen)))
+    return nans, int(seen.size - np.count_nonzero(finite)) - nans
+
+
+def array_in(value: Any) -> Any:
+    """The array whose elements can be looked at where they are: the value, one that it holds, or None."""
+    value = local_part(value)
+    # Of the type, not isinstance: that asks the value's own __class__, which may be a property.
+    kind = type(value)
+    if issubclass(kind, np.ndarray | np.generic):
+        return value
+    if is_tensor(kind):
+        try:
+            return memory_of(value.detach())
+        except Exception:  # noqa: BLE001 - on a device, sparse, or of a dtype that NumPy lacks
+            return None
+    if kind is Column:
+        return array_of(value)
+    return bits_of(value) if is_jax_array(kind) and is_there(value) else None

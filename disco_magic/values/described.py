@@ -1,0 +1,191 @@
+"""Values that are no arrays whose elements are looked at, as a `RegisterInfo`; without code of theirs."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.core.registers import Poison
+from disco_magic.core.snapshot import RegisterInfo
+from disco_magic.core.words import plural
+from disco_magic.values.compared import Compared, look_into_parts
+from disco_magic.values.content import PLAIN_IDS, kinds_of
+from disco_magic.values.fields import is_module, is_optimizer
+from disco_magic.values.fingerprint import digest, fingerprint, number_text
+from disco_magic.values.frames import Column, columns_text, is_frame
+from disco_magic.values.inside import constant_text, content_of, plain_copy
+from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of, is_tensor, name_of, what_it_is
+from disco_magic.values.located import common_device, device_of
+from disco_magic.values.sizes import nbytes_of, parts_of
+from disco_magic.values.tensors import kind_of_split, local_part
+
+_TEXT: Final = 60
+_CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
+# So many in a container, and in those in it together, are compared.
+_ITEMS: Final = 64
+# And of a list of numbers or texts at most such a share of the sample, and so many; of NumPy's numbers fewer.
+_SHARE: Final = 64
+_SERIES: Final = 1 << 12
+_OF_NUMPY: Final = 1 << 10
+
+
+def describe_other(value: Any, sample: int) -> RegisterInfo:
+    """What `value` is; `sample` as in `describe.describe_all`."""
+    kind = type(value)
+    if id(kind) in PLAIN_IDS:
+        return _describe_plain(value, sample)
+    if is_module(kind) or is_optimizer(kind):
+        return _describe_module(value, sample) if is_module(kind) else _describe_optimizer(value, sample)
+    is_class = issubclass(kind, type)  # whatever its metaclass is
+    if kind is Column or (home_of(kind) in ARRAY_LIBRARIES and not is_class):
+        return _describe_frame(value, sample) if is_frame(kind) else _describe_foreign(value)
+    if id(kind) in _CONTAINERS:
+        return _describe_container(value, sample)
+    if kind is Poison:
+        return RegisterInfo("failed", text=short(str(value.failure.summary)))
+    name = "type" if is_class else name_of(kind)
+    constant = constant_text(value)
+    nbytes, text = 0 if constant else nbytes_of(value), short(constant or what_it_is(value))
+    return _with(RegisterInfo(name, nbytes=nbytes, text=text), look_into_parts(value, sample))
+
+
+def _with(info: RegisterInfo, inside: Compared) -> RegisterInfo:
+    """What a value is, with what is known of all that is in it."""
+    return replace(
+        info,
+        fingerprint=inside.fingerprint,
+        sampled=inside.is_part,
+        nans=inside.nans,
+        infs=inside.infs,
+    )
+
+
+def _describe_module(module: Any, sample: int) -> RegisterInfo:
+    """A module of PyTorch by its parameters and buffers."""
+    content = content_of(module)
+    items = [] if content is None else content.items
+    arrays = [*{id(each): each for each in items}.values()]  # those that are tied count once
+    # Those of a class of the user's would be asked by code of theirs.
+    places = [*{device_of(each) for each in arrays if is_tensor(type(each))}] or ["cpu"]
+    info = RegisterInfo(
+        name_of(type(module)),
+        device=places[0] if len(places) == 1 else None,
+        nbytes=sum(map(nbytes_of, arrays)),
+        text=plural(len(arrays), "array") if arrays else "",
+    )
+    return _with(info, look_into_parts(module, sample))
+
+
+def _describe_optimizer(optimizer: Any, sample: int) -> RegisterInfo:
+    """An optimizer of PyTorch by its state."""
+    arrays = [part for part in parts_of(optimizer) if is_tensor(type(part))]
+    info = RegisterInfo(
+        name_of(type(optimizer)),
+        device=common_device(arrays),
+        nbytes=sum(map(nbytes_of, arrays)),
+        text=plural(len(arrays), "array") if arrays else "",
+    )
+    return _with(info, look_into_parts(optimizer, sample))
+
+
+def _describe_container(value: Any, sample: int) -> RegisterInfo:
+    """A container; compared and shown whole if it is small and holds nothing that has code of its own."""
+    kind = type(value)
+    count, text = len(value), ""
+    held = plain_copy(value, min(sample, _ITEMS))
+    if held is not None:
+        count, text, inside = len(held), repr(held), _compared(held, fingerprint(held))
+    elif series := _fingerprint_of_series(value, sample):
+        inside = _compared(value, series)
+    else:
+        inside = look_into_parts(value, sample)
+    parts = parts_of(value)
+    info = RegisterInfo(
+        kind.__name__,
+        device=common_device(parts),
+        nbytes=sum(map(nbytes_of, parts)),
+        text=text if 0 < len(text) <= _TEXT else plural(count, "item"),
+        items=count,
+    )
+    return _with(info, inside)
+
+
+def _compared(series: Any, print_: bytes) -> Compared:
+    """Of a container of numbers and texts, with how many of the numbers in it, in any depth, are none."""
+    nans = infs = 0
+    rest = [series]
+    while rest:
+        each = rest.pop()
+        items = each.values() if type(each) is dict else each
+        for item in items:
+            kind = type(item)
+            if kind is float or (issubclass(kind, np.floating) and home_of(kind) == "numpy"):
+                nans += bool(item != item)  # noqa: PLR0124 - so is NaN known
+                infs += item in (math.inf, -math.inf)
+            elif id(kind) in _CONTAINERS:
+                rest.append(item)
+    return Compared(print_, nans=nans, infs=infs)
+
+
+def _fingerprint_of_series(value: Any, sample: int) -> bytes:
+    """That of a longer list or tuple of numbers and texts, as losses are; empty of any other."""
+    if type(value) not in (list, tuple) or not 0 < len(value) <= min(sample // _SHARE, _SERIES):
+        return b""
+    items = list(value)  # another thread may be filling it; such a copy is one step
+    kinds = kinds_of(items)
+    others = [kind for kind in kinds if id(kind) not in PLAIN_IDS]
+    if others and len(items) > _OF_NUMPY:
+        return b""
+    # Of a class derived from NumPy's, pickle would ask code of its own.
+    if not all(home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_) for kind in others):
+        return b""
+    of_text = any(kind is str or kind is bytes for kind in kinds)
+    length = sum(len(item) for item in items if isinstance(item, str | bytes)) if of_text else 0
+    return fingerprint(items) if length <= sample else b""
+
+
+def _describe_plain(value: Any, sample: int) -> RegisterInfo:
+    kind = type(value).__name__
+    if isinstance(value, str | bytes):
+        start = value[:sample]
+        content = start if isinstance(start, bytes) else start.encode("utf-8", "surrogatepass")
+        return RegisterInfo(
+            kind,
+            nbytes=len(value),
+            text=short(repr(value[: _TEXT + 1])),
+            fingerprint=digest(content, f"{kind} {len(value)}".encode()) if sample else b"",
+            sampled=0 < sample < len(value),
+        )
+    text = number_text(value)
+    return RegisterInfo(kind, text=short(text), fingerprint=digest(text.encode()) if sample else b"")
+
+
+def _describe_frame(frame: Any, sample: int) -> RegisterInfo:
+    text = short(columns_text(frame)) if sample else ""
+    return RegisterInfo(name_of(type(frame)), frame.shape, None, "cpu", nbytes_of(frame), text)
+
+
+def _describe_foreign(value: Any) -> RegisterInfo:
+    if type(value) is Column:
+        return RegisterInfo("column", (value.frame.shape[0],), value.dtype, "cpu")
+    shape = dtype = None
+    kind, whole, value = name_of(type(value)), value, local_part(value)
+    with suppress(Exception):  # whatever a library raises of a lazy, nested or deleted array
+        if value is not whole:
+            kind = kind_of_split(whole)
+    with suppress(Exception):  # as above
+        if isinstance(value.shape, tuple):
+            shape = tuple(map(int, value.shape))
+    with suppress(Exception):  # as above
+        dtype = None if value.dtype is None else str(value.dtype)
+    return RegisterInfo(kind, shape, dtype, device_of(value), nbytes_of(value))
+
+
+def short(text: str) -> str:
+    """In one line of at most 60 characters."""
+    text = " ".join(text.encode("utf-8", "backslashreplace").decode().split())  # a surrogate ends a message
+    return text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"

@@ -1,0 +1,81 @@
+"""Sixteen bytes for the elements of an array: equal for equal bits, whatever the strides."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.values.elements import parts_of
+from disco_magic.values.kinds import is_gpu_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Array = np.ndarray[Any, Any]
+
+# An interrupt is seen between two blocks.
+_BLOCK: Final = 16 << 20
+_ELEMENTS: Final = 1 << 16
+# 80 bits that mean something in a field of 96 or 128; the rest is whatever was there.
+_PADDED: Final = np.finfo(np.longdouble).nmant == 63
+_SIGNIFICANT: Final = 10
+
+
+def digest_of(array: Any) -> bytes:
+    """16 bytes for the elements in C order, equal for equal bits, whatever the strides; one pass.
+
+    Args:
+        array: of NumPy; or of cupy, which is copied to the host in parts, on the calling thread's stream: a
+            thread that is no worker has to know that its elements are computed.
+    """
+    made = hashlib.blake2b(digest_size=16)
+    for part in _on_host(array) if is_gpu_array(type(array)) else (array,):
+        for field in _fields(part):
+            for block in _blocks(field):
+                made.update(block.data)
+    return made.digest()
+
+
+def _on_host(array: Any) -> Iterator[Array]:
+    """All elements of an array of cupy, in parts of at most a block, in the order of C."""
+    for index in parts_of(array.shape, max(1, _BLOCK // array.itemsize)):
+        yield array[index].get()
+
+
+def _fields(array: Array) -> Iterator[Array]:
+    """The array; one of records with gaps between their fields, which hold whatever was there, by field."""
+    names, dtype = array.dtype.names, array.dtype
+    if names is None or (not has_gaps(dtype)):
+        yield array
+    else:
+        for name in names:
+            yield from _fields(array[name])
+
+
+def has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Whether bytes of an element mean nothing, so that equal elements may have different ones."""
+    if dtype.subdtype is not None:
+        return has_gaps(dtype.subdtype[0])
+    if dtype.names is None:
+        return _PADDED and dtype.char in "gG"
+    fields = [dtype[name] for name in dtype.names]
+    return sum(field.itemsize for field in fields) < dtype.itemsize or any(map(has_gaps, fields))
+
+
+def _blocks(array: Array) -> Iterator[Array]:
+    """The array's bytes in C order, in contiguous blocks."""
+    if array.nbytes == 0:
+        return
+    if array.flags.c_contiguous and not has_gaps(array.dtype):
+        raw = array.reshape(-1).view(np.uint8)
+        yield from (raw[start : start + _BLOCK] for start in range(0, raw.size, _BLOCK))
+        return
+    flags = ["external_loop", "buffered"]
+    for chunk in np.nditer(array, flags=flags, order="C", buffersize=_ELEMENTS):  # type: ignore[call-overload]
+        raw = np.ascontiguousarray(chunk).view(np.uint8)
+        if has_gaps(array.dtype):
+            width = np.dtype(np.longdouble).itemsize
+            raw = np.ascontiguousarray(raw.reshape(-1, width)[:, :_SIGNIFICANT])
+        yield raw

@@ -1,0 +1,281 @@
+"""What a worker holds, as far as it can be compared with what others hold: the worker's side of a check.
+
+Types, shapes and dtypes cost microseconds per register. Values cost one pass over the data: BLAKE2b at about
+1 GB/s per core, GIL released, without a copy of what is contiguous (anything else is copied in small blocks,
+what is on a GPU to the host).
+
+Runs where the registers live, in the worker's ordered lane: `shape` and `dtype` of foreign objects may be the
+user's own code, and what that raises counts as "has none". Nothing is hashed, compared or pickled that could
+run the user's ``__hash__``, ``__eq__`` or ``__reduce__``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.core.device import Device
+from disco_magic.core.held import Held
+from disco_magic.values.columns import alone, facts_of, facts_of_labels
+from disco_magic.values.content import Above, is_plain, kinds_of
+from disco_magic.values.describe import describe, elements_text
+from disco_magic.values.digests import digest_of
+from disco_magic.values.fingerprint import fingerprint
+from disco_magic.values.frames import COLUMN, Column, is_frame, is_series
+from disco_magic.values.inside import Seen, constant_text, is_atom
+from disco_magic.values.kinds import (
+    is_all_elements,
+    is_gpu_array,
+    is_of_framework,
+    is_split_tensor,
+    type_name,
+)
+from disco_magic.values.located import device_of
+from disco_magic.values.tensors import (
+    bits_of,
+    has_replicas,
+    kind_of_split,
+    local_part,
+    mesh_of,
+    numbers_of,
+    shard_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from disco_magic.values.content import Content
+
+Array = np.ndarray[Any, Any]
+
+_DEPTH: Final = 8
+PARTS: Final = 1000
+"""Parts of a value that are looked at; where they are compared by value, which takes longer, so many:"""
+PARTS_BY_VALUE: Final = 10_000
+_SHORT: Final = 6
+_CPU: Final = Device("cpu")
+# Keys of one such type have an order that does not depend on who has them.
+_SORTED: Final[list[list[type]]] = [[int], [str]]
+
+
+def survey(
+    name: str, value: Any, *, values: bool, own: Device = _CPU, replicas: bool = False
+) -> tuple[tuple[str, Held], ...]:
+    """A register and its parts, in any depth: what is in containers, named tuples, dataclasses, data frames.
+
+    Of more than 1,000 parts, 10,000 with `values`, or deeper than 8 containers, the rest is not looked at,
+    and said to be so. `own` is the worker's device. With `replicas` DTensors of which several workers have
+    the same part are looked at by value in any case.
+    """
+    parts = []
+    most = PARTS_BY_VALUE if values else PARTS
+    seen = Seen()
+    known: dict[tuple[int, bool], Held] = {}  # many parts may be one object, by identity: `seen` keeps them
+    for path, part, depth in _walk(name, value, seen, most):
+        if type(part) is Above:  # nobody keeps it: another object may have its identity next
+            parts.append((path, part.held()))
+            continue
+        key = id(part), depth == _DEPTH
+        if key not in known:
+            by_value = values or (replicas and is_split_tensor(type(part)) and has_replicas(part))
+            known[key] = look(part, values=by_value, deepest=depth == _DEPTH, own=own, seen=seen)
+        parts.append((path, known[key]))
+    if len(parts) > 1 + most:
+        opaque = f"it has more than {most:,} parts" if values else ""
+        unseen = f"parts after the first {most:,}"
+        parts[0] = (name, replace(parts[0][1], opaque=opaque, unseen=unseen, cut=True))
+    return tuple(parts)
+
+
+def parts_of(name: str, value: Any, most: int = PARTS) -> Iterator[tuple[str, Any]]:
+    """What `survey` looks at: ``("w", w)``, then what is in it, ``("w['a']", w["a"])``, `most` at most."""
+    return ((path, part) for path, part, _ in _walk(name, value, Seen(), most))
+
+
+def _walk(name: str, value: Any, seen: Seen, most: int) -> Iterator[tuple[str, Any, int]]:
+    return islice(_descend(name, value, {}, seen), 2 + most)
+
+
+def _descend(path: str, value: Any, above: dict[int, str], seen: Seen) -> Iterator[tuple[str, Any, int]]:
+    """`above`: by identity what `value` is in, as it is written."""
+    yield path, value, len(above)
+    content = seen.content(value) if len(above) < _DEPTH and seen.has_parts(value) else None
+    if content is not None:
+        inside = {**above, id(value): path}
+        for label, item in content.parts(plain=False):
+            if id(item) in inside:
+                yield f"{path}{label}", Above(inside[id(item)]), _DEPTH
+            else:
+                yield from _descend(f"{path}{label}", item, inside, seen)
+
+
+def look(
+    value: Any, *, values: bool, deepest: bool = False, own: Device = _CPU, seen: Seen | None = None
+) -> Held:
+    """What one value is, and with `values` its digest; of a container without the parts that `survey` adds.
+
+    `deepest`: parts of a container will not be looked at. `own` is the worker's device. `seen`: what is in
+    values that have been looked at, by identity.
+    """
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return _look_at_array(value, values=values)
+    if is_gpu_array(kind):
+        return _look_at_gpu_array(value, own, values=values)
+    if is_plain(kind):
+        text = describe(value).text if values else ""
+        return Held(type_name(kind), text=text, digest=fingerprint(value) if values else b"")
+    if kind is Column:
+        return _look_at_column(value, values=values)
+    content = (seen or Seen()).content(value)
+    if content is not None:
+        return _look_at_container(value, content, values=values, deepest=deepest)
+    part = local_part(value)
+    found = _look_at_object(part, own, values=values)
+    if part is not value:
+        split = f"torch.{kind_of_split(value)}"
+        found = replace(found, type=split, shard=shard_of(value), mesh=mesh_of(value))
+    return _look_into_tensor(part, found) if values and is_of_framework(type(part)) else found
+
+
+def _look_into_tensor(tensor: Any, found: Held) -> Held:
+    """A tensor, or JAX's array, with its digest, if it is on the host and its elements can be read."""
+    bits = bits_of(tensor)
+    if bits is None:
+        return replace(found, opaque=f"{found.opaque}: only those on the CPU, neither sparse nor quantized")
+    numbers = numbers_of(tensor) if bits.size <= _SHORT else None
+    text = "" if numbers is None else elements_text(numbers)
+    return replace(found, text=text, digest=digest_of(bits), opaque="")
+
+
+def _look_at_object(value: Any, own: Device, *, values: bool) -> Held:
+    name = type_name(type(value))
+    shape, dtype, device = (_attribute(value, name) for name in ("shape", "dtype", "device"))
+    why = f"values of type {name} cannot be compared" if values else ""
+    if dtype is None or not _is_shape(shape):
+        return Held(name, opaque=why, unseen="" if is_atom(value) else f"what is in {name}")
+    where = None if device is None else _text(device)
+    # Each worker's own GPU is the same place for all, another worker's is not.
+    return Held(name, tuple(shape), _text(dtype), own.kind if where == str(own) else where, opaque=why)
+
+
+def _look_at_column(column: Column, *, values: bool) -> Held:
+    found = Held(COLUMN, (column.frame.shape[0],), column.dtype)
+    if not values:
+        return found
+    facts = facts_of(column)
+    if facts is None:
+        return replace(found, opaque=f"not all values of dtype {column.dtype} can be compared")
+    array = alone(facts)
+    text = elements_text(array) if array is not None and array.size <= _SHORT else ""
+    return replace(found, text=text, digest=fingerprint(facts))
+
+
+def _look_at_gpu_array(array: Any, own: Device, *, values: bool) -> Held:
+    where, text, digest = device_of(array), "", b""
+    if own.kind != "cpu" and array.device.id == own.index:
+        where = where.partition(":")[0]
+    if values:
+        digest = digest_of(array)
+        text = elements_text(array.get()) if array.size <= _SHORT else ""
+    return Held(type_name(type(array)), array.shape, str(array.dtype), where, text=text, digest=digest)
+
+
+def _look_at_array(value: Array, *, values: bool) -> Held:
+    kind = type(value)
+    array = np.asarray(value)
+    text, digest, why = "", b"", ""
+    if values and array.dtype.hasobject:
+        why = "its elements are Python objects"
+    elif values and not is_all_elements(kind):
+        why = f"values of type {type_name(kind)} cannot be compared"
+    elif values:
+        digest = digest_of(array)
+        text = elements_text(array) if array.size <= _SHORT else ""
+    unseen = "objects in an array" if array.dtype.hasobject else ""
+    return Held(
+        type_name(kind),
+        array.shape,
+        str(array.dtype),
+        "cpu",
+        text=text,
+        digest=digest,
+        opaque=why,
+        unseen=unseen,
+    )
+
+
+def _look_at_container(value: Any, content: Content, *, values: bool, deepest: bool) -> Held:
+    kinds = kinds_of(content.items)
+    plain = [kind for kind in kinds if is_plain(kind)]
+    all_plain = len(plain) == len(kinds)
+    unseen = ""
+    if not all_plain and content.places is None:
+        unseen = f"objects in a {type_name(type(value))}"
+    elif not all_plain and deepest:
+        unseen = f"parts in more than {_DEPTH} containers"
+    kind, digest, why = type(value), b"", ""
+    if values:
+        digest, why = _digest(value, content, all_plain=all_plain, deepest=deepest)
+    constant = constant_text(value)
+    elements = "" if constant else ", ".join(sorted(map(type_name, plain)))
+    labels = "labels" if is_frame(kind) or is_series(kind) else ""  # what differs in its digest
+    return Held(
+        type_name(kind),
+        content.shape,
+        elements=elements,
+        text=(constant or labels) if digest else "",
+        digest=digest,
+        opaque=why,
+        unseen=unseen,
+    )
+
+
+def _digest(value: Any, content: Content, *, all_plain: bool, deepest: bool) -> tuple[bytes, str]:
+    """Digest of the plain values in a container with their places, or why there is none."""
+    kind = type(value)
+    if is_frame(kind) or is_series(kind):
+        facts = facts_of_labels(value)
+        return (b"", "its labels are objects") if facts is None else (fingerprint(facts), "")
+    if deepest and not all_plain:
+        return b"", f"it lies in more than {_DEPTH} containers"
+    if kind is set or kind is frozenset:
+        return (fingerprint(value), "") if all_plain else (b"", f"it is a {kind.__name__} of objects")
+    if all_plain and (kind is list or kind is tuple):
+        return fingerprint(value), ""
+    if content.places is None:
+        return b"", "its keys are objects"
+    if all_plain and not content.in_order and kinds_of(content.places) in _SORTED:
+        # All at once: one after the other a million of them would take seconds.
+        order = sorted(range(len(content.items)), key=content.places.__getitem__)
+        whole: list[Any] = [content.places[i] for i in order] + [content.items[i] for i in order]
+    else:
+        whole = list(content.parts(plain=True))
+        if not content.in_order:
+            whole.sort(key=itemgetter(0))
+        elif not all_plain:  # where the others stand between these
+            whole.append(list(content.places))
+    return fingerprint(whole), ""
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 - a user's property may raise anything; then it has no shape for us either
+        return None
+
+
+def _is_shape(shape: Any) -> bool:
+    # By type: isinstance would ask for a __class__ that may be a property.
+    return issubclass(type(shape), tuple) and all(type(length) is int for length in shape)
+
+
+def _text(value: Any) -> str | None:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - as above
+        return None

@@ -1,0 +1,181 @@
+"""How the elements of an array are reached, wherever it lives: a part at a time, as an array of NumPy.
+
+Looked at from outside of the worker, while it may be writing: what is read may be half old and half new. No
+code of the value's own runs, and the whole of it is never copied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from disco_magic.errors import NoPicture, Stopped, UsageMistake
+from disco_magic.phrases import class_name
+from disco_magic.values.distant import elements_of_cupy, elements_of_jax, elements_of_torch, lines_of
+from disco_magic.values.kinds import is_gpu_array, is_jax_array, is_tensor
+from disco_magic.values.samples import sample_of
+from disco_magic.values.tensors import local_part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from disco_magic.values.windows import Cut, Shape
+
+    Progress = Callable[[int, int], object]
+
+Array = np.ndarray[Any, Any]
+Index = tuple[Any, ...]
+
+# Elements that are looked at together: 8 MiB as float64.
+CHUNK: Final = 1 << 20
+
+
+class Elements(Protocol):
+    """An array.
+
+    Attributes:
+        shape: of the whole.
+        name: of the element type, ``float32``.
+    """
+
+    shape: Shape
+    name: str
+
+    def __getitem__(self, index: Index) -> Array:
+        """A part, to be read at once: a view where that is possible. Whole numbers drop their axis."""
+
+    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
+        """Of a part some lines: for each of its axes which, None for all."""
+
+    def sample(self, count: int) -> Array:
+        """At most `count` elements, spread over all of it, as an array of one axis."""
+
+
+def elements_of(value: Any) -> Elements:
+    """The elements of an array of NumPy, CuPy, PyTorch or JAX, or a number of NumPy's.
+
+    Of a DTensor of PyTorch's those that the worker has.
+
+    Raises:
+        NoPicture: it is none of these, or JAX still computes it.
+    """
+    value = local_part(value)
+    kind = type(value)
+    if issubclass(kind, np.ma.MaskedArray):
+        raise NoPicture("masked arrays are not shown: what the mask hides would be; show .filled(...) of it")
+    if issubclass(kind, np.ndarray | np.generic):
+        return HostElements(np.asarray(value))
+    if is_gpu_array(kind):
+        return elements_of_cupy(value)
+    if is_tensor(kind):
+        return elements_of_torch(value)
+    if is_jax_array(kind):
+        return elements_of_jax(value)
+    raise NoPicture(f"a value of type {class_name(value)} has no elements that could be shown")
+
+
+class HostElements:
+    """Those of an array of NumPy."""
+
+    def __init__(self, array: Array) -> None:
+        self.shape = array.shape
+        self.name = str(array.dtype)
+        self._array = array
+
+    def __getitem__(self, index: Index) -> Array:
+        return np.asarray(self._array[index])
+
+    def lines(self, index: Index, chosen: list[list[int] | None]) -> Array:
+        """See `Elements`."""
+        part = self._array[index]
+        if len(chosen) == 2 and chosen[0] is not None and chosen[1] is not None:
+            return np.asarray(part[np.ix_(chosen[0], chosen[1])])  # copies no whole line, however long
+        return np.asarray(lines_of(part, chosen))
+
+    def sample(self, count: int) -> Array:
+        """See `Elements`."""
+        return sample_of(self._array, count)[0]
+
+
+def plane_of(elements: Elements, cut: Cut, rows: range, columns: range) -> Array:
+    """The elements of some rows and columns of a cut, as an array of two axes."""
+    index = cut.to(slice(rows.start, rows.stop), slice(columns.start, columns.stop))
+    return cut.arranged(elements[index])
+
+
+class Walk:
+    """Goes through arrays in parts, and says how far it has come.
+
+    Args:
+        total: elements that will be gone through.
+        chunk: elements of a part at most.
+        progress: called as ``progress(done, total)`` after each part; False stops.
+    """
+
+    def __init__(self, total: int, chunk: int, progress: Progress | None) -> None:
+        self.chunk = chunk
+        self._done, self._total = 0, total
+        self._progress = progress
+
+    def parts(self, shape: Shape) -> Iterator[tuple[slice, ...]]:
+        """Indices of parts, all of an array of `shape`, in the order of C.
+
+        Raises:
+            Stopped: `progress` returned False before the end.
+        """
+        for index in parts_of(shape, self.chunk):
+            yield index
+            self.passed(math.prod(part.stop - part.start for part in index))
+
+    def passed(self, count: int) -> None:
+        """So many more elements were gone through.
+
+        Raises:
+            Stopped: `progress` returned False before the end.
+        """
+        self._done += count
+        if self._progress is None:
+            return
+        if self._progress(self._done, self._total) is False and self._done < self._total:
+            raise Stopped(f"stopped after {self._done:,} of {self._total:,} elements")
+
+
+def parts_of(shape: Shape, chunk: int) -> Iterator[tuple[slice, ...]]:
+    """Indices of parts of at most `chunk` elements, all of an array of `shape`, in the order of C."""
+    if 0 in shape:
+        return
+    split = 0  # the first axis of which one index is no more than a chunk
+    while split < len(shape) - 1 and math.prod(shape[split + 1 :]) > chunk:
+        split += 1
+    if split == len(shape):
+        yield ()
+        return
+    length = max(1, chunk // math.prod(shape[split + 1 :]))
+    rest = tuple(slice(0, each) for each in shape[split + 1 :])
+    for outer in _places(shape[:split]):
+        here = tuple(slice(position, position + 1) for position in outer)
+        for start in range(0, shape[split], length):
+            yield (*here, slice(start, min(start + length, shape[split])), *rest)
+
+
+def _places(lengths: Shape) -> Iterator[tuple[int, ...]]:
+    """As `itertools.product` of ranges, which would make a tuple of each of them first."""
+    if not lengths:
+        yield ()
+        return
+    for first in range(lengths[0]):
+        for others in _places(lengths[1:]):
+            yield (first, *others)
+
+
+def check_count(what: str, given: object) -> int:
+    """`given`, a number of elements, lines or bins.
+
+    Raises:
+        UsageMistake: it is no whole number of at least 1.
+    """
+    if type(given) is not int or given < 1:
+        raise UsageMistake(f"{what} is {given!r}, expected a whole number of at least 1")
+    return given

@@ -1,0 +1,252 @@
+"""What is in an object: named tuples, dataclasses, modules and optimizers of PyTorch, random generators.
+
+And in objects of the user's own classes, that is of a cell or of a file that is no library's, and of Python's
+classes that have nothing but attributes.
+"""
+
+from __future__ import annotations
+
+import abc
+import sys
+import types
+import typing
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.libraries import is_of_library
+from disco_magic.values.content import Content, attribute
+from disco_magic.values.kinds import home_of, module_of, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_METACLASSES: Final = frozenset(map(id, (type, abc.ABCMeta)))
+# They bring methods alone.
+_PLAIN_BASES: Final = (object, abc.ABC, typing.Generic, typing.Protocol)
+_MRO: Final = type.__dict__["__mro__"]
+_DICT: Final = type.__dict__["__dict__"]
+_NONE: Final = object()
+_MODULES: Final = "torch.nn.modules.module"
+_EXTRA: Final = "get_extra_state"
+_OPTIMIZERS: Final = "torch.optim.optimizer"
+# What a generator of random numbers goes on from, by its class's module and name: how it is written, and got.
+_STATES: Final[dict[tuple[str, str], tuple[str, Callable[[Any], Any]]]] = {
+    ("numpy.random._generator", "Generator"): ("bit_generator.state", lambda made: made.bit_generator.state),
+    ("numpy.random.mtrand", "RandomState"): ("get_state()", lambda made: made.get_state(legacy=False)),
+    ("random", "Random"): ("getstate()", lambda made: made.getstate()),
+    ("torch._C", "Generator"): ("get_state()", lambda made: made.get_state()),
+    **dict.fromkeys(
+        (("jax._src.prng", "PRNGKeyArray"), ("jax._src.random.prng", "PRNGKeyArray")),
+        ("key_data", lambda made: made._base_array),  # noqa: SLF001 - what is public runs a function of JAX
+    ),
+}
+_NAMESPACES: Final = (("types", "SimpleNamespace"), ("argparse", "Namespace"))
+
+
+def content_of_object(value: Any) -> Content | None:
+    """What is in `value`, which is no container; None as `content_of`."""
+    kind = type(value)
+    if (module_of(kind), name_of(kind)) in _STATES:  # that of PyTorch has a metaclass of its own
+        return _of_generator(value)
+    if id(type(kind)) not in _METACLASSES:
+        return None
+    if (module_of(kind), name_of(kind)) in _NAMESPACES:
+        return _of_attributes(object.__getattribute__(value, "__dict__")) if _is_what_it_says(kind) else None
+    if issubclass(kind, tuple):
+        return _of_named_tuple(value)
+    if is_module(kind) or is_optimizer(kind):
+        return _of_module(value) if is_module(kind) else _of_optimizer(value)
+    return _of_dataclass(value) or (_of_fields(value) if _is_the_users(kind) else None)
+
+
+def _is_what_it_says(kind: type) -> bool:
+    """Whether a class is the one of its name in its module; anybody can write so."""
+    return vars(sys.modules.get(module_of(kind), types)).get(name_of(kind)) is kind
+
+
+def _of_generator(value: Any) -> Content | None:
+    kind = type(value)
+    written, state_of = _STATES[module_of(kind), name_of(kind)]
+    if not _is_what_it_says(kind):
+        return None
+    source = getattr(value, "bit_generator", None)
+    if source is not None and home_of(type(source)) != "numpy":  # of the user's own making
+        return None
+    if home_of(kind) == "torch" and value.device.type != "cpu":
+        return None
+    return Content([state_of(value)], [written], attribute, None)
+
+
+def _of_named_tuple(value: Any) -> Content | None:
+    fields = _static(type(value), "_fields")
+    items = list(tuple.__iter__(value))
+    if type(fields) is not tuple or len(fields) != len(items) or not all(type(f) is str for f in fields):
+        return None
+    if _attributes(value):
+        return None  # a class derived from it may have attributes besides
+    return Content(items, fields, attribute, None)
+
+
+def _of_dataclass(value: Any) -> Content | None:
+    kind = type(value)
+    fields = _static(kind, "__dataclass_fields__")
+    if type(fields) is not dict or _static(kind, "__getattribute__") is not object.__getattribute__:
+        return None
+    own = {**(_attributes(value) or {})}
+    if not all(type(name) is str for name in own):
+        return None
+    held = {name: own[name] if name in own else _inherited(value, name) for name in fields}
+    # Its fields, and what else `__post_init__` or others have given it.
+    found = {name: item for name, item in {**held, **own}.items() if item is not _NONE}
+    return Content(list(found.values()), list(found), attribute, None, in_order=False)
+
+
+def _is_the_users(kind: type) -> bool:
+    """Whether a class and all its bases are the user's, so that what it has are plain attributes."""
+    bases = (base for base in _MRO.__get__(kind) if not any(base is plain for plain in _PLAIN_BASES))
+    return all(_home_is_the_users(module_of(base)) for base in bases)
+
+
+@lru_cache
+def _home_is_the_users(module: str) -> bool:
+    if module in (CELL_MODULE, "__main__"):
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return type(file) is str and not is_of_library(file)
+
+
+def _has_slots(kind: type) -> bool:
+    owned = (_DICT.__get__(base).values() for base in _MRO.__get__(kind) if base is not object)
+    return any(type(each) is types.MemberDescriptorType for own in owned for each in own)
+
+
+def _of_fields(value: Any) -> Content | None:
+    kind = type(value)
+    held = _attributes(value)
+    asked = _static(kind, "__getattribute__") is not object.__getattribute__
+    if asked or _has_slots(kind) or held is None:
+        return None
+    found = _of_attributes(held)
+    names = [] if found is None else list(found.places or ())
+    if all(name in names or _static(kind, name, _NONE) is not _NONE for name in ("shape", "dtype")):
+        return None  # an array in its own way
+    return found
+
+
+def _of_attributes(held: dict[str, Any]) -> Content | None:
+    own = {**held}  # one step: a thread of the user's may fill it
+    if not all(type(name) is str for name in own):
+        return None
+    return Content(list(own.values()), list(own), attribute, None, in_order=False)
+
+
+def is_module(kind: type) -> bool:
+    """Whether it is derived from ``torch.nn.Module``."""
+    return _is_derived_from(kind, "Module", _MODULES)
+
+
+def is_optimizer(kind: type) -> bool:
+    """Whether it is derived from ``torch.optim.Optimizer``."""
+    return _is_derived_from(kind, "Optimizer", _OPTIMIZERS)
+
+
+def module_in(module: Any, written: str) -> Any:
+    """The module in one that is written ``.layers.9`` behind it; None if there is none."""
+    for name in written.split(".")[1:]:
+        modules = (_attributes(module) or {}).get("_modules")
+        module = modules.get(name) if type(modules) is dict else None
+        if module is None or not is_module(type(module)):
+            return None
+    return module if written.startswith(".") else None
+
+
+class ExtraState:
+    """What a module's own code says when its ``state_dict()`` is made; it is not asked."""
+
+
+def _base(kind: type) -> type:
+    """PyTorch's own class that a module's is derived from."""
+    bases: tuple[type, ...] = _MRO.__get__(kind)
+    return next((base for base in bases if (module_of(base), name_of(base)) == (_MODULES, "Module")), kind)
+
+
+def _is_derived_from(kind: type, name: str, module: str) -> bool:
+    return any(name_of(base) == name and module_of(base) == module for base in _MRO.__get__(kind))
+
+
+def _of_optimizer(value: Any) -> Content | None:
+    """As its ``state_dict()`` has it: parameters by their numbers, and not in the groups."""
+    own = _attributes(value) or {}
+    state: Any = own.get("state")
+    groups: Any = own.get("param_groups")
+    if type(state) not in (dict, defaultdict) or type(groups) is not list:
+        return None
+    if not all(type(group) is dict and type(group.get("params")) is list for group in groups):
+        return None
+    parameters = [parameter for group in groups for parameter in list(group["params"])]
+    held = list(state.items())
+    of_parameter = {id(parameter): each for parameter, each in held}
+    numbered: dict[Any, Any] = {
+        n: of_parameter[id(p)] for n, p in enumerate(parameters) if id(p) in of_parameter
+    }
+    numbered |= {name: each for name, each in held if type(name) is str}  # of all parameters together
+    settings, first = [], 0
+    for group in groups:
+        last = first + len(group["params"])
+        settings.append({**group, "params": list(range(first, last))})
+        first = last
+    return Content([numbered, settings], ["state", "param_groups"], attribute, None, in_order=False)
+
+
+def _of_module(value: Any) -> Content | None:
+    """A module's parameters and buffers, by the names that they have in its ``state_dict()``."""
+    found: dict[str, Any] = {}
+    if not _gather(value, "", found, ()):
+        return None
+    return Content(list(found.values()), list(found), attribute, None, in_order=False)
+
+
+def _gather(module: Any, prefix: str, found: dict[str, Any], above: tuple[int, ...]) -> bool:
+    """Put what `module` holds into `found`; False if that is not kept where PyTorch keeps it."""
+    own = _attributes(module) or {}
+    held = [own.get(name) for name in ("_parameters", "_buffers", "_modules")]
+    if not all(type(each) is dict for each in held):
+        return False
+    # One step each: a thread of the user's may fill them.
+    parameters, buffers, modules = ({**each} for each in held if each is not None)
+    passing = own.get("_non_persistent_buffers_set")
+    for name, tensor in [*parameters.items(), *buffers.items()]:
+        if tensor is not None and not (type(passing) is set and name in passing):
+            found[f"{prefix}{name}"] = tensor
+    if _static(type(module), _EXTRA) is not _static(_base(type(module)), _EXTRA):
+        found[f"{prefix}_extra_state"] = ExtraState()
+    inner = [(name, each) for name, each in modules.items() if each is not None]
+    above = (*above, id(module))
+    return all(
+        id(each) not in above and _gather(each, f"{prefix}{name}.", found, above) for name, each in inner
+    )
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """The dictionary of an object's own attributes itself; None if it has none."""
+    place = _static(type(value), "__dict__")
+    return place.__get__(value) if type(place) is types.GetSetDescriptorType else None
+
+
+def _inherited(value: Any, name: str) -> Any:
+    """What an object has in a slot or from its class; `_NONE` if nothing, or if that is the user's to say."""
+    held = _static(type(value), name, _NONE)
+    if type(held) is types.MemberDescriptorType:
+        try:
+            return held.__get__(value)
+        except AttributeError:
+            return _NONE
+    return held if _static(type(held), "__get__") is None else _NONE
+
+
+def _static(kind: type, name: str, default: Any = None) -> Any:
+    """An attribute of a class, as it stands in its dictionary or in those of its bases."""
+    dictionaries = map(_DICT.__get__, _MRO.__get__(kind))
+    return next((own[name] for own in dictionaries if name in own), default)

@@ -1,0 +1,202 @@
+"""Which values are equal: 16 bytes per value, compared between workers instead of the values themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import io
+import marshal
+import pathlib
+import pickle
+import types
+from contextlib import suppress
+from functools import lru_cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from disco_magic.callers.namespaces import CELL_MODULE, is_defined
+from disco_magic.core.device import Device
+from disco_magic.values.digests import digest_of, has_gaps
+from disco_magic.values.kinds import is_gpu_array, is_of_framework, is_tensor, name_of
+from disco_magic.values.tensors import bits_of
+
+# Values that their type and their repr say everything about.
+PLAIN = (
+    *(bool, int, float, complex, str, bytes, type(None), Device),
+    *(range, dt.date, dt.timedelta),
+    *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
+)
+# Those that can refer to nothing; many of them are taken at once. Floats are not: NaNs of any bits are alike.
+_FLAT = {bool, int, str, bytes, type(None)}
+# Of a set they come in an order that does not depend on how it was made.
+_ORDERED = {int, str, bytes}
+_DEPTH = 16
+# Bytes that hashlib takes without letting go of the lock.
+_KEPT = 2047
+
+
+def fingerprint(value: Any, *, depth: int = 0, known: dict[int, bytes] | None = None) -> bytes:
+    """Equal for equal values, over every element; 16 bytes.
+
+    Arrays by dtype, shape and bytes (about 1 GB/s, GIL released; -0.0 differs from 0.0, NaN equals NaN), also
+    those of cupy, and of PyTorch and JAX on the CPU; lists, tuples, dicts and sets element by element (dicts
+    in the order of their keys); everything else by its pickled form, in which such tensors are by their
+    elements as well, or by what repr says where it cannot be pickled. These two run the value's own code:
+    call this where the value lives, never for a table. Different fingerprints of equal values are possible
+    (objects that pickle differently), equal ones of different values are not, unless lists in them contain
+    each other in a circle.
+
+    `depth` is how many containers are around the value: deeper than 16 it is pickled as a whole, so that one
+    that contains itself comes to an end.
+    """
+    kind = type(value)
+    if kind in PLAIN:
+        return digest(f"{kind.__name__} {number_text(value)}".encode("utf-8", "surrogatepass"))
+    if kind in (list, tuple, dict, set, frozenset) and depth < _DEPTH:
+        known = {} if known is None else known
+        if id(value) not in known:
+            # Until it is known, for one that contains itself: how far out it is.
+            known[id(value)] = digest(str(depth).encode(), b"itself")
+            known[id(value)] = _of_container(value, depth, known)
+        return known[id(value)]
+    if kind is np.ndarray or issubclass(kind, np.generic):
+        array = np.asarray(value)
+        if not array.dtype.hasobject:
+            return of_array(array, kind.__name__)
+    if is_gpu_array(kind):
+        return of_array(value, "cupy.ndarray")
+    return _of_tensor(value) or _of_object(value)
+
+
+def _of_tensor(value: Any) -> bytes:
+    """The fingerprint of a tensor or of JAX's array whose elements can be read, b"" of anything else."""
+    kind = type(value)
+    bits = bits_of(value) if is_of_framework(kind) else None
+    if bits is None:
+        return b""
+    if not is_tensor(kind):
+        return of_array(bits, f"jax {value.weak_type}")  # which its repr tells
+    history = f"{value.requires_grad} {name_of(type(value.grad_fn))}"  # which its repr tells
+    return of_array(bits, f"torch.{name_of(kind)} {value.dtype} {history}")
+
+
+def _of_container(value: Any, depth: int, known: dict[int, bytes]) -> bytes:
+    kind = type(value)
+    # A copy: another thread may be at work on it.
+    items = tuple(chain.from_iterable(tuple(value.items())) if kind is dict else value)
+    flat = _of_flat(kind, items)
+    if flat is not None:
+        return digest(flat, f"{kind.__name__} flat".encode())
+    parts = [fingerprint(item, depth=depth + 1, known=known) for item in items]
+    if kind in (set, frozenset):
+        parts.sort()
+    return digest(b"".join(parts), kind.__name__.encode())
+
+
+def _of_flat(container: type, items: tuple[Any, ...]) -> bytes | None:
+    """What says everything about a container of values that refer to nothing; None of any other."""
+    kinds = set(map(type, items))
+    if container in (set, frozenset):
+        if len(kinds) != 1 or not kinds <= _ORDERED:
+            return None
+        items = tuple(sorted(items))
+    with suppress(ValueError):  # two gigabytes in one piece, or an int of more digits than Python writes
+        if kinds <= _FLAT:
+            return marshal.dumps(items, 2)  # later versions also say which strings are shared or interned
+        if kinds <= _FLAT | {float}:
+            return repr(items).encode()
+    return None
+
+
+def of_array(array: Any, kind: str) -> bytes:
+    """The fingerprint of a plain array of NumPy or cupy, of any dtype without objects."""
+    return digest(digest_of(array), f"{kind} {_dtype_text(array.dtype)} {array.shape}".encode())
+
+
+def of_sample(sample: np.ndarray[Any, Any], what: str) -> bytes:
+    """16 bytes for elements that a table shows, of any dtype without objects; others than `of_array`.
+
+    By SHA-1, in half the time of BLAKE2b: nobody gains from values that look alike in a table. In pieces for
+    which the interpreter's lock is kept: a worker that is busy in Python would give it back after 5 ms.
+    """
+    made = hashlib.sha1(f"{_dtype_text(sample.dtype)} {what}".encode(), usedforsecurity=False)
+    content = digest_of(sample) if has_gaps(sample.dtype) else sample.tobytes()
+    for start in range(0, len(content), _KEPT):
+        made.update(content[start : start + _KEPT])
+    return made.digest()[:16]
+
+
+@lru_cache(256)
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    # Records and ml_dtypes' numbers all call themselves raw bytes in `str`; `descr` and the name do not.
+    return repr(dtype) if dtype.names is not None else f"{dtype.name} {dtype.str}"
+
+
+class _Pickler(pickle.Pickler):
+    """Writes tensors by their elements, and what any worker's cells have defined by its name.
+
+    Functions of cells that no name leads to, lambdas for one, it writes by their code and what that has been
+    given. PyTorch also writes where it keeps tensors, and zip files with dates; pickle takes the caller's
+    classes and functions only, and no lambdas.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """Called for what is neither number, text nor container."""
+        kind = type(value)
+        if not issubclass(kind, (type, types.FunctionType)):
+            found = _of_tensor(value)
+            return (bytes, (found,)) if found else NotImplemented
+        if value.__module__ != CELL_MODULE:
+            return NotImplemented
+        if is_defined(value):
+            return _named, (value.__qualname__,)
+        return _by_code(value) if kind is types.FunctionType else NotImplemented
+
+
+def _named(qualname: str) -> None:
+    """Stands in what is digested before the name of a class or function; nobody loads that."""
+
+
+def _coded(code: bytes) -> None:
+    """The same before the code of a function."""
+
+
+def _by_code(function: types.FunctionType) -> tuple[Any, ...]:
+    """How a function is written by its code and what that has been given.
+
+    The latter as its state, which comes when the function is known already: it may refer to the function.
+    """
+    closure = [_content(cell) for cell in function.__closure__ or ()]
+    given = (function.__defaults__, function.__kwdefaults__, closure, vars(function))
+    return _coded, (marshal.dumps(function.__code__, 2),), given
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # nothing was bound to that name yet
+        return None
+
+
+def _of_object(value: Any) -> bytes:
+    try:
+        stream = io.BytesIO()
+        _Pickler(stream, protocol=2).dump(value)
+        return digest(stream.getvalue())
+    except Exception:  # noqa: BLE001 - whatever a user's __reduce__ raises, the text still tells values apart
+        return digest(repr(value).encode("utf-8", "surrogatepass"))
+
+
+def number_text(value: object) -> str:
+    """A plain value as text; a huge int in hexadecimal."""
+    # Above 4,300 digits Python refuses to write an int in decimal; that takes quadratic time.
+    return hex(value) if type(value) is int and value.bit_length() > 10_000 else repr(value)
+
+
+def digest(content: Any, head: bytes = b"") -> bytes:
+    """16 bytes of BLAKE2b over `head` and `content`."""
+    made = hashlib.blake2b(head, digest_size=16)
+    made.update(content)
+    return made.digest()

@@ -1,0 +1,193 @@
+"""What is in a value: the parts of containers, data frames, and of objects, see `fields`.
+
+Only what can be had without running the user's code: no ``__iter__``, ``__hash__``, ``__eq__`` or property of
+their classes is called, and none of their metaclasses either. So containers of exactly the types below are
+looked into, and instances of classes whose attributes are found in their dictionaries: data classes, and
+classes of the user's own, that is of a cell or of a file that is no library's.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import Counter, OrderedDict, defaultdict, deque
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from disco_magic.callers.callers_worker import CallersWorker
+from disco_magic.values.content import (
+    PLAIN_IDS,
+    Content,
+    attribute,
+    kinds_of,
+    subscript,
+    tells_all,
+)
+from disco_magic.values.fields import content_of_object
+from disco_magic.values.fingerprint import number_text
+from disco_magic.values.frames import column_of, columns_of, is_frame, is_series
+from disco_magic.values.kinds import home_of, is_of_framework, qualname_of
+
+_DICTS: Final = frozenset(map(id, (dict, defaultdict, Counter)))
+_ORDERED: Final = id(OrderedDict)
+_LISTS: Final = frozenset(map(id, (list, tuple, deque)))
+_SETS: Final = frozenset(map(id, (set, frozenset)))
+_COUNTED: Final = frozenset(map(id, (list, tuple, dict, set, frozenset)))
+# They are what they are called.
+_ATOMS: Final = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+    np.dtype,
+    np.ufunc,
+    CallersWorker,
+)
+# So many characters count as one item.
+_TEXT: Final = 100
+_BITS: Final = 10_000
+
+
+def is_atom(value: Any) -> bool:
+    """Whether it is a class, function, module or the like."""
+    return issubclass(type(value), _ATOMS)
+
+
+def plain_copy(value: Any, room: int) -> Any:
+    """A copy of a list, tuple, dict or set of numbers and texts, and of such containers; None of any other.
+
+    Args:
+        value: another thread may be filling it.
+        room: so many items at most, those in containers in it counted too; a long text counts by its length.
+    """
+    try:
+        return _copied(value, [room])
+    except (ValueError, RuntimeError):
+        return None
+
+
+def _copied(value: Any, room: list[int]) -> Any:
+    kind = type(value)
+    room[0] -= 1 + (len(value) // _TEXT if kind in (str, bytes) else 0)
+    if room[0] < 0 or (id(kind) in _COUNTED and len(value) > room[0]):
+        raise ValueError
+    if id(kind) in PLAIN_IDS or (home_of(kind) == "numpy" and issubclass(kind, np.number | np.bool_)):
+        if kind is int and value.bit_length() > _BITS:  # Python may refuse to write it
+            raise ValueError
+        return value
+    if id(kind) not in _COUNTED:
+        raise ValueError
+    if kind is dict:
+        return {_copied(key, room): _copied(item, room) for key, item in list(value.items())}
+    return kind([_copied(item, room) for item in list(value)])
+
+
+class Seen:
+    """What is in one value and in all that is in it, found once: the same object may stand in many places."""
+
+    def __init__(self) -> None:
+        # By identity: each is kept by the content of what it is in, and the first by the caller.
+        self._contents: dict[int, Content | None] = {}
+        self._plain: dict[int, bool] = {}
+
+    def content(self, value: Any) -> Content | None:
+        """See `content_of`."""
+        key = id(value)
+        if key not in self._contents:
+            self._contents[key] = content_of(value)
+        return self._contents[key]
+
+    def has_parts(self, value: Any) -> bool:
+        """Whether there is anything in `value` but numbers and text."""
+        key = id(value)
+        if key not in self._plain:
+            content = self.content(value)
+            self._plain[key] = content is None or content.is_plain
+        return not self._plain[key]
+
+
+def content_of(value: Any) -> Content | None:
+    """What is in `value`, as it is now; None if that cannot be had without running code of the user's."""
+    try:
+        return _content(value)
+    except RuntimeError:  # a thread of the user's fills it at this moment
+        return None
+
+
+def _content(value: Any) -> Content | None:
+    kind = type(value)
+    if kind is np.ndarray or is_of_framework(kind):  # most of what there is; told in a tenth of the time
+        return None
+    if id(kind) in _DICTS or id(kind) == _ORDERED:
+        return _of_dict(value)
+    if id(kind) in _LISTS:
+        return _of_list(list(value))  # a thread of the user's may be filling it; such a copy is one step
+    if id(kind) in _SETS:
+        return Content(list(value), None, subscript, (len(value),), in_order=False)
+    if is_frame(kind) or is_series(kind):
+        return _of_frame(value) if is_frame(kind) else _of_series(value)
+    return _of_constant(value) if _is_constant(kind) else content_of_object(value)
+
+
+def _is_constant(kind: type) -> bool:
+    """Whether it is that of slices, or an enumeration, which may be the user's."""
+    return kind is slice or issubclass(kind, Enum)
+
+
+def _of_constant(value: Any) -> Content | None:
+    if type(value) is slice:
+        return Content([value.start, value.stop, value.step], ["start", "stop", "step"], attribute, None)
+    held = object.__getattribute__(value, "__dict__")
+    if "_name_" not in held or "_value_" not in held:
+        return None
+    return Content([held["_name_"], held["_value_"]], ["name", "value"], attribute, None)
+
+
+def constant_text(value: Any) -> str:
+    """A slice, or a member of an enumeration, as Python writes it; empty of anything else."""
+    kind = type(value)
+    content = _of_constant(value) if _is_constant(kind) else None
+    if content is None or not all(map(tells_all, kinds_of(content.items))):
+        return ""
+    if kind is slice:
+        return f"slice({', '.join(map(number_text, content.items))})"
+    name = content.items[0]
+    return "" if name is None else f"{qualname_of(kind)}.{name}"
+
+
+def _of_list(items: list[Any]) -> Content:
+    return Content(items, range(len(items)), subscript, (len(items),))
+
+
+def _of_dict(value: Any) -> Content:
+    if id(type(value)) == _ORDERED:
+        return _of_ordered_dict(value)
+    held = dict(value)  # one step, as above
+    keys, items = list(held), list(held.values())
+    places = keys if all(map(tells_all, kinds_of(keys))) else None
+    return Content(items, places, subscript, (len(items),), in_order=False)
+
+
+def _of_ordered_dict(value: Any) -> Content:
+    # It would be copied by its own methods, which hash its keys.
+    pairs = list(dict.items(value))
+    written = all(map(tells_all, kinds_of(key for key, _ in pairs)))
+    if written:
+        order = {key: place for place, key in enumerate(value)}
+        pairs.sort(key=lambda pair: order.get(pair[0], 0))
+    keys, items = [key for key, _ in pairs], [item for _, item in pairs]
+    return Content(items, keys if written else None, subscript, (len(items),))
+
+
+def _of_frame(frame: Any) -> Content:
+    columns = columns_of(frame)
+    names = [label for label, _ in columns]
+    plain = all(tells_all(type(name)) for name in names) and len(set(names)) == len(names)
+    places = names if plain else range(len(names))
+    return Content([each for _, each in columns], places, subscript, tuple(frame.shape))
+
+
+def _of_series(series: Any) -> Content:
+    return Content([column_of(series)], ["values"], attribute, tuple(series.shape))

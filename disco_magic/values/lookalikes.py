@@ -1,0 +1,174 @@
+"""Why two values differ that look the same: digits that are not shown, what ``...`` leaves out, other types.
+
+Runs beside the workers, on their own values: no code of these is executed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from disco_magic.callers.namespaces import CELL_MODULE
+from disco_magic.errors import NoPicture
+from disco_magic.values.columns import alone, facts_of
+from disco_magic.values.content import PLAIN_IDS, kinds_of, tells_all
+from disco_magic.values.described import short
+from disco_magic.values.digests import digest_of
+from disco_magic.values.divergence import parts_of
+from disco_magic.values.elements import elements_of
+from disco_magic.values.fields import is_module, is_optimizer
+from disco_magic.values.fingerprint import number_text
+from disco_magic.values.frames import Column, is_frame, is_series
+from disco_magic.values.gaps import gap, most_of
+from disco_magic.values.inside import content_of
+from disco_magic.values.kinds import module_of, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from disco_magic.values.content import Content
+    from disco_magic.values.elements import Elements
+
+
+# Numbers of one container that are sent to another worker to be compared.
+_MOST: Final = 1 << 16
+
+
+def why_apart(first: Any, other: Any, whose: str) -> str:
+    """How `other` differs from `first`, by the first of their parts that does.
+
+    Args:
+        first: a value of a worker.
+        other: another worker's.
+        whose: `first` is, ``worker 0's``.
+
+    Returns:
+        ``1 of 2 elements differs from worker 0's, by up to 1e-12``, behind ``['w']:`` if that is a part.
+        "" if nothing was found: what is in a set, in objects of a library, or between the elements compared.
+
+    Cost: 20 ns per element of arrays up to the first that differs; of more than `gaps.MOST` a sample.
+    """
+    others = dict(parts_of("", other))
+    for path, part in parts_of("", first):
+        found = _apart(part, others[path], whose) if path in others else None
+        if found is not None:
+            place, said = found
+            return f"{path}{place}: {said}" if path or place else said
+    return ""
+
+
+def is_data(value: Any) -> bool:
+    """Whether a value that differs between workers should be told apart also if nobody can say in what.
+
+    Models, tables, sets and objects of classes that cells define are; figures and functions are not: these
+    are each worker's own whatever they show.
+    """
+    kind = type(value)
+    own = module_of(kind) == CELL_MODULE or is_module(kind) or is_optimizer(kind)
+    return own or is_frame(kind) or is_series(kind) or kind in (set, frozenset)
+
+
+def _apart(first: Any, other: Any, whose: str) -> tuple[str, str] | None:
+    """How two parts differ, and where in them; None if it was not found."""
+    both = partial(_both, whose)
+    kinds = type_name(type(first)), type_name(type(other))
+    if kinds[0] != kinds[1]:
+        return "", both(*kinds)
+    contents = content_of(first), content_of(other)
+    if contents[0] is not None and contents[1] is not None:
+        return _of_containers(contents[0], contents[1], both)
+    said = _of_arrays(_elements(first), _elements(other), whose, both)
+    return ("", said) if said else None
+
+
+def _of_arrays(
+    first: Elements | None, other: Elements | None, whose: str, both: Callable[[str, str], str]
+) -> str:
+    """In what two arrays differ; "" if it was not found, or one is None."""
+    if first is None or other is None:
+        return ""
+    if (first.name, first.shape) != (other.name, other.shape):
+        return both(f"{first.name} {first.shape}", f"{other.name} {other.shape}")
+    try:
+        samples = [each.sample(most_of(each.shape)) for each in (first, other)]
+    except NoPicture:  # a sparse tensor, or one without data
+        return ""
+    # By what says nothing of gaps between elements, whose bytes are anybody's.
+    if samples[0].dtype.hasobject or digest_of(samples[0]) == digest_of(samples[1]):
+        return ""
+    return gap(samples, first.shape, whose)
+
+
+def _elements(value: Any) -> Elements | None:
+    """Those of `value`, or of the array that it holds; None if it has none."""
+    with suppress(NoPicture):
+        return elements_of(alone(facts_of(value)) if type(value) is Column else value)
+    return None
+
+
+def _of_containers(first: Content, other: Content, both: Callable[[str, str], str]) -> tuple[str, str] | None:
+    """By their lengths, and the numbers and texts in them."""
+    if first.shape != other.shape:
+        return "", both(f"{len(first.items):,} items", f"{len(other.items):,} items")
+    for place, item, mate in _pairs(first, other):
+        said = _of_plain(item, mate, both)
+        if said:
+            return first.written(place), said
+    return None
+
+
+def _pairs(first: Content, other: Content) -> Iterator[tuple[Any, Any, Any]]:
+    """Place, what is there, and what is there in the other one, where both have it."""
+    if first.places is None or other.places is None:
+        return
+    if first.in_order and other.in_order and first.places == other.places:
+        yield from zip(first.places, first.items, other.items, strict=True)
+    # Keys of other types may have a hash of their own.
+    elif all(id(kind) in PLAIN_IDS for kind in kinds_of([*first.places, *other.places])):
+        mates = dict(zip(other.places, other.items, strict=True))
+        yield from (
+            (place, item, mates[place])
+            for place, item in zip(first.places, first.items, strict=True)
+            if place in mates
+        )
+
+
+def numbers_in(value: Any) -> dict[str, Any]:
+    """The numbers and texts of a container or an object, each by how it is written; of 65,536 at most."""
+    content = content_of(value)
+    if content is None or len(content.items) > _MOST:
+        return {}
+    return {label: item for label, item in content.parts(plain=True) if tells_all(type(item))}
+
+
+def numbers_apart(first: Mapping[str, Any], other: Mapping[str, Any], whose: str) -> str:
+    """As `why_apart`, of what `numbers_in` gave of two values."""
+    both = partial(_both, whose)
+    apart = (
+        f"{place}: {said}"
+        for place, one in first.items()
+        if place in other and (said := _of_plain(one, other[place], both))
+    )
+    return next(apart, "")
+
+
+def _both(whose: str, one: str, another: str) -> str:
+    return f"{another}, {whose} is {one}"
+
+
+def _of_plain(first: Any, other: Any, both: Callable[[str, str], str]) -> str:
+    """Of two numbers or texts, Python's or NumPy's: a class derived from these may have its own repr."""
+    kinds = type(first), type(other)
+    if first is other or not all(map(tells_all, kinds)):
+        return ""
+    if kinds[0] is not kinds[1]:
+        return both(*map(type_name, kinds))
+    if first == other and first != 0:  # but for signs of zeros, at once
+        return ""
+    texts = number_text(first), number_text(other)
+    shown = tuple(map(short, texts))
+    if texts[0] == texts[1] or shown[0] != shown[1]:
+        return "" if texts[0] == texts[1] else both(*shown)
+    place = next((n for n, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
+    return f"they differ from character {place + 1:,} on"

@@ -1,0 +1,179 @@
+"""What a dotted path means on one worker, followed without running code of the values.
+
+For `Session.examine_names`: a person who types ``model.weight`` and asks what that is has called nothing yet.
+So properties are not evaluated, nobody's ``__getattr__`` is asked, and nothing is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from disco_magic.callers.module_classes import is_plain_module
+from disco_magic.values.describe import describe
+from disco_magic.values.kinds import home_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from disco_magic.core.snapshot import RegisterInfo
+
+NOTHING: Final = object()
+_OURS: Final = __name__.partition(".")[0]
+# What C code makes of itself: reading through them runs none of the user's.
+_FIELDS: Final = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_METHODS: Final = (
+    types.FunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+# In these a module of PyTorch keeps what its own ``__getattr__`` gives out.
+_KEPT: Final = ("_parameters", "_buffers", "_modules")
+_DEFINITIONS: Final = (*_METHODS, types.MethodType, types.ModuleType, functools.partial, property)
+# Types made by a class statement: what they do when they are asked may be code of the user's.
+_HEAP_TYPE: Final = 1 << 9
+
+
+class Member(NamedTuple):
+    """What a path leads to.
+
+    Attributes:
+        value: the object; of a property the property itself.
+        owner: the class of the object before the last dot; None if there is no dot.
+    """
+
+    value: Any
+    owner: type | None = None
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether it is a function, a class or a module: something that is the same on all workers."""
+        kind = type(self.value)
+        if issubclass(kind, type) or kind in _DEFINITIONS or is_plain_module(kind):
+            return True
+        return callable(self.value) and not kind.__flags__ & _HEAP_TYPE  # of C: built-in functions, ufuncs
+
+
+class NameInfo(NamedTuple):
+    """What a path means on one worker; plain data.
+
+    Attributes:
+        info: the value's picture.
+        is_register: whether the path is the name of a register.
+        is_definition: as `Member.is_definition`.
+    """
+
+    info: RegisterInfo
+    is_register: bool
+    is_definition: bool
+
+
+@contextmanager
+def visible(namespace: Mapping[Any, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """What a worker's cells have bound, and what they see behind it; both are empty afterwards.
+
+    What looks at them may hold on to them in a cycle, as Jedi does: all values of the worker would stay until
+    the garbage collector comes.
+    """
+    # A cell may put anything into globals(), also keys that are no text.
+    bound = {name: value for name, value in dict(namespace).items() if type(name) is str}
+    builtins = bound.pop("__builtins__", None)
+    behind = dict(builtins) if type(builtins) is dict else {}
+    try:
+        yield bound, behind
+    finally:
+        bound.clear()
+        behind.clear()
+
+
+def names_of(bound: Mapping[str, Any], behind: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG001 - see examine_names
+    """The names that cells of a worker have bound, those with one underscore included."""
+    return tuple(name for name in bound if not name.startswith("__"))
+
+
+def registers_among(
+    bound: Mapping[str, Any],
+    behind: Mapping[str, Any],  # noqa: ARG001 - see examine_names
+    names: Iterable[str],
+) -> list[tuple[str, RegisterInfo]]:
+    """``(name, picture)`` of those of `names` that are registers: type, shape, dtype and bytes only."""
+    return [(name, describe(bound[name], 0)) for name in names if name in bound and not name.startswith("_")]
+
+
+def look_up(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[str]) -> NameInfo | None:
+    """What ``path[0].path[1]...`` means there; None if it means nothing."""
+    found = member(bound, behind, path)
+    if found is None:
+        return None
+    is_register = len(path) == 1 and path[0] in bound and not path[0].startswith("_")
+    return NameInfo(describe(found.value), is_register, found.is_definition)
+
+
+def member(bound: Mapping[str, Any], behind: Mapping[str, Any], path: Sequence[str]) -> Member | None:
+    """Follow a path from a name that a cell sees; None where it does not lead on."""
+    value, owner = bound.get(path[0], behind.get(path[0], NOTHING)), None
+    for name in path[1:]:
+        if value is NOTHING or type(value) is property:
+            return None
+        owner = type(value)
+        value = attribute(value, name)
+    return None if value is NOTHING else Member(value, owner)
+
+
+def attribute(value: Any, name: str) -> Any:
+    """``value.name`` without running code of the user's: a property is itself; `NOTHING` if there is none."""
+    try:
+        found = inspect.getattr_static(value, name)
+    except AttributeError:
+        return _kept_by_torch(value, name)
+    kind = type(found)
+    if kind is staticmethod:
+        return found.__func__
+    owner = value if issubclass(type(value), type) else type(value)
+    if kind is classmethod:
+        return types.MethodType(found.__func__, owner)
+    return found if owner is value else _seen_from(value, owner, name, found)
+
+
+def kind_of(value: Any) -> str:
+    """``module``, ``class``, ``property``, ``function`` or ``instance``."""
+    if issubclass(type(value), type):
+        return "class"
+    if is_plain_module(type(value)):
+        return "module"
+    if type(value) is property:
+        return "property"
+    return "function" if Member(value).is_definition else "instance"
+
+
+def _seen_from(value: Any, owner: type, name: str, found: Any) -> Any:
+    """What was found in an object or its class, as the object gives it out."""
+    kind = type(found)
+    if kind in _FIELDS or kind is type(Member.value):  # of a named tuple
+        return _field(found, value)
+    if kind is property and home_of(owner) == _OURS:
+        return found.__get__(value, owner)  # of `worker`: numbers
+    if kind in _METHODS and found is inspect.getattr_static(owner, name, NOTHING):
+        return found.__get__(value, owner)
+    return found
+
+
+def _field(field: Any, value: Any) -> Any:
+    """What C code keeps in an object: an array's ``T`` or ``dtype``, a slot that may be empty."""
+    try:
+        return field.__get__(value)
+    except Exception:  # noqa: BLE001 - a tensor that has no such field for its layout, a slot without a value
+        return NOTHING
+
+
+def _kept_by_torch(value: Any, name: str) -> Any:
+    if any(home_of(base) == "torch" for base in type(value).__mro__):
+        for kept in _KEPT:
+            held = inspect.getattr_static(value, kept, None)
+            if isinstance(held, dict) and name in held:
+                return held[name]
+    return NOTHING

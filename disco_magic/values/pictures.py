@@ -1,0 +1,216 @@
+"""A two-dimensional part of an array as few numbers, as exact text, and its elements as a histogram."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.errors import NoPicture, UsageMistake
+from disco_magic.phrases import class_name
+from disco_magic.values.elements import check_count, elements_of, plane_of
+from disco_magic.values.samples import SAMPLE, is_number, summaries
+
+if TYPE_CHECKING:
+    from disco_magic.values.elements import Array, Elements
+    from disco_magic.values.windows import Shape, Window
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+    Indices = np.ndarray[Any, np.dtype[np.int64]]
+
+_CELL: Final = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """Numbers of a two-dimensional part of an array.
+
+    Attributes:
+        values: float64 `(r, c)`; NaN and infinite ones are kept. Of complex numbers the magnitude.
+        rows, columns: int64 `(r,)` and `(c,)`, ascending: which index of the array a line shows.
+        shape: of the whole array.
+        extents: how many rows and columns there are along the two axes.
+        what: the element type, ``"float32"``; ``"|complex64|"`` where magnitudes are shown.
+        thinned: whether lines were left out.
+    """
+
+    values: Floats
+    rows: Indices
+    columns: Indices
+    shape: Shape
+    extents: tuple[int, int]
+    what: str
+    thinned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Elements of a two-dimensional part of an array as exact text.
+
+    Attributes:
+        cells: rows of text.
+        rows, columns: which indices of the array they show.
+        shape: of the whole array.
+        extents: how many rows and columns there are along the two axes.
+    """
+
+    cells: tuple[tuple[str, ...], ...]
+    rows: range
+    columns: range
+    shape: Shape
+    extents: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How often which value occurs.
+
+    Attributes:
+        edges: `(k + 1,)`, ascending, in equal distances; () without finite elements.
+        counts: `(k,)`, of the finite elements; one on an edge is in the bin above it, the largest
+            in the last.
+        nans, infs: how many there are besides.
+        sampled: whether only a part of the elements was counted.
+        size: elements of the whole array.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    nans: int
+    infs: int
+    sampled: bool
+    size: int
+
+
+def picture_of(value: Any, window: Window, limit: int = 128) -> Picture:
+    """A part of an array as few numbers: of many lines some, evenly spread, with the first and the last.
+
+    Args:
+        value: an array of numbers, of NumPy, CuPy, PyTorch or JAX.
+        window: the part; ``Window()`` is the default of any shape.
+        limit: rows and columns at most.
+
+    Raises:
+        NoPicture: it is no array of numbers, it has no elements, or the window does not fit into it.
+
+    Cost: a copy of `limit` lines at most.
+    """
+    limit = check_count("limit", limit)
+    elements = filled(value)
+    cut = window.fit(elements.shape)
+    (rows, some_rows), (columns, some_columns) = _spread(cut.rows, limit), _spread(cut.columns, limit)
+    index = cut.to(_reach(cut.rows, some_rows), _reach(cut.columns, some_columns))
+    part = cut.arranged(elements.lines(index, cut.in_order(some_rows, some_columns)))
+    values = as_numbers(part, elements.name)
+    what = f"|{elements.name}|" if part.dtype.kind == "c" else elements.name
+    thinned = some_rows is not None or some_columns is not None
+    return Picture(values, rows, columns, elements.shape, cut.extents, what, thinned)
+
+
+def _spread(span: range, limit: int) -> tuple[Indices, list[int] | None]:
+    """At most `limit` numbers of `span`, both ends among them; also as a list if that leaves some out."""
+    if len(span) <= limit:
+        return np.arange(span.start, span.stop), None
+    parts = max(limit - 1, 1)
+    chosen = span.start + (np.arange(limit) * (len(span) - 1) + parts // 2) // parts
+    return chosen, chosen.tolist()
+
+
+def _reach(span: range, chosen: list[int] | None) -> slice:
+    return slice(span.start, span.stop) if chosen is None else slice(None)
+
+
+def block_of(value: Any, window: Window, limit: tuple[int, int] = (16, 10)) -> Block:
+    """The first elements of a part of an array as exact text: as NumPy writes each, 24 characters at most.
+
+    Args:
+        value: an array of any element type; of objects the names of their types.
+        window: the part.
+        limit: rows and columns at most.
+
+    Raises:
+        NoPicture: it is no array, it has no elements, or the window does not fit into it.
+    """
+    height, width = (check_count("limit", each) for each in limit)
+    elements = filled(value)
+    cut = window.fit(elements.shape)
+    rows, columns = cut.rows[:height], cut.columns[:width]
+    part = plane_of(elements, cut, rows, columns)
+    cells = tuple(tuple(text_of(element, part.dtype) for element in row) for row in part)
+    return Block(cells, rows, columns, elements.shape, cut.extents)
+
+
+def text_of(element: Any, dtype: np.dtype[Any]) -> str:
+    """An element of an array of `dtype` in at most 24 characters; runs no code of an object's."""
+    if dtype.kind in "SUT":
+        text = repr(element.item() if dtype.kind != "T" else element)
+    elif dtype.hasobject:
+        text = class_name(element) if dtype.kind == "O" else "objects"
+    else:
+        text = str(element)
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\u2026"
+
+
+def histogram_of(value: Any, bins: int = 32, sample: int = SAMPLE) -> Histogram:
+    """How the values of at most `sample` elements are distributed, evenly spread over the array.
+
+    Args:
+        value: an array of numbers, of NumPy, CuPy, PyTorch or JAX. Complex ones count by magnitude.
+        bins: at most 1,000.
+        sample: at least 1.
+
+    Raises:
+        NoPicture: it is no array of numbers.
+    """
+    if check_count("bins", bins) > 1000:
+        raise UsageMistake(f"bins is {bins}, expected at most 1,000")
+    elements = elements_of(value)
+    seen = numbers(elements.sample(check_count("sample", sample)), elements.name)
+    (told,) = summaries([seen], bins)
+    size = math.prod(elements.shape)
+    edges = () if told.minimum is None or told.maximum is None else _edges(told.minimum, told.maximum, bins)
+    return Histogram(edges, told.histogram, told.nans, told.infs, seen.size < size, size)
+
+
+def _edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    if low == high:  # all are in the bin in the middle
+        half = max(0.5, abs(low) / 2**20)
+        low, high = low - half, low + half
+    # Not by their distance, which may be more than a float holds.
+    return tuple(low * (1 - place / bins) + high * (place / bins) for place in range(bins + 1))
+
+
+def filled(value: Any) -> Elements:
+    """The elements of an array, of which there are some.
+
+    Raises:
+        NoPicture: it is no array, or an empty one.
+    """
+    elements = elements_of(value)
+    if 0 in elements.shape:
+        raise NoPicture(f"an array of shape {elements.shape} has no elements")
+    return elements
+
+
+def numbers(part: Array, name: str) -> Array:
+    """`part` again.
+
+    Raises:
+        NoPicture: its elements are no numbers.
+    """
+    if not is_number(part.dtype):
+        raise NoPicture(f"elements of type {name} are no numbers")
+    return part
+
+
+def as_numbers(part: Array, name: str) -> Floats:
+    """`part` as float64, complex numbers by their magnitude; a copy.
+
+    Raises:
+        NoPicture: its elements are no numbers.
+    """
+    with np.errstate(all="ignore"):
+        magnitudes = np.abs(part) if part.dtype.kind == "c" else numbers(part, name)
+        return magnitudes.astype(np.float64)

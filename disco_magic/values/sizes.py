@@ -1,0 +1,92 @@
+"""How many bytes values take, found out without running code of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from disco_magic.values.fields import is_module, is_optimizer
+from disco_magic.values.frames import is_frame, nbytes_of_frame
+from disco_magic.values.inside import content_of
+from disco_magic.values.kinds import ARRAY_LIBRARIES, home_of
+from disco_magic.values.tensors import local_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Of NumPy's own: a subclass may have a property of that name.
+_NBYTES: Final = np.ndarray.nbytes
+_NUMBERS_NBYTES: Final = np.generic.nbytes
+# By identity: ``in`` asks a metaclass, which may have an ``__eq__`` or a ``__hash__`` of its own.
+_TEXTS: Final = frozenset(map(id, (str, bytes, bytearray)))
+_WITHOUT: Final = frozenset(map(id, (type(None), bool, int, float, complex)))
+_ITEMS: Final = 1000
+
+
+def nbytes_of(value: Any) -> int:
+    """Bytes of the elements, 0 where that is not known without running the value's code.
+
+    Under 1 us, for a data frame 50 us. Of what has parts those of its parts, see `parts_of`.
+    """
+    return sum(map(_nbytes, parts_of(value)))
+
+
+def parts_of(value: Any) -> Sequence[Any]:
+    """What counts of a value: itself, or what may have bytes among its parts, in any depth, each once.
+
+    Of containers, dataclasses, modules of PyTorch and objects of the user's classes, see `content_of`; about
+    1,000 parts are looked at, at 0.1 us for each number, 1 us for each array, 5 us for each container.
+    """
+    kind = type(value)
+    if _counts_itself(kind):
+        return (value,)
+    found: dict[int, Any] = {}
+    seen, rest, looked = {id(value)}, [value], 0
+    while rest and looked < _ITEMS:
+        items = _items(rest.pop())[: _ITEMS - looked]
+        looked += len(items)
+        for item in items:
+            if id(type(item)) in _WITHOUT:
+                continue
+            if _counts_itself(type(item)):
+                found[id(item)] = item
+            elif id(item) not in seen:
+                seen.add(id(item))
+                rest.append(item)
+    return list(found.values())
+
+
+def _items(value: Any) -> Sequence[Any]:
+    kind = type(value)
+    if kind is list or kind is tuple:  # of a million the first ones, without a copy of all
+        return list(value[:_ITEMS])
+    if kind is dict:
+        return list(value.values())  # in one call of C code: the worker may change it meanwhile
+    content = content_of(value)
+    return [] if content is None else content.items
+
+
+def _counts_itself(kind: type) -> bool:
+    if issubclass(kind, np.ndarray | np.generic) or id(kind) in _TEXTS or id(kind) in _WITHOUT:
+        return True
+    return home_of(kind) in ARRAY_LIBRARIES and not is_module(kind) and not is_optimizer(kind)
+
+
+def _nbytes(value: Any) -> int:
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return int(_NBYTES.__get__(value))
+    if issubclass(kind, np.generic):
+        return int(_NUMBERS_NBYTES.__get__(value))
+    if id(kind) in _TEXTS:
+        return len(value)
+    return _foreign(value) if home_of(kind) in ARRAY_LIBRARIES else 0
+
+
+def _foreign(value: Any) -> int:
+    try:
+        nbytes = nbytes_of_frame(value) if is_frame(type(value)) else local_part(value).nbytes
+    except Exception:  # noqa: BLE001 - a sparse tensor of PyTorch has no such number, others no such attribute
+        return 0
+    return nbytes if isinstance(nbytes, int) else 0

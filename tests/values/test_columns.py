@@ -1,0 +1,170 @@
+"""Columns and labels of data frames, compared value by value."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from disco_magic.values.columns import alone, facts_of, facts_of_labels
+from disco_magic.values.divergence import look, survey
+from disco_magic.values.frames import Column
+
+
+@pytest.fixture
+def pandas():
+    return pytest.importorskip("pandas")
+
+
+def digests(value):
+    return {path: held.digest for path, held in survey("f", value, values=True)}
+
+
+COLUMNS = {
+    "numbers": lambda pd, last: np.array([1.0, 2.0, last]),
+    "texts": lambda pd, last: ["a", None, str(last)],
+    "objects that are plain": lambda pd, last: pd.Series(["a", 1, last], dtype=object),
+    "categories": lambda pd, last: pd.Categorical(["a", "b", str(last)]),
+    "integers with gaps": lambda pd, last: pd.array([1, None, last], dtype="Int64"),
+    "times of a zone": lambda pd, last: pd.to_datetime([1, 2, last], utc=True),
+    "times": lambda pd, last: pd.to_datetime([1, 2, last]),
+}
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS)
+def test_columns_are_compared_value_by_value(pandas, make):
+    one, same, other = (digests(pandas.DataFrame({"x": make(pandas, last)})) for last in (3, 3, 4))
+    assert one == same
+    assert one["f['x']"] != other["f['x']"]
+    assert one["f"] == other["f"] != b""
+
+
+def test_series_are_compared_as_their_values_and_their_labels(pandas):
+    one, other, named, moved = (
+        digests(pandas.Series(*args, name=name))
+        for *args, name in (([1, 2], "n"), ([1, 3], "n"), ([1, 2], "m"), ([1, 2], [5, 6], "n"))
+    )
+    assert one["f"] == other["f"]
+    assert one["f.values"] != other["f.values"]
+    assert one["f"] != named["f"]
+    assert one["f"] != moved["f"]
+    assert one["f.values"] == moved["f.values"]
+
+
+def test_labels_of_several_levels_are_compared(pandas):
+    one, other = (
+        digests(
+            pandas.DataFrame({"x": [1.0, 2.0]}, index=pandas.MultiIndex.from_tuples([(1, "a"), (last, "b")]))
+        )
+        for last in (1, 2)
+    )
+    assert one["f"] != other["f"]
+    assert look(pandas.DataFrame({("x", 1): [1.0]}), values=True).digest
+
+
+def test_what_cannot_be_compared_in_a_frame_is_said(pandas):
+    frame = pandas.DataFrame({"o": [object()], "p": pandas.period_range("2020", periods=1)}, index=[(1, 2)])
+    found = dict(survey("f", frame, values=True))
+    assert found["f['o']"].opaque == "not all values of dtype object can be compared"
+    assert found["f['p']"].opaque.startswith("not all values of dtype period")
+    odd = pandas.DataFrame({"x": [1]}, index=pandas.Index([object()]))
+    assert look(odd, values=True).opaque == "its labels are objects"
+    mixed = pandas.DataFrame({"x": pandas.Categorical([object()])})
+    assert dict(survey("f", mixed, values=True))["f['x']"].opaque
+
+
+def test_labels_of_a_class_of_the_users_are_not_asked():
+    frame = types.SimpleNamespace(index=object(), columns=object(), name="n")
+    assert facts_of_labels(frame) is None
+
+
+def test_what_a_library_refuses_is_not_looked_into():
+    assert facts_of(Column("int64", object())) is None
+    assert alone(None) is None
+    assert alone([np.zeros(2)]) is not None
+    assert alone([np.zeros(2), np.zeros(2)]) is None
+
+
+# --- polars, stood in for --------------------------------------------------------------------------
+
+
+class Dtype:
+    def __init__(self, name):
+        self.name = name
+
+    def base_type(self):
+        return self.name
+
+    def is_numeric(self):
+        return self.name in ("Int64", "Decimal")
+
+    def is_temporal(self):
+        return self.name == "Date"
+
+
+class Series:
+    def __init__(self, name, items, dtype):
+        self.name, self.dtype, self._items, self.shape = name, Dtype(dtype), items, (len(items),)
+
+    def to_list(self):
+        return list(self._items)
+
+    def null_count(self):
+        return self._items.count(None)
+
+    def to_physical(self):
+        return self
+
+    def fill_null(self, value):
+        return Series(self.name, [value if item is None else item for item in self._items], self.dtype.name)
+
+    def is_null(self):
+        return Series("", [item is None for item in self._items], "Boolean")
+
+    def to_numpy(self):
+        return np.array(self._items, object if self.dtype.name == "Decimal" else None)
+
+
+class DataFrame:
+    def __init__(self, **columns):
+        self._columns = [Series(name, *held) for name, held in columns.items()]
+        self.columns, self.dtypes = list(columns), [each.dtype for each in self._columns]
+        self.shape = (3, len(columns))
+
+    def __getitem__(self, index):
+        return self._columns[index[1]]
+
+
+@pytest.fixture
+def polars(monkeypatch):
+    library = types.ModuleType("polars")
+    for kind in (Series, DataFrame):
+        monkeypatch.setattr(kind, "__module__", "polars.made")
+        setattr(library, kind.__name__, kind)
+    monkeypatch.setitem(sys.modules, "polars", library)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "items", "others"),
+    [
+        ("Int64", [1, None, 3], [1, 0, 3]),
+        ("Int64", [1, 2, 3], [1, 2, 4]),
+        ("Boolean", [True, None, False], [True, False, None]),
+        ("Date", [1, 2, 3], [1, 2, 4]),
+        ("String", ["a", None], ["a", "b"]),
+    ],
+)
+@pytest.mark.usefixtures("polars")
+def test_columns_of_polars_are_compared_with_what_is_missing_in_them(dtype, items, others):
+    one, same, other = (digests(DataFrame(x=(each, dtype))) for each in (items, items, others))
+    assert one == same
+    assert one["f['x']"] != other["f['x']"]
+    assert digests(Series("s", items, dtype))["f"] != digests(Series("t", items, dtype))["f"]
+
+
+@pytest.mark.parametrize("dtype", ["Object", "Decimal"])
+@pytest.mark.usefixtures("polars")
+def test_columns_of_polars_that_hold_objects_are_not_compared(dtype):
+    assert facts_of(Column(dtype, Series("s", [1], dtype))) is None

@@ -1,0 +1,86 @@
+"""Digests of arrays: equal for equal bits, whatever the strides and whatever lies in the gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from disco_magic.values import digests
+from disco_magic.values.digests import digest_of
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+BASE = np.arange(60, dtype="float32").reshape(3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        np.asfortranarray(BASE),
+        BASE[::-1][::-1],
+        np.repeat(BASE, 2, axis=1)[:, ::2],
+        np.ascontiguousarray(BASE.transpose(2, 0, 1)).transpose(1, 2, 0),
+    ],
+    ids=["fortran", "reversed twice", "strided", "transposed"],
+)
+def test_equal_arrays_have_one_digest_whatever_their_strides(layout):
+    assert np.array_equal(layout, BASE)
+    assert digest_of(layout) == digest_of(BASE)
+
+
+def test_arrays_larger_than_a_block_have_one_digest_whatever_their_strides(monkeypatch):
+    monkeypatch.setattr(digests, "_BLOCK", 1 << 10)
+    monkeypatch.setattr(digests, "_ELEMENTS", 100)
+    large = np.arange(10_000.0).reshape(100, 100)
+    whole = digests.hashlib.blake2b(large.data, digest_size=16).digest()
+    assert digest_of(large) == digest_of(np.asfortranarray(large)) == whole
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.array([0.0]), np.array([-0.0])),
+        (np.array([0x7FF8000000000000]).view("f8"), np.array([0x7FF8000000000001]).view("f8")),
+        (np.array([1, 2]), np.array([2, 1])),
+        (np.array([1, 2], ml_dtypes.bfloat16), np.array([1, 3], ml_dtypes.bfloat16)),
+        (np.array(["a", "b"]), np.array(["a", "c"])),
+        (np.array(["2024-01-01"], "M8[D]"), np.array(["2024-01-02"], "M8[D]")),
+        (np.array([(1, 2)], "i4,i4"), np.array([(1, 3)], "i4,i4")),
+        (np.ones(3, np.longdouble), np.ones(3, np.longdouble) * 2),
+    ],
+    ids=["zeros", "nans", "order", "bfloat16", "text", "dates", "records", "longdouble"],
+)
+def test_arrays_that_differ_in_a_bit_have_different_digests(one, other):
+    assert digest_of(one) != digest_of(other)
+
+
+def test_bits_that_mean_nothing_do_not_count():
+    def filled(dtype, noise):
+        made = np.full(4 * np.dtype(dtype).itemsize, noise, np.uint8).view(dtype)
+        made[:] = np.ones(4, dtype)
+        return made
+
+    gaps = np.dtype([("a", "i1"), ("b", "f8"), ("c", [("d", "i1"), ("e", "i4")], 2)], align=True)
+    for dtype in (np.longdouble, np.clongdouble, gaps, np.dtype([("x", np.longdouble, 2)])):
+        assert digest_of(filled(dtype, 0)) == digest_of(filled(dtype, 255))
+
+
+def test_an_array_without_elements_has_a_digest():
+    assert digest_of(np.zeros((0, 3))) == digest_of(np.zeros(0)[::2])
+
+
+def test_a_contiguous_array_is_read_without_a_copy(monkeypatch):
+    seen = []
+
+    class Digest:
+        def update(self, block):
+            seen.append(block)
+
+        def digest(self):
+            return b""
+
+    monkeypatch.setattr(digests.hashlib, "blake2b", lambda **_: Digest())
+    array = np.zeros((4, 4))
+    digest_of(array)
+    (block,) = seen
+    assert np.shares_memory(np.asarray(block), array)

@@ -69,9 +69,10 @@ def start_of(done: Any) -> tuple[str, float]:
     return (done[0], done[1]) if len(done) == SIMPLE else ("collective", done[0])
 
 
-def seq_of(done: Any) -> int:
-    """Number of the command that it is of."""
-    return int(done[5] if len(done) == SIMPLE else done[8])
+def seq_of(done: Any) -> int | None:
+    """Number of the command that it is of; None: of a block with a name, which may last for several."""
+    seq: int | None = done[5] if len(done) == SIMPLE else done[8]
+    return seq
 
 
 def end_of(done: Any) -> float:

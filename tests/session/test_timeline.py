@@ -68,6 +68,14 @@ def test_the_spans_of_one_command_are_those_of_the_timeline(session):
         assert len({each.site.partition(",")[0] for each in mine if each.site}) == 1
 
 
+def test_a_block_with_a_name_keeps_no_error_of_later_calls_from_being_told(session):
+    s = session(3)
+    s.run("with worker.span('F0'): pass")
+    with pytest.raises(CellError, match="PlaneMismatch: worker 0 called barrier"):
+        s.run("with worker.span('F1'): allreduce(1) if worker_id else barrier()")
+    assert [each.label for each in s.timeline().lane(1) if each.kind == "span"] == ["F0", "F1"]
+
+
 def test_a_long_call_has_its_name_as_soon_as_it_was_waited_for(gated, gate, clock):
     s = gated(1)
     idle(s)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from IPython.display import display
 
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
-from disco_magic.functions.execution.scripts import refresh
+from disco_magic.functions.execution.scripts import refresh, stale_imports
 from disco_magic.notebook.cell_options import CHECKS, cell_parser
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
@@ -161,6 +161,9 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
+    said = stale_imports(compiled)
+    if said:
+        front.sessions.say(said)
     return _sending(front, options, _as_asked(compiled, options))
 
 

@@ -111,6 +111,24 @@ CHANGED = (
 )
 
 
+def test_a_cell_that_imports_what_has_changed_says_so_until_it_is_reloaded(shell, helper, tmp_path, edit):
+    file = tmp_path / f"{helper}.py"
+    shell.run("%disco start -n 2")
+    shell.run(f"%%disco\nimport {helper}\nimport importlib, json")
+    edit(file, "added = 5\n")
+    shell.run("%%disco\n2")
+    assert "has changed" not in shell.out
+    for line in (f"import {helper} as other", f"from {helper} import number"):
+        shell.run(f"%%disco\n{line}")
+        assert shell.lines[0] == (
+            f"{os.path.relpath(file)} has changed since it was imported, and what was imported is used; "
+            f"importlib.reload({helper}) in a cell imports the new source"
+        )
+    shell.run(f"%%disco\nimportlib.reload({helper}).added")
+    shell.run(f"%%disco\nimport {helper}\n{helper}.added")
+    assert shell.lines == ["[0-1] 5"]
+
+
 def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, edit):
     # It emptied what stands for them, and no program ran any more, nor was any error shown.
     helper, main = tmp_path / "beside.py", tmp_path / "train.py"

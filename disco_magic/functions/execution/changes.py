@@ -27,6 +27,7 @@ from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
 from disco_magic.isolation.pytorch.switches import fit_switches
 from disco_magic.isolation.pytorch.tracing import fit_tracing
 from disco_magic.isolation.random_states import fit_cupy, fit_numpy, fit_random
+from disco_magic.isolation.reloading import fit_reload
 from disco_magic.isolation.replacing_modules import fit_imports
 from disco_magic.isolation.shared_states import fit_accelerate, fit_lightning, fit_megatron, fit_rpc
 from disco_magic.isolation.source_lines import fit_linecache
@@ -37,6 +38,7 @@ _SHARED: Final = "all workers have one random state in common in this version of
 CHANGES: Final = Libraries(
     {
         "__main__": fit_main,
+        "importlib": fit_reload,
         "importlib._bootstrap": fit_imports,
         "doctest": fit_doctest,
         "linecache": fit_linecache,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.execution.cells import cell_from_tree, parsed
 from disco_magic.functions.execution.found_modules import find_module
-from disco_magic.functions.execution.used_modules import used_by
+from disco_magic.functions.execution.used_modules import imports_of, used_by
 from disco_magic.isolation import sources
 from disco_magic.isolation.programs import Program
 from disco_magic.phrases import words
@@ -79,7 +79,20 @@ def refresh(cell: Cell, *, reload: bool) -> str:
     if not changed:
         return ""
     used = used_by(cell.source, cell.program.package, sources.imported())
-    files = [os.path.relpath(file, folder) for name, file in changed.items() if name in used]
+    return _said([os.path.relpath(file, folder) for name, file in changed.items() if name in used])
+
+
+def stale_imports(cell: Cell) -> str:
+    """Which modules that a cell itself imports have changed since they were imported, in words; or ""."""
+    named = frozenset().union(*map(imports_of, cell.codes))
+    changed = sources.changed("") if named else {}
+    stale = [name for name in changed if name in named]
+    said = _said([os.path.relpath(changed[name]) for name in stale])
+    again = ", ".join(f"importlib.reload({name})" for name in stale)
+    return f"{said}; {again} in a cell imports the new source" if said else ""
+
+
+def _said(files: list[str]) -> str:
     if not files:
         return ""
     have, it = ("has", "it was") if len(files) == 1 else ("have", "they were")

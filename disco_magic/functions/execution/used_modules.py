@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import importlib.util
 import os
 import re
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from types import CodeType
 
 # Who mentions one of these functions, or imports one of these modules, may import anything.
 _BY_NAME: Final = frozenset({"__import__", "import_module", "run_module", "run_path"})
@@ -41,6 +43,21 @@ def used_by(source: str, package: str, files: Mapping[str, str]) -> Collection[s
     except (_AnythingError, ImportError, OSError, SyntaxError, ValueError):
         return files.keys()  # it is being edited, or says itself which package it is in
     return used
+
+
+def imports_of(code: CodeType) -> frozenset[str]:
+    """Modules, and packages around them, that code imports on its way, but for what its functions import.
+
+    Of ``from package import name`` also ``package.name``, which need not be one.
+    """
+    found, home = set[str](), ""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            home = step.argval
+            found.update(_around(home))
+        elif step.opname == "IMPORT_FROM":
+            found.add(f"{home}.{step.argval}")
+    return frozenset(found)
 
 
 class _AnythingError(Exception):

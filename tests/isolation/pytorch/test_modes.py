@@ -111,8 +111,9 @@ def test_the_cache_of_autocast_is_empty_where_none_is_left(gated, gate, torch):
 
 
 def test_a_cell_that_imports_it_begins_as_a_thread_does(gated, gate, monkeypatch):
+    if "torch" in sys.modules:
+        pytest.skip("PyTorch itself has been imported")
     types = {"bfloat16": "bfloat16", "float16": "float16"}
-
     threads = Threads()
 
     def put():

@@ -147,6 +147,21 @@ class Row:
                 found[worker] = is_odd
         return tuple(found)
 
+    def pair(self) -> tuple[int, int] | None:
+        """Two workers whose values differ and should not: one that holds what most do first, if any does.
+
+        None where that is said of no two, as where each of many has its own shard.
+        """
+        odd = self.odd()
+        for circle in self.circles or (tuple(range(len(odd))),):
+            usual = [worker for worker in circle if not odd[worker]]
+            others = [worker for worker in circle if odd[worker]]
+            if usual and others:
+                return usual[0], others[0]
+            if (self.circles or len(circle) == 2) and self._differ(circle):
+                return circle[0], circle[1]
+        return None
+
     def of(self, workers: Sequence[int]) -> Row:
         """The row of some workers alone, numbered from 0 in this order."""
         place = {worker: number for number, worker in enumerate(workers)}

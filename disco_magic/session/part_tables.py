@@ -61,21 +61,8 @@ def parts_of(session: Looks, register: str, sample: int | None) -> RegisterParts
 
 def _gap(session: Looks, row: Row) -> str:
     """In what the first worker that holds another value than most does so; "" if that is not known."""
-    pair = _pair(row)
+    pair = row.pair()
     if pair is None or max(info.nbytes for info in row.cells if info is not None) > _NBYTES:
         return ""
     why = told_apart(session, row.name, *pair)
     return f"{ranges(pair[1:])} {why}" if why else ""
-
-
-def _pair(row: Row) -> tuple[int, int] | None:
-    """A worker that holds what most do, and one that does not; None where each of many has its own."""
-    odd = row.odd()
-    for circle in row.circles or (tuple(range(len(odd))),):
-        usual = [worker for worker in circle if not odd[worker]]
-        others = [worker for worker in circle if odd[worker]]
-        if usual and others:
-            return usual[0], others[0]
-        if len(circle) == 2 and row.of(circle).differs:
-            return circle
-    return None

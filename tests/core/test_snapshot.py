@@ -11,6 +11,7 @@ from disco_magic.core.snapshot import RegisterInfo, Row, merge
 
 A = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"a")
 B = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"b")
+C = RegisterInfo("ndarray", (2,), "float32", "cpu", 8, fingerprint=b"c")
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,24 @@ def test_workers_are_compared_with_those_that_they_are_meant_to_agree_with(cells
 def test_in_a_circle_of_three_the_odd_one_is_told():
     row = Row("w", (A, B, A, B, B, B), circles=((0, 2, 4), (1, 3, 5)))
     assert row.odd() == (False, False, False, False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "circles", "pair"),
+    [
+        ((A, A, B, A), (), (0, 2)),
+        ((A, B), (), (0, 1)),
+        ((A, B, C), (), None),  # each has its own
+        ((A, A, A), (), None),
+        ((A, B, A, B), ROWS, None),
+        ((A, B, A, A), ROWS, (1, 3)),
+        ((A, B, B, A), ROWS, (0, 2)),
+        ((A, B, C), ((0, 1, 2),), (0, 1)),  # all of them should agree
+        ((A, A, B, A, A, A), ((0, 2, 4), (1, 3, 5)), (0, 2)),
+    ],
+)
+def test_two_are_compared_that_should_agree_and_do_not(cells, circles, pair):
+    assert Row("w", cells, circles=circles).pair() == pair
 
 
 def test_a_row_of_some_workers_keeps_who_is_meant_to_agree():

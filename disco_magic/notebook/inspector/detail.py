@@ -246,16 +246,14 @@ class Detail:
         )
 
     def _suggest(self, row: Row) -> None:
-        """Compare the first worker that differs from the others with the first that does not, or 0 with 1."""
+        """Compare a worker that differs from those it should agree with to one of them, or 0 with 1."""
         self._drawn = row.name
-        odd = row.odd()
+        pair = row.pair() if any(row.odd()) else None
         if self._given:
             self._given = False
-        elif len(odd) > 1:
+        elif len(row.cells) > 1:
             with self._changes.of_ours():
-                self._one.value, self._other.value = (
-                    (odd.index(True), odd.index(False)) if True in odd else (0, 1)
-                )
+                self._other.value, self._one.value = pair or (1, 0)
 
     def _arrange(self) -> None:
         self._below.layout.display = None if self.name else "none"

@@ -9,6 +9,7 @@ import threading
 import types
 import weakref
 
+import pytest
 from ipywidgets.widgets.widget import _instances
 
 from disco_magic.functions.execution.cells import compile_cell
@@ -18,7 +19,7 @@ from disco_magic.notebook.inspector.faces import FACES
 from disco_magic.notebook.inspector.panel import Inspector
 from disco_magic.notebook.live.comms import everything_in
 from disco_magic.session.config import ThreadedSession
-from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table
+from tests.notebook.inspector.user import PATIENCE_S, detail, look_at, message, table, until
 
 # --- the table -------------------------------------------------------------------------------------
 
@@ -259,3 +260,19 @@ def test_in_a_mesh_the_columns_say_where_a_worker_is(front, refresher):
             False,
             True,
         ]
+
+
+@pytest.mark.parametrize("face", ["difference", "heatmap"])
+def test_in_a_mesh_whose_replicas_have_all_drifted_two_replicas_are_compared(front, refresher, face):
+    with ThreadedSession(mesh={"dp": 2, "tp": 2}) as session:
+        session.run(
+            "w = worker.replicated(np.full((4, 4), worker.coordinates['tp'], 'f8'), over='dp')\n"
+            "w += worker_id > 1"
+        )
+        front.sessions.session = session
+        inspector = Inspector(front, refresher)
+        look_at(inspector, "w", face)
+        assert (inspector._detail._one.value, inspector._detail._other.value) == (2, 0)
+        until(lambda: "<img" in inspector._detail.html, inspector)
+        assert face == "heatmap" or "16 of 16 elements differ" in detail(inspector)
+        assert message(inspector) == ""

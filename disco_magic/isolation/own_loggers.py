@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _OWN: Final[PerWorker[Settings]] = PerWorker(dict)
 _MUTATORS: Final = (
-    "append", "remove", "clear", "extend", "insert", "pop", "__iadd__", "__setitem__", "__delitem__"
+    "append", "remove", "clear", "extend", "insert", "pop", "reverse", "sort",
+    "__iadd__", "__imul__", "__setitem__", "__delitem__",
 )  # fmt: skip
 
 
@@ -87,9 +88,17 @@ class _List(_Attribute):
 
     def __get__(self, holder: Any, kind: type | None = None) -> Any:
         found = super().__get__(holder, kind)
-        if found is vars(holder)[self._name] and _OWN.mine() is not None:
-            return _Seen(found, holder, self._name)
-        return found
+        views = _VIEWS.mine() if found is vars(holder)[self._name] else None
+        return found if views is None else self._seen(views, found, holder)
+
+    def _seen(self, views: dict[tuple[object, str], _Seen], everyones: list[Any], holder: Any) -> _Seen:
+        # One list, as long as the process's is one: who holds it sees what is added, and taken out.
+        seen = views.get((holder, self._name))
+        if seen is None or seen._everyones is not everyones:  # noqa: SLF001
+            seen = views[holder, self._name] = _Seen(everyones, holder, self._name)
+        elif seen != everyones:
+            list.__setitem__(seen, slice(None), everyones)
+        return seen
 
 
 class _Seen(list[Any]):
@@ -100,15 +109,18 @@ class _Seen(list[Any]):
         self._everyones, self._where = everyones, (holder, name)
 
 
+_VIEWS: Final[PerWorker[dict[tuple[object, str], _Seen]]] = PerWorker(dict)
+
+
 def _changing(name: str) -> Callable[..., Any]:
     change = getattr(list, name)
 
-    def changing(self: _Seen, *args: Any) -> Any:
+    def changing(self: _Seen, *args: Any, **options: Any) -> Any:
         mine = _mine()
         if mine is None:
-            return change(self._everyones, *args)
+            return change(self._everyones, *args, **options)
         mine.setdefault(self._where, self)
-        return change(self, *args)
+        return change(self, *args, **options)
 
     return changing
 

@@ -101,6 +101,35 @@ def test_whichever_way_handlers_are_changed(s, log, change, there, left):
     assert log.handlers == [mine] * left
 
 
+HELD = "hs, one = log.handlers, logging.NullHandler()\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "there"),
+    [
+        ("while hs: log.removeHandler(hs[0])", []),
+        ("log.addHandler(one); hs.append(one)", ["Keep", "NullHandler", "NullHandler"]),
+        ("log.addHandler(one); hs.reverse()", ["NullHandler", "Keep"]),
+        ("hs.append(one); log.handlers.sort(key=lambda each: each is not one)", ["NullHandler", "Keep"]),
+        ("log.handlers *= 2", ["Keep", "Keep"]),
+        ("hs.clear(); log.addHandler(one)", ["NullHandler"]),
+    ],
+)
+def test_who_holds_the_list_of_handlers_holds_the_one_that_is_used(s, log, change, there):
+    mine = Keep()
+    log.addHandler(mine)
+    s.run(f"import logging\nlog = logging.getLogger({NAME!r})\n{HELD}{change}", timeout=20.0)
+    told = "hs is log.handlers or hs == log.handlers, [type(each).__name__ for each in hs]"
+    assert s.run(told).values == [(True, there)] * 3
+    assert log.handlers == [mine]
+
+
+def test_who_has_changed_nothing_sees_what_the_process_has_now(s, log):
+    s.run(f"import logging\nhs = logging.getLogger({NAME!r}).handlers")
+    log.addHandler(Keep())
+    assert s.run(f"logging.getLogger({NAME!r}).handlers is hs, len(hs)").values == [(True, 1)] * 3
+
+
 def test_filters_and_what_is_off_are_each_worker_s_own(s, log):
     mine = Keep()
     log.addHandler(mine)

@@ -45,8 +45,13 @@ def fit_losses(module: ModuleType) -> Callable[[], None]:
 
     enabled = Replaced(module, "_enable_custom_loss_ops", enable)
     disabled = Replaced(module, "_disable_custom_loss_ops", disable)
-    undo = replace_all([enabled, disabled])
+    take = replace_all([enabled, disabled])
     _disabling[:] = [disabled.below]
+
+    def undo() -> None:
+        take()
+        _inside.clear()  # the notebook may be in it still, and leaves it by PyTorch's own
+
     return undo
 
 

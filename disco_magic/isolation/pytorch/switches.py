@@ -137,11 +137,12 @@ class _Switch:
 
         @wraps(first)
         def get() -> Any:
-            me = calling_worker() if self._wanted else None
+            # Who asks without the lock may put back for good what another one turns meanwhile.
             with _lock:
-                if me is None or not self._wanted:
+                if not self._wanted:
                     return first()
-                return self._wanted.get(me, self._usual)[number]
+                me = calling_worker()
+                return (self._usual if me is None else self._wanted.get(me, self._usual))[number]
 
         return get
 

@@ -55,6 +55,15 @@ def test_who_has_ended_is_in_it_no_more(session, loss):
     assert loss.handlers == {}
 
 
+def test_the_notebook_that_leaves_it_after_a_session_is_not_in_it_in_the_next_one(session, loss):
+    s = session(1)
+    loss._enable_custom_loss_ops()
+    s.shutdown()
+    loss._disable_custom_loss_ops()
+    session(2, extras=lambda _: {"loss": loss}).run("loss._enable_custom_loss_ops()")
+    assert loss.handlers == {"loss": 1}
+
+
 def test_all_is_as_before_when_the_session_has_ended(session, loss):
     before = dict(vars(loss))
     session(1).shutdown()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import ModuleType
 
 import pytest
 
+from disco_magic.callers.current import calling_worker
 from disco_magic.errors import CellError
 from disco_magic.isolation.pytorch import switches as torch_switches
 from tests.conftest import until
@@ -76,10 +78,36 @@ def test_the_last_one_who_leaves_puts_back_what_the_process_had(s, torch):
 def test_each_sees_what_it_has_set_or_what_the_process_has(s, torch):
     s.run("flash(False)", workers=[1])
     assert s.run("is_on()").values == [True, False, True]
-    assert torch._C._get_flash_sdp_enabled() is False  # so it is
+    assert torch.state["flash"] is False
+    assert torch._C._get_flash_sdp_enabled() is True  # else a block of the notebook's would put that back
     s.run("flash(True)", workers=[1])
     assert s.run("is_on()").values == [True] * 3
     assert torch.state["flash"] is True
+
+
+class _LaterThanOthers:
+    """A lock that worker 0 is given when the others have done theirs."""
+
+    def __init__(self):
+        self.open, self._lock = threading.Event(), threading.RLock()
+
+    def __enter__(self):
+        if calling_worker() is not None and calling_worker().id == 0:
+            assert self.open.wait(20.0)
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+
+def test_who_looks_while_another_one_turns_it_sees_what_was_there(s, torch, monkeypatch):
+    lock = _LaterThanOthers()
+    monkeypatch.setattr(torch_switches, "_lock", lock)
+    looking = s.run_nowait("seen = is_on()", workers=[0])
+    s.run("flash(False)", workers=[1])
+    lock.open.set()
+    looking.wait()
+    assert s["seen"].get(0) is True
 
 
 def test_of_several_values_the_one_that_was_set_last_and_is_still_wanted_holds(s, torch):

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 # What we know is not there, or is another.
 _UNKNOWN = (AttributeError, KeyError, TypeError, ValueError)
+_SHARED: Final = (
+    "{} is not as this version of disco_magic knows it: what it keeps once per process all workers share"
+)
+_untold: Final[list[str]] = []  # until the lock is given back
 _asking: Final = threading.local()  # `now`: finders of this thread, and for which modules
 
 
@@ -124,8 +128,9 @@ class Libraries:
     """The libraries of this process; several users may want them changed.
 
     Args:
-        fits: module -> what changes it, and returns what undoes that; None if it is not what we know. Of
-            modules that are there already, the first one is changed first.
+        fits: module -> what changes it, and returns what undoes that; None, or an error of names or types, if
+            it is not what we know: that is left as it is, and warned of. Of modules that are there already,
+            the first one is changed first.
         also_own: those that are changed also where they are a worker's own. Nothing undoes that.
     """
 
@@ -147,7 +152,8 @@ class Libraries:
                     sys.meta_path.insert(0, self._finder)
             for name in self._fits:
                 if name not in self._undo and is_imported(name):
-                    self._fit(name, sys.modules[name])
+                    self._fit_locked(name, sys.modules[name])
+        _tell()
 
     def leave(self, user: object) -> None:
         """Undo it after the last one."""
@@ -169,31 +175,32 @@ class Libraries:
 
     def _fit(self, name: str, module: ModuleType) -> None:
         with self._lock:
-            if not self._users or name in self._undo:
-                return
-            try:
-                undo = self._fits[name](module)
-            except _UNKNOWN:
-                undo = None  # importing must not fail for that
-            self._undo[name] = undo or _nothing
+            self._fit_locked(name, module)
+        _tell()
+
+    def _fit_locked(self, name: str, module: ModuleType) -> None:
+        if self._users and name not in self._undo:
+            self._undo[name] = each_of(self._fits[name])(module)
 
     def _fit_own(self, name: str, module: ModuleType) -> None:
-        with suppress(*_UNKNOWN):
-            self._fits[name](module)
+        each_of(self._fits[name])(module)
+        _tell()
 
 
 def _nothing_to_do(_module: ModuleType) -> None:
     """Of a module that is left as it is."""
 
 
-def each_of(*fits: Fit) -> Fit:
+def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
     """Several for one module, of which one may not know it and the others do."""
 
     def fit_each(module: ModuleType) -> Callable[[], None]:
         undoing: list[Callable[[], None] | None] = []
         for fit in fits:
-            with suppress(*_UNKNOWN):
+            try:
                 undoing.append(fit(module))
+            except _UNKNOWN as reason:  # importing must not fail for that
+                _untold.append(f"{_SHARED.format(module.__name__)}: {reason!r}")
 
         def undo() -> None:
             for each in reversed(undoing):
@@ -206,18 +213,20 @@ def each_of(*fits: Fit) -> Fit:
 
 
 def told_if_unknown(fit: Fit, told: str) -> Fit:
-    """`fit`, which warns in these words if the module is not as it knows it."""
+    """`fit`, of which it is warned in these words if the module is not as it knows it."""
 
     def fit_or_tell(module: ModuleType) -> Callable[[], None] | None:
         try:
             return fit(module)
         except _UNKNOWN as reason:
-            with suppress(UserWarning):  # where warnings are errors, a session has to start all the same
-                warnings.warn(f"{told}: {reason!r}", stacklevel=2)
+            _untold.append(f"{told}: {reason!r}")
             return None
 
     return fit_or_tell
 
 
-def _nothing() -> None:
-    """Undoes nothing."""
+def _tell() -> None:
+    """Warn of what was unknown, without a lock: what shows warnings may be the user's."""
+    while _untold:
+        with suppress(UserWarning, IndexError):  # errors, but a session has to start; another thread tells it
+            warnings.warn(_untold.pop(0), stacklevel=3)

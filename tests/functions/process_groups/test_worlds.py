@@ -9,8 +9,9 @@ import pytest
 
 from disco_magic.callers.replaced import Replaced
 from disco_magic.errors import CellError
+from disco_magic.functions.process_groups.messages import HOME
 from disco_magic.functions.process_groups.worlds import fit_worlds
-from disco_magic.isolation.imported import told_if_unknown
+from disco_magic.isolation.imported import Libraries, told_if_unknown
 from tests.functions.process_groups import c10d
 
 
@@ -211,7 +212,7 @@ def test_of_a_module_that_is_another_one_is_warned(found, session):
     del found._new_process_group_helper
     session(1)  # where warnings are errors, as here
     with pytest.warns(UserWarning, match="with this version of it there are none: AttributeError"):
-        assert told_if_unknown(fit_worlds, "with this version of it there are none")(found) is None
+        Libraries({HOME: told_if_unknown(fit_worlds, "with this version of it there are none")}).enter(found)
 
 
 def test_a_module_that_is_imported_later_is_changed_then(session, monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from disco_magic.isolation.imported import told_if_unknown
+from disco_magic.isolation.imported import Libraries, told_if_unknown
 from disco_magic.isolation.pytorch import random as torch_random
 from disco_magic.isolation.pytorch.random import fit_graphs, fit_torch_random
 from tests.isolation.pytorch.torch_numbers import stand_in
@@ -256,4 +256,4 @@ other.join()
 def test_of_another_version_is_warned(torch):
     del torch._C._get_tracing_state, torch.randn
     with pytest.warns(UserWarning, match="all have one: AttributeError"):
-        assert told_if_unknown(fit_torch_random, "all have one")(torch) is None
+        Libraries({"torch": told_if_unknown(fit_torch_random, "all have one")}).enter(torch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import runpy
 import sys
+import threading
+import warnings
 from functools import partial
 from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
@@ -173,6 +175,40 @@ def test_a_library_that_is_not_as_we_know_it_stays_as_it_is(module_of, answer):
 
     user, name = User(), module_of("")
     libraries = Libraries({name: fit})
+    libraries.enter(user)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert __import__(name)
+    libraries.leave(user)
+    told = (
+        [] if answer is None else [f"{name} is not as this version of disco_magic knows it: what it keeps "]
+    )
+    assert [str(each.message)[: len(told[0])] for each in caught] == told
+
+
+def test_who_is_warned_of_one_can_wait_for_a_thread_that_enters(module_of, monkeypatch):
+    def fit(module):
+        return module.what_is_not_there
+
+    def show(*_):
+        thread = threading.Thread(target=libraries.enter, args=[User()])
+        thread.start()
+        thread.join(20.0)
+        ended.append(not thread.is_alive())
+
+    user, name, ended = User(), module_of(""), []
+    libraries = Libraries({name: fit})
+    __import__(name)
+    monkeypatch.setattr(warnings, "showwarning", show)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        libraries.enter(user)
+    assert ended == [True]
+
+
+def test_where_warnings_are_errors_a_session_starts_all_the_same(module_of):
+    name = module_of("")
+    libraries, user = Libraries({name: lambda module: module.what_is_not_there}), User()
     libraries.enter(user)
     assert __import__(name)
     libraries.leave(user)

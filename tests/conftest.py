@@ -11,6 +11,7 @@ import traceback
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,6 +47,15 @@ def pytest_configure(config):
     sys.modules.setdefault("rfc3987_syntax", None)
     with suppress(ImportError):
         _keep_jedi_s_cache_apart(os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """``-m gpu`` where IPython is not: what needs it, or more, cannot even be imported; `tests/gpu` can."""
+    here = Path(__file__).parent
+    if config.option.markexpr.strip() != "gpu" or find_spec("IPython") or here not in collection_path.parents:
+        return None
+    gpu = here / "gpu"
+    return None if collection_path == gpu or gpu in collection_path.parents else True
 
 
 def pytest_sessionstart(session):

@@ -40,6 +40,9 @@ class Place(Protocol):
         An injected exception ends the wait, not the work. Raises what the device reports of work that failed.
         """
 
+    def settle(self) -> None:
+        """As `finish`, in the midst of a cell: what is current, device and stream, stays that."""
+
     def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
         """Arrays that calls before were to fill and never will; whether they made them, and why. Once."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -76,7 +77,8 @@ def nccl_of(cupy: Any) -> Any | None:
     """
     nccl = getattr(cupy.cuda, "nccl", None)
     if nccl is None and sys.modules.get("cupy") is cupy:
-        with suppress(ImportError):  # it was built without
+        with suppress(ImportError), warnings.catch_warnings():  # it was built without
+            warnings.simplefilter("ignore")  # cupy's, that it finds no NCCL: who needs it is told by us
             nccl = import_module("cupy.cuda.nccl")
     return nccl if nccl is not None and nccl.available else None
 

@@ -102,6 +102,18 @@ class GpuPlace:
                 )
             raise
 
+    def settle(self) -> None:
+        """See `Place.settle`: in a block of a stream of the user's, what comes next is queued there, too."""
+        device = self.xp.cuda.Device()
+        self._device.use()
+        current = self.xp.cuda.get_current_stream()
+        try:
+            self.finish()
+        finally:
+            if current.ptr != self.stream.ptr:
+                current.use()
+            device.use()
+
     def is_idle(self) -> bool:
         """See `Place.is_idle`. Costs 1 us."""
         try:

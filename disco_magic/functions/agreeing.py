@@ -130,7 +130,7 @@ class Agreeing(Trees):
         frame = sys._getframe(1)  # noqa: SLF001 - who calls says where, and what the values are called
         self._refuse_texts(frame, values)
         members, _ = self._over(_VERB, over, in_group=over is not None)
-        self.place.finish()  # an interrupt ends this wait; one for a copy from the GPU it would not
+        self.place.settle()  # an interrupt ends this wait; one for a copy from the GPU it would not
         if values:
             mine = _Brought(("",) * len(values), values_found(values, self.place.device))
         else:

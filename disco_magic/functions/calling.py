@@ -234,13 +234,13 @@ class Calling:
                 self._guard.leave()
             finally:
                 if lent:  # its library may change or free it from now on, on a stream of its own
-                    self.place.finish()
+                    self.place.settle()
         if result is None or result is arguments[-1]:
             return None if result is None else filled(out)
         if not library or verb == "send":
             return result
         if not lent and not isinstance(result, np.ndarray):
-            self.place.finish()  # what fails on its way could no longer be found in registers
+            self.place.settle()  # what fails on its way could no longer be found in registers
         return as_array_of(library, result, given)
 
 

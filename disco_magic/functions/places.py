@@ -38,6 +38,8 @@ class HostPlace:
     def finish(self) -> None:
         """What NumPy was asked for is done when it returns."""
 
+    settle = finish
+
     def incomplete(self) -> Sequence[tuple[Any, bool, BaseException]]:
         """Nothing: who calls waits."""
         return ()

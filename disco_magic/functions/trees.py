@@ -88,7 +88,7 @@ class Trees(Objects):
                     self._fill(leaf, parts[leaf.path])
         finally:
             if any(leaf.is_lent for leaf in leaves):  # as `_call`: from now on its library may change it
-                self.place.finish()
+                self.place.settle()
         results = {leaf.path: leaf.result(parts[leaf.path]) for leaf in leaves}
         return tree.rebuilt(results) if out is None else out
 

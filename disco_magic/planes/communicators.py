@@ -15,6 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from disco_magic.errors import PlaneAborted
+from disco_magic.locks import new_lock
+from disco_magic.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +29,14 @@ _PATIENCE_S: Final = 2.0
 # To abort a communicator while it is started is no call that NCCL allows. The first start connects its
 # members to each other: with eight GPUs that takes seconds.
 _LAUNCH_PATIENCE_S: Final = 10.0
+
+
+# Threads that abort, of all planes of the process. One that a plane has left behind still frees memory, which
+# waits for every GPU that NCCL has connected: it, and a part that starts meanwhile, may wait for each other.
+_aborting: Final[list[threading.Thread]] = []
+_of_all: Final = new_lock()
+# Not for ever: one that waits for a kernel without an end would keep a restart, which is what helps then.
+_OTHERS_PATIENCE_S: Final = 5.0
 
 
 class _Invitation(NamedTuple):
@@ -132,6 +142,7 @@ class Communicators:
         held = self._held[worker].get(members)
         if held is not None and held.number == invitation.number:
             return held.communicator
+        wait_until(lambda: is_over() or not self._others_abort(), _OTHERS_PATIENCE_S)
         made = self._nccl.NcclCommunicator(len(members), invitation.unique_id, members.index(worker))
         wanted = self._keep(worker, members, _Held(invitation.number, made), is_over)
         try:
@@ -148,8 +159,12 @@ class Communicators:
         return made
 
     def _drop(self, unwanted: Any) -> None:
-        self._unwanted.remove(unwanted)
-        self.in_thread(unwanted.abort)
+        with self._lock:  # `close` may have taken it, and to abort it twice would free it twice
+            mine = unwanted in self._unwanted
+            if mine:
+                self._unwanted.remove(unwanted)
+        if mine:
+            self.in_thread(unwanted.abort)
 
     def _split(self, worker: int, world: Any, invitation: _Invitation, is_over: Callable[[], bool]) -> None:
         """The communicator of the worker's group; cheaper than one from scratch, and all members are here."""
@@ -224,13 +239,19 @@ class Communicators:
             except RuntimeError:
                 return False
             self._ending.append(thread)
-            return True
+        with _of_all:
+            _aborting[:] = [*(each for each in _aborting if each.is_alive()), thread]
+        return True
 
     @property
     def are_ending(self) -> bool:
         """Whether some are still being aborted; until then nothing new may be started on their GPUs."""
         # Asked twice per call, and nearly always there are none: that takes a tenth of `any`.
         return bool(self._ending) and any(each.is_alive() for each in self._ending)
+
+    def _others_abort(self) -> bool:
+        """Whether communicators of other planes are still being aborted."""
+        return any(each.is_alive() for each in list(_aborting) if each not in self._ending)
 
     def close(self) -> None:
         """Abort all: `destroy` would wait for the other members, one after the other."""
@@ -245,7 +266,9 @@ class Communicators:
                 work = partial(self.abort, worker, members, each.communicator)
                 if not self.in_thread(work):
                     work()
-        for communicator in self._unwanted:
+        with self._lock:
+            unwanted, self._unwanted = self._unwanted, []
+        for communicator in unwanted:
             self.in_thread(communicator.abort)
         until = time.monotonic() + _PATIENCE_S
         for thread in list(self._ending):

@@ -110,6 +110,7 @@ class _Process:
 
     def end(self, deadline_s: float) -> Outcome:
         """What became of it, `deadline_s` seconds from now at the latest."""
+        faulthandler.cancel_dump_traceback_later()  # pytest's: it would end the run; the process has its own
         try:
             self.outcome.status = self.process.wait(deadline_s)
         except subprocess.TimeoutExpired:

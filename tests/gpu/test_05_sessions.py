@@ -125,6 +125,7 @@ def test_what_a_graph_would_have_to_repeat_is_refused_and_the_graph_can_be_ended
         "    x += 1\n"
         "    graph = stream.end_capture()\n"
         "    graph.launch()\n"
+        "    stream.synchronize()\n"  # the collective is on the worker's own
         "z = allreduce(x)"
     )
     assert "captured for a CUDA graph" in shared["told"].get(3)

@@ -138,6 +138,7 @@ class Pool:
         self._blocks: list[Block] = []
         self._attic: list[Block] = []
         self._lock = threading.Lock()
+        self._freeing = threading.Lock()  # who needs memory waits for what another one is giving back
 
     def malloc(self, nbytes: int, stream: int) -> Memory:
         """A block of the arena of the stream with the number `stream`.
@@ -177,14 +178,15 @@ class Pool:
 
     def free_all_blocks(self, stream: int | None = None) -> None:
         """Give what is free back to the device, None: of all streams; waits for the device's work."""
-        arenas = list(self._arenas.values()) if stream is None else [self._arenas.get(stream, {})]
-        idle = [block for arena in arenas for free in list(arena.values()) for block in _emptied(free)]
-        if idle:
-            self._settle()
-        gone = {block.ptr for block in idle}
-        with self._lock:
-            self._blocks = [block for block in self._blocks if block.ptr not in gone]
-            self._attic += idle
+        with self._freeing:
+            arenas = list(self._arenas.values()) if stream is None else [self._arenas.get(stream, {})]
+            idle = [block for arena in arenas for free in list(arena.values()) for block in _emptied(free)]
+            if idle:
+                self._settle()
+            gone = {block.ptr for block in idle}
+            with self._lock:
+                self._blocks = [block for block in self._blocks if block.ptr not in gone]
+                self._attic += idle
 
     def total_bytes(self) -> int:
         """What the pool has from the device."""

@@ -233,8 +233,9 @@ def test_a_pinned_array_is_copied_both_ways(shared, pinned):
 
 
 def test_an_array_that_only_begins_or_ends_in_pinned_memory_takes_the_detour(
-    shared, cupy, pinned, monkeypatch
+    gpus, shared, pinned, monkeypatch
 ):
+    cupy = gpus.cupy  # the simulated one: a real one's module has no class of its own
     there, array, asked = shared.copy_to_worker_0(np.zeros(4)), pinned(np.arange(4.0)), []
     runtime = type(cupy.cuda.runtime)
     ask = runtime.pointerGetAttributes

@@ -39,7 +39,7 @@ class Tensor:
 Tensor.__module__ = "torch"
 
 
-CUDA = SimpleNamespace(current_stream=lambda _: SimpleNamespace(synchronize=disco.worker().place.finish))
+CUDA = SimpleNamespace(current_stream=lambda _: SimpleNamespace(synchronize=disco.worker().place.settle))
 
 
 @pytest.fixture
@@ -71,6 +71,17 @@ def test_who_brings_a_tensor_gets_one_that_is_complete(shared, taken, call, expe
     assert shared.run("type(y) is torch.Tensor").values == [True] * 4
     assert host(shared["z"]) == expected
     assert [taken[worker] for worker in range(4)] == expected
+
+
+@pytest.mark.parametrize("call", ["allreduce(t)", "allreduce_tree([t])", "worker.check(1)"])
+def test_what_comes_after_in_a_block_of_a_stream_is_queued_there(shared, taken, call):
+    shared.run(
+        "import torch\nother = xp.cuda.Stream(non_blocking=True)\n"
+        f"with other:\n    t = torch.Tensor(xp.ones(2))\n    {call}\n"
+        "    there = xp.cuda.get_current_stream().ptr == other.ptr\n"
+        "mine = xp.cuda.get_current_stream().ptr == worker.place.stream.ptr"
+    )
+    assert shared.run("there, mine").values == [(True, True)] * 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""How communicators end, on a stand-in for NCCL whose calls take as long as a test wants."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from disco_magic.errors import PlaneAborted
+from disco_magic.planes.communicators import Communicators
+from tests.conftest import DEADLINE_S, until
+
+
+class Slow:
+    """A communicator; `split` and `abort` last until they are let.
+
+    Attributes:
+        made: all that there are, of all members.
+        splitting, may_split, may_abort: what a split has set, and what it and an abort wait for.
+        aborts: how often it was aborted.
+    """
+
+    def __init__(self, *_):
+        self.aborts = 0
+        type(self).made.append(self)
+
+    def commSplit(self, *_):
+        self.splitting.set()
+        assert self.may_split.wait(DEADLINE_S)
+        return type(self)()
+
+    def abort(self):
+        self.aborts += 1
+        assert self.may_abort.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def slow():
+    events = {name: threading.Event() for name in ("splitting", "may_split", "may_abort")}
+    kind = type("OneSlow", (Slow,), {"made": [], **events})
+    yield kind
+    for event in events.values():
+        event.set()
+
+
+@pytest.fixture
+def made(slow):
+    """Makes the communicators of a plane of four workers in two groups."""
+    nccl = SimpleNamespace(NcclCommunicator=slow, get_unique_id=lambda: b"")
+    return lambda: Communicators(nccl, 4, [(0, 1), (2, 3)])
+
+
+EVERYBODY = (0, 1, 2, 3)
+
+
+def test_what_was_made_for_nobody_is_aborted_once_also_beside_the_end(slow, made, background):
+    communicators = made()
+    communicators.prepare(EVERYBODY)
+    connecting = background(communicators.connect, 0, EVERYBODY, lambda: True)
+    assert slow.splitting.wait(DEADLINE_S)
+    closing = background(communicators.close)
+    until(lambda: slow.made[0].aborts)
+    slow.may_split.set()
+    with pytest.raises(PlaneAborted, match="worker 0 has left"):
+        connecting()
+    slow.may_abort.set()
+    closing()
+    until(lambda: not communicators.are_ending)
+    assert [each.aborts for each in slow.made] == [1] * len(slow.made)
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_who_connects_waits_for_what_an_earlier_plane_aborts(slow, made, background, gives_up):
+    slow.may_split.set()
+    earlier, later = made(), made()
+    earlier.prepare(EVERYBODY)
+    earlier.connect(0, EVERYBODY)
+    earlier.in_thread(slow.made[0].abort)
+    until(lambda: slow.made[0].aborts)
+    later.prepare(EVERYBODY)
+    over, before = threading.Event(), len(slow.made)
+    connecting = background(later.connect, 0, EVERYBODY, over.is_set)
+    assert not slow.may_abort.wait(0.05)
+    assert len(slow.made) == before
+    (over if gives_up else slow.may_abort).set()
+    if gives_up:
+        with pytest.raises(PlaneAborted):
+            connecting()
+        slow.may_abort.set()
+    else:
+        connecting()
+    assert len(slow.made) > before

@@ -117,13 +117,14 @@ def _bare(place: Any, verb: str, x: Any, y: Any, communicator: Any) -> Callable[
 
 
 def measure_pair(stand: Stand) -> None:
-    """Two ranks, threads of this process, as they are with several GPUs; here they share the one there is."""
+    """Two ranks, threads of this process, each with a GPU of its own; where there is one, they share it."""
     reason = absent()
     version = None if reason else stand.cupy.cuda.nccl.get_version()
-    if version is None or (version < FIRST_TO_SHARE and not SIMULATED):
+    several = stand.cupy.cuda.runtime.getDeviceCount() > 1
+    if version is None or (version < FIRST_TO_SHARE and not SIMULATED and not several):
         raise Skipped(reason or f"NCCL {version} takes no two ranks on one GPU, {FIRST_TO_SHARE} does")
-    there = places(stand.cupy, [0, 0])
-    pair = _Pair(stand, there)
+    gpus = "two GPUs" if several else "one GPU"
+    pair = _Pair(stand, places(stand.cupy, [0, 1] if several else [0, 0]))
     repeat = stand.effort.pick(25, 9, 2)
     for nbytes in stand.effort.pick([SMALL, 64 * 1024, MIB, 16 * MIB, 256 * MIB], [SMALL, 16 * MIB], [SMALL]):
         small = nbytes == SMALL
@@ -137,7 +138,7 @@ def measure_pair(stand: Stand) -> None:
         ):
             stand.tell(
                 f"{nbytes}.{name}",
-                f"allreduce of two ranks, {size_text(nbytes)}: {what}",
+                f"allreduce of two ranks on {gpus}, {size_text(nbytes)}: {what}",
                 pair.measured(nbytes, count, repeat, ours=ours),
                 0 if small else 2 * 2 * nbytes,
                 **compared,
@@ -146,7 +147,7 @@ def measure_pair(stand: Stand) -> None:
 
 
 class _Pair:
-    """Two ranks on one GPU: our plane, and a bare communicator of each."""
+    """Two ranks: our plane, and a bare communicator of each."""
 
     def __init__(self, stand: Stand, there: list[Any]) -> None:
         self.cupy, self.places = stand.cupy, there

@@ -25,7 +25,7 @@ TITLES = {
     "collectives": "Workers that share the GPU",
     "latency": "Collectives one by one, and where the time of small ones goes",
     "nccl": "Our plane on NCCL, one rank",
-    "pair": "Our plane on NCCL, two ranks on the GPU",
+    "pair": "Our plane on NCCL, two ranks",
     "waiting": "Waiting for the GPU",
 }
 

@@ -41,6 +41,10 @@ SHORT_S: Final = 1e-3
 """Spells, copies and calls that took less are not kept: a picture would not show them."""
 
 
+# Arguments of a call that has failed that are kept.
+_PLAIN: Final = frozenset({int, str, bool})
+
+
 class Recorder:
     """The record of one worker.
 
@@ -191,12 +195,13 @@ class Recorder:
         """
         asleep_s, self._slept_s = slept_s - self._slept_s, slept_s
         if error:
-            start, verb, kind, shape, _, code, offset, members, scope, number = joined
+            start, verb, kind, shape, rest, code, offset, members, scope, number = joined
             if refused and members:
                 self._made[members] -= 1
                 members = ()
-            # Without its arguments: what is wrong with it may be an array in the place of another one.
-            joined = start, verb, kind, shape, (), code, offset, members, scope, number
+            # What is wrong with it may be an array in the place of another argument.
+            plain = tuple([each if type(each) in _PLAIN else None for each in rest])
+            joined = start, verb, kind, shape, plain, code, offset, members, scope, number
         self._done.append(joined + (perf_counter(), asleep_s, error))  # noqa: RUF005 - half of the time of stars
         self._total += 1
         self.joined = None

@@ -24,8 +24,7 @@ LONGEST: Final = 72
 """Characters of an error that are shown."""
 
 _INTERRUPT: Final = "WorkerInterrupt"
-_FAILED: Final = "failed: "  # of a collective: see `recorded.attended`
-_BROKEN: Final = f"{_FAILED}Plane"
+_BROKEN: Final = "Plane"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +149,10 @@ def _commands(lane: Sequence[Span]) -> list[_Did]:
             if span.kind != "calls":  # which of them has failed is said apart
                 known[span.seq] = len(did)
             did.append(_Did(span, _words(span), "running" if span.unfinished else "ok"))
-        elif span.kind == "collective" and span.meeting is not None and span.detail.startswith(_BROKEN):
+        elif span.meeting is not None and span.failure.startswith(_BROKEN):
             place = known.get(span.meeting[1])
             if place is not None and did[place].state == "ok":
-                did[place] = replace(did[place], reason=f"caught {span.detail.removeprefix(_FAILED)}")
+                did[place] = replace(did[place], reason=f"caught {span.failure}")
         elif span.kind == "error":
             state, reason = _ending(span)
             place = known.pop(span.seq, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.messages import Call, Fetch, Run, Store
-from disco_magic.core.timeline import Span
+from disco_magic.core.timeline import FAILED, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +116,7 @@ def attended(
     words = f"{verb}({', '.join(filter(None, [f'{kind} {shape}'.strip(), *named]))})"
     unfinished, where = asleep_s is None, place(code, offset)
     meeting = (members, scope, number) if members else None
-    detail = f"failed: {error}" if error else ""
+    detail = f"{FAILED}{error}" if error else ""
     spans = [Span(worker, "collective", words, start, end, where, detail, unfinished, meeting)]
     slept = min(asleep_s or waiting_s or 0.0, end - start)
     if slept > 0:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.words import human_seconds, plural
-from disco_magic.phrases import people
+from disco_magic.core.missed import missed
+from disco_magic.core.words import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from disco_magic.core.missed import Group, Missed
     from disco_magic.core.timeline import Meeting, Span, Timeline
-
-    Group = tuple[tuple[int, ...], list[Span]]
 
 HEADER: Final = ("worker", "running", "waiting", "idle", "errors", "came last", "others waited")
 
@@ -34,6 +33,8 @@ class Spent:
         others_waited_s: how long the others waited for it there, in `recv` and in `send`, all together.
         messages_s: how much of that in `recv` and `send`. Who waits for one that waits itself waits for whom
             that needs.
+        missed_s: how long the others waited for it, and maybe for further ones, in collectives to which it
+            did not come.
     """
 
     worker: int
@@ -44,31 +45,7 @@ class Spent:
     came_last: int
     others_waited_s: float
     messages_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """Collectives that the same workers did not come to.
-
-    Attributes:
-        workers: who.
-        count: how many collectives.
-        waited_s: how long the others were in them, all together.
-        is_over: whether nobody waits in them any more.
-    """
-
-    workers: tuple[int, ...]
-    count: int
-    waited_s: float
-    is_over: bool
-
-    def __str__(self) -> str:
-        have = "has" if len(self.workers) == 1 else "have"
-        never = "never came" if self.is_over else f"{have} not come yet"
-        return (
-            f"{people(self.workers)} {never} to {plural(self.count, 'collective')}, in which the others "
-            f"waited {human_seconds(self.waited_s)}, all together"
-        )
+    missed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +105,7 @@ class Summary:
                 human_seconds(each.idle_s),
                 f"{each.errors:,}",
                 f"{each.came_last:,} of {self.collectives:,}",
-                human_seconds(each.others_waited_s),
+                human_seconds(each.others_waited_s + each.missed_s),
             )
             for each in self.workers
         ]
@@ -145,13 +122,24 @@ def summarize(timeline: Timeline) -> Summary:
         came_last[last.worker] += 1
         waited[last.worker] += sum(last.start_s - span.start_s for span in members)
     received = _waited_in_messages(timeline)
+    lost = missed(timeline, groups)
+    in_vain: defaultdict[int, float] = defaultdict(float)
+    for each in lost:
+        for worker in each.workers:
+            in_vain[worker] += each.waited_s
     return Summary(
         tuple(
-            _spent(timeline, worker, came_last[worker], waited[worker], received[worker])
+            replace(
+                _alone(timeline, worker),
+                came_last=came_last[worker],
+                others_waited_s=waited[worker] + received[worker],
+                messages_s=received[worker],
+                missed_s=in_vain[worker],
+            )
             for worker in timeline.workers
         ),
         len(meetings),
-        _missed(timeline, groups),
+        lost,
         _messages(timeline),
     )
 
@@ -173,20 +161,6 @@ def _meetings(timeline: Timeline, groups: Sequence[Group]) -> list[list[Span]]:
         if len(spans) == len(members)
         and timeline.start_s <= max(span.start_s for span in spans) <= timeline.end_s
     ]
-
-
-def _missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
-    """Who did not come to collectives in which others waited, as far as all of that is known."""
-    found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
-    for members, spans in groups:
-        absent = tuple(sorted({*members} - {span.worker for span in spans}))
-        begun_s = min(span.start_s for span in spans)
-        known = all(each in timeline.workers and timeline.known_from_s(each) <= begun_s for each in absent)
-        if absent and known and timeline.start_s <= begun_s:
-            is_over = not any(span.unfinished for span in spans)
-            found[absent, is_over].append(sum(span.seconds for span in spans))
-    missed = (Missed(who, len(waits), sum(waits), over) for (who, over), waits in found.items())
-    return tuple(sorted(missed, key=lambda each: -each.waited_s))
 
 
 def _waited_in_messages(timeline: Timeline) -> defaultdict[int, float]:
@@ -234,19 +208,14 @@ def _waits(timeline: Timeline) -> dict[int, list[Span]]:
     return found
 
 
-def _spent(
-    timeline: Timeline, worker: int, came_last: int, in_collectives_s: float, messages_s: float
-) -> Spent:
+def _alone(timeline: Timeline, worker: int) -> Spent:
+    """What one worker did, and nothing yet of who waited for it."""
     start, end = timeline.known_from_s(worker), timeline.end_s
     lane = timeline.lane(worker)
     busy_s = covered([span for span in lane if span.kind != "error"], start, end)
     waiting_s = covered([span for span in lane if span.kind == "waiting"], start, end)
     errors = sum(span.kind == "error" and start <= span.start_s for span in lane)
-    others_waited_s = in_collectives_s + messages_s
-    idle_s = end - start - busy_s
-    return Spent(
-        worker, busy_s - waiting_s, waiting_s, idle_s, errors, came_last, others_waited_s, messages_s
-    )
+    return Spent(worker, busy_s - waiting_s, waiting_s, end - start - busy_s, errors, 0, 0.0)
 
 
 def covered(spans: Iterable[Span], start_s: float, end_s: float) -> float:

@@ -29,6 +29,8 @@ Kind = Literal["cell", "call", "calls", "copy", "span", "collective", "waiting",
 COMMANDS: Final = frozenset({"cell", "call", "calls", "copy"})
 """Kinds of spans that are commands; all others lie within one of these."""
 
+FAILED: Final = "failed: "
+"""What the detail of a collective begins with that has raised."""
 _DEPTHS: Final = {"span": 1, "collective": 2}
 
 # members, command, and the how many-th collective of that command and those members.
@@ -74,6 +76,12 @@ class Span:
     def seconds(self) -> float:
         """How long it took."""
         return self.end_s - self.start_s
+
+    @property
+    def failure(self) -> str:
+        """Name of the exception that a collective has raised; empty if none, or of anything else."""
+        told = self.kind == "collective" and self.detail.startswith(FAILED)
+        return self.detail.removeprefix(FAILED) if told else ""
 
     def since(self, origin_s: float) -> Span:
         """The same with times that begin at `origin_s`; `replace` takes three times as long."""

@@ -1,0 +1,110 @@
+"""Who did not come to collectives in which others waited, as a timeline tells it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from disco_magic.core.words import human_seconds, plural
+from disco_magic.phrases import people
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from disco_magic.core.timeline import Span, Timeline
+
+    Group = tuple[tuple[int, ...], list[Span]]
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Collectives that the same workers did not come to.
+
+    Attributes:
+        workers: who. One that waited itself meanwhile, and did so until the end, was kept by whom that needs.
+        count: how many collectives.
+        waited_s: how long the others were in them, all together.
+        is_over: whether nobody waits in them any more.
+    """
+
+    workers: tuple[int, ...]
+    count: int
+    waited_s: float
+    is_over: bool
+
+    def __str__(self) -> str:
+        have = "has" if len(self.workers) == 1 else "have"
+        never = "never came" if self.is_over else f"{have} not come yet"
+        return (
+            f"{people(self.workers)} {never} to {plural(self.count, 'collective')}, in which the others "
+            f"waited {human_seconds(self.waited_s)}, all together"
+        )
+
+
+class _Stuck(NamedTuple):
+    """A wait that did not end by itself."""
+
+    start_s: float
+    end_s: float
+    others: tuple[int, ...]  # for whom
+
+
+def missed(timeline: Timeline, groups: Sequence[Group]) -> tuple[Missed, ...]:
+    """Those of a timeline's window, as far as all of it is known; first those for whom others waited longest.
+
+    Args:
+        timeline: it.
+        groups: the collectives of several workers: members, and who of them has come.
+    """
+    unmet = [(_absent(members, spans), spans) for members, spans in groups]
+    stuck = _stuck(timeline, [(absent, spans) for absent, spans in unmet if absent])
+    found: defaultdict[tuple[tuple[int, ...], bool], list[float]] = defaultdict(list)
+    for absent, spans in unmet:
+        begun_s = min(span.start_s for span in spans)
+        known = all(each in timeline.workers and timeline.known_from_s(each) <= begun_s for each in absent)
+        if absent and known and timeline.start_s <= begun_s:
+            roots = _roots(absent, begun_s, max(span.end_s for span in spans), stuck, frozenset())
+            is_over = not any(span.unfinished for span in spans)
+            # All wait for each other: those who were missed here.
+            found[tuple(sorted(roots)) or absent, is_over].append(sum(span.seconds for span in spans))
+    made = (Missed(who, len(waits), sum(waits), over) for (who, over), waits in found.items())
+    return tuple(sorted(made, key=lambda each: -each.waited_s))
+
+
+def _absent(members: Sequence[int], spans: Iterable[Span]) -> tuple[int, ...]:
+    return tuple(sorted({*members} - {span.worker for span in spans}))
+
+
+def _stuck(
+    timeline: Timeline, unmet: Iterable[tuple[tuple[int, ...], list[Span]]]
+) -> Mapping[int, list[_Stuck]]:
+    found: defaultdict[int, list[_Stuck]] = defaultdict(list)
+    for absent, spans in unmet:
+        for span in spans:
+            found[span.worker].append(_Stuck(span.start_s, span.end_s, absent))
+    sources = {(span.worker, span.start_s): span.source for span in timeline.spans if span.source is not None}
+    for span in timeline.spans:  # a message's wait began with it, if it has not ended
+        source = sources.get((span.worker, span.start_s))
+        if source is not None and span.kind == "collective" and (span.unfinished or span.failure):
+            found[span.worker].append(_Stuck(span.start_s, span.end_s, (source,)))
+    return found
+
+
+def _roots(
+    absent: Iterable[int],
+    begin_s: float,
+    end_s: float,
+    stuck: Mapping[int, list[_Stuck]],
+    passed: frozenset[int],
+) -> set[int]:
+    """Who keeps those that were absent between two moments, themselves if nobody does."""
+    roots = set[int]()
+    for worker in absent:
+        if worker not in passed:
+            further = [
+                each for each in stuck.get(worker, []) if each.start_s < end_s and begin_s < each.end_s
+            ]
+            others = further[-1].others if further else ()
+            roots |= _roots(others, begin_s, end_s, stuck, passed | {worker}) if others else {worker}
+    return roots

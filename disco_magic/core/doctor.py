@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AT_WORK: Final = {"stopping": "being stopped in", "cleaning": "stopped, and cleaning up in"}
 State = Literal["idle", "queued", "executing", "stopping", "cleaning", "waiting", "moving"]
 
-HEADER = ("worker", "doing", "where", "for", "behind")
+HEADER = ("worker", "doing", "where", "for", "commands left")
 WORDS = 3  # columns of words, before those of numbers
 
 
@@ -153,19 +153,31 @@ class Diagnosis:
         """Workers that do the same at the same line, in order of their first one: the rows of the table."""
         return _alike(self.positions, site=True)
 
+    @property
+    def header(self) -> tuple[str, ...]:
+        """What the columns of `rows` are called."""
+        return HEADER[: None if self._has_queues else -1]
+
+    @property
+    def _has_queues(self) -> bool:
+        """Whether any worker has more to do than what it executes, and the mark of a wait behind that."""
+        return any(each.behind > 2 for each in self.positions)
+
     def rows(self) -> list[tuple[str, ...]]:
         """The table's cells as text: a row per worker, workers that do the same in one."""
         rows: list[tuple[str, ...]] = []
+        end = len(self.header)
         for group in self.groups():
             longest = max(group, key=lambda each: each.seconds or 0.0)
             least, most = min(each.behind for each in group), max(each.behind for each in group)
             behind = f"{most:,}" if least == most else f"{least:,}-{most:,}"
-            rows.append((ranges(_ids(group)), group[0].doing, group[0].site, longest.duration, behind))
+            row = ranges(_ids(group)), group[0].doing, group[0].site, longest.duration, behind
+            rows.append(row[:end])
         return rows
 
     def table(self) -> str:
         """The rows under each other, a line per row, indented."""
-        return "\n".join(f"  {line}" for line in aligned([HEADER, *self.rows()], words=WORDS))
+        return "\n".join(f"  {line}" for line in aligned([self.header, *self.rows()], words=WORDS))
 
     def __str__(self) -> str:
         return f"{self.sentence}\n{self.table()}"

@@ -72,8 +72,6 @@ class Summary:
 
     @property
     def _of_the_last(self) -> str:
-        # Somebody always came last most often. A worker stands out if the others waited for it twice as long
-        # as for one of them on average; of two, twice as long as for the other one.
         worst = max(self.workers, key=lambda each: each.others_waited_s)
         if not worst.others_waited_s:
             return ""
@@ -82,7 +80,7 @@ class Summary:
         sent = [self.messages] if any(each.messages_s for each in self.workers) else []
         where = " and ".join(met + sent) or of
         total = sum(each.others_waited_s for each in self.workers)
-        if worst.others_waited_s < total * min(2 / len(self.workers), 2 / 3):
+        if not stands_out(worst.others_waited_s, total, len(self.workers)):
             most = f"{human_seconds(worst.others_waited_s)} of it for worker {worst.worker}"
             return (
                 f"no worker stands out: in {where} they waited {human_seconds(total)} for each other, "
@@ -109,6 +107,14 @@ class Summary:
             )
             for each in self.workers
         ]
+
+
+def stands_out(waited_s: float, total_s: float, num_workers: int) -> bool:
+    """Whether a worker, for which the others waited so long, is told from the rest: somebody is always last.
+
+    It is if they waited for it twice as long as for one of them on average; of two, as for the other one.
+    """
+    return waited_s >= total_s * min(2 / num_workers, 2 / 3)
 
 
 def summarize(timeline: Timeline) -> Summary:

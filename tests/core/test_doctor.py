@@ -123,8 +123,15 @@ def test_workers_that_do_the_same_at_the_same_line_share_a_row_with_the_longest_
         ("[0-1]", "waiting in barrier() for worker 2", "Cell In[7], line 6", "3.00 s", "1"),
         ("[2]", "executing Cell In[7]", "Cell In[7], line 4", "12.00 s", "4"),
     ]
-    assert str(picture).splitlines()[1].split() == list(HEADER)
+    assert picture.header == HEADER
+    assert str(picture).splitlines()[1].split() == ["worker", "doing", "where", "for", "commands", "left"]
     assert repr(picture) == f"Disco session 5: {picture}"
+
+
+def test_how_many_commands_are_left_is_told_where_more_are_than_what_is_waited_for():
+    picture = Diagnosis(5, (busy(0, behind=2), idle(1)))
+    assert picture.header == HEADER[:-1]
+    assert [len(row) for row in picture.rows()] == [4, 4]
 
 
 def test_a_row_says_from_where_to_where_its_workers_are_behind():

@@ -214,6 +214,7 @@ def test_registers_look_closely_at_a_part(crew):
     crew.run("%%disco\np = {'w': np.full((2, 3), worker_id), 'n': 1}")
     row = crew.run("%disco registers p['w']")
     assert (row.name, row.differs) == ("p['w']", len(row.cells) > 1)
+    assert crew.run("""%disco registers "p['w']\"""").name == "p['w']"
     assert "int64 2\u00d73" in crew.out
     text = str(crew.fail("%disco registers p['v']", UnknownName))
     assert "has no part" in text

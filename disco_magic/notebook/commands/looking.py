@@ -117,7 +117,11 @@ def _registers_parser() -> OptionParser:
         "registers", "Show what every register holds on every worker, live in a notebook."
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME", help="look closely at this one, or a part of it: model.0.weight"
+        "name",
+        nargs="?",
+        type=of.unquoted,
+        metavar="NAME",
+        help="look closely at this one, or a part of it: model.0.weight",
     )
     parser.add_argument(
         "--as",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.doctor import HEADER, WORDS
+from disco_magic.core.doctor import WORDS
 from disco_magic.core.markup import NUMBERS, head_cells, table_style
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _NUMBER: Final = ' class="number"'
 def diagnosis_bundle(diagnosis: Diagnosis, **_: object) -> dict[str, str]:
     """MIME bundle of who is where."""
     blocking = set(diagnosis.blocking())
-    heads = head_cells(HEADER)
+    heads = head_cells(diagnosis.header)
     body = []
     for group, row in zip(diagnosis.groups(), diagnosis.rows(), strict=True):
         kind = "blocking" if blocking & {each.worker for each in group} else group[0].state

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from disco_magic.core.lanes import RUNNING as RUNNING_TEXT
 from disco_magic.core.lanes import WAITING as WAITING_TEXT
 from disco_magic.core.markup import head_cells, table_style
+from disco_magic.core.spending import stands_out
 from disco_magic.core.words import aligned, from_to, human_seconds, plural
 from disco_magic.notebook.tables.accounts import RUNNING, WAITING, bar, swatch
 from disco_magic.phrases import ranges
@@ -81,9 +82,8 @@ class CellTimes:
     @property
     def imbalance(self) -> float:
         """The load imbalance: longest / mean computing time - 1. 0 is perfect, 1 twice as long as needed."""
-        loads = [each.computing_s for each in self.workers]
-        mean = sum(loads) / len(loads)
-        return max(loads) / mean - 1 if mean else 0.0
+        mean = self._mean_s
+        return max(each.computing_s for each in self.workers) / mean - 1 if mean else 0.0
 
     @property
     def is_even(self) -> bool:
@@ -93,25 +93,34 @@ class CellTimes:
         return all(_spread(times) <= limit for times in self._columns())
 
     @property
-    def last(self) -> WorkerTime:
-        """The straggler: for whom the others waited longest, or else who computed longest."""
-        waited_for = max(self.workers, key=lambda each: each.others_waited_s)
-        if waited_for.others_waited_s > NOISE_S:
-            return waited_for
-        return max(self.workers, key=lambda each: each.computing_s)
+    def last(self) -> WorkerTime | None:
+        """The straggler: for whom the others waited longest, or who computed longest; None: nobody is."""
+        waits = [each.others_waited_s for each in self.workers]
+        if max(waits) > NOISE_S:
+            if not stands_out(max(waits), sum(waits), len(waits)):
+                return None
+            return self.workers[waits.index(max(waits))]
+        slowest = max(self.workers, key=lambda each: each.computing_s)
+        limit = max(NOISE_S, NOISE * self._longest())
+        return slowest if slowest.computing_s - self._mean_s > limit else None
 
     @property
     def sentence(self) -> str:
         """How uneven the work was, and who was last."""
-        last = self.last
-        who = f"load imbalance {100 * self.imbalance:.0f} %; worker {last.worker}"
+        last, imbalance = self.last, f"load imbalance {100 * self.imbalance:.0f} %"
+        if last is None:
+            return f"{imbalance}; no worker stands out"
+        who = f"{imbalance}; worker {last.worker}"
         if last.others_waited_s > NOISE_S:
             return (
                 f"{who} came last to {last.came_last:,} of {plural(self.collectives, 'collective')}, the "
                 f"others waited {_duration(last.others_waited_s)} for it, all together"
             )
-        mean = sum(each.computing_s for each in self.workers) / len(self.workers)
-        return f"{who} computed {_duration(last.computing_s - mean)} longer than the mean"
+        return f"{who} computed {_duration(last.computing_s - self._mean_s)} longer than the mean"
+
+    @property
+    def _mean_s(self) -> float:
+        return sum(each.computing_s for each in self.workers) / len(self.workers)
 
     def line(self) -> str:
         """All workers in one line, for those that do not differ."""
@@ -142,7 +151,8 @@ class CellTimes:
         if self.is_even:
             return "\n".join(filter(None, (self.line(), self.remark)))
         bars = [f"  {_bar_text(each, self._longest())}" for each in self.workers]
-        bars[self.workers.index(self.last)] += f" {_LAST}"
+        if self.last is not None:
+            bars[self.workers.index(self.last)] += f" {_LAST}"
         table = aligned([HEADER, *self.rows()], words=1)
         lines = [table[0], *(f"{line}{drawn}".rstrip() for line, drawn in zip(table[1:], bars, strict=True))]
         return "\n".join(filter(None, (f"time of {self.label}: {self.sentence}", *lines, self.remark)))

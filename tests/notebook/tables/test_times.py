@@ -91,6 +91,21 @@ def test_where_nobody_was_waited_for_it_is_who_computed_longest():
     assert times.sentence == "load imbalance 100 %; worker 1 computed 2.00 s longer than the mean"
 
 
+def test_nobody_is_called_a_straggler_by_chance():
+    # Of four, each came last about as often; the third one a little longer.
+    waits = [(20, 0.3), (19, 0.25), (22, 0.4), (19, 0.25)]
+    times = CellTimes("c", tuple(WorkerTime(w, 2.0 + w, 0.5, *each) for w, each in enumerate(waits)), 80)
+    assert times.last is None
+    assert times.sentence == "load imbalance 50 %; no worker stands out"
+    assert "last" not in repr(times).partition("\n")[2]
+    assert 'class="last"' not in times._repr_mimebundle_()["text/html"]
+
+
+def test_who_computes_hardly_longer_than_the_others_is_no_straggler():
+    times = CellTimes("c", (WorkerTime(0, 10.0, 1.0), WorkerTime(1, 10.0, 2.0), WorkerTime(2, 10.0, 1.4)))
+    assert (times.is_even, times.last) == (False, None)
+
+
 # --- text ----------------------------------------------------------------------------------------------
 
 

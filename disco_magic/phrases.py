@@ -11,6 +11,8 @@ T = TypeVar("T")
 
 NAMES: Final = 10
 """So many names are told where one is unknown that looks like none of them."""
+# How much alike names have to be, see `difflib`; at its own 0.6 `open` is offered to who has lost `tokens`.
+_LIKE: Final = 0.65
 
 
 def words(error: BaseException) -> str:
@@ -30,7 +32,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     """``did you mean 'a' or 'b'?``: up to three of `known` that look like `name`; ``""`` if none does."""
     import difflib  # 2 ms that only who mistypes has to spend
 
-    near = difflib.get_close_matches(name, known, n=3)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=_LIKE)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

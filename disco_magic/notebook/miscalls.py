@@ -29,7 +29,7 @@ _LEFT: Final = "if an earlier run of a program has left it in a module: %disco r
 _GROUPS: Final = {
     "make sure to call init_process_group": "dist.init_process_group() makes one of all workers; without any "
     "there are allreduce(x), allgather(x), ..., and allreduce_tree(grads, 'avg') for gradients",
-    "initialize the default process group twice": "it is there since another cell: "
+    "initialize the default process group twice": "an earlier cell or program has made it: "
     "if not dist.is_initialized(): dist.init_process_group()",
     "unmarked_param_indices.empty() INTERNAL ASSERT": _UNENDED,
     "Expected to mark a variable ready only once": _UNENDED,

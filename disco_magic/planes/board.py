@@ -109,9 +109,12 @@ class Board:
 
     def gone(self, worker: int, wait: Wait) -> Verdict:
         """Why `wait` is hopeless after `worker` has left its scope."""
-        return departures.gone(worker, wait, self._failure(worker, wait.scope), self._whereabouts(wait.scope))
+        return departures.gone(
+            worker, wait, self.failure_of(worker, wait.scope), self._whereabouts(wait.scope)
+        )
 
-    def _failure(self, worker: int, scope: int) -> Failure | None:
+    def failure_of(self, worker: int, scope: int) -> Failure | None:
+        """Why a worker has left a scope; None: it has finished, or is there still. With the lock."""
         kept = self._failures[worker]
         return next((failure for first, last, failure in kept if first <= scope <= last), None)
 
@@ -120,7 +123,7 @@ class Board:
 
         def told(worker: int) -> str:
             if self.left[worker] >= scope:
-                failure = self._failure(worker, scope)
+                failure = self.failure_of(worker, scope)
                 return "finished" if failure is None else f"failed: {failure.summary}"
             return "has not come to it yet" if self.look is None else self.look(worker)
 
@@ -182,7 +185,7 @@ class Board:
             for wait in self._waits_through(scope):
                 if worker in wait.missing() or self.waiting.get(worker) is wait:
                     # With `failure`: that of an earlier command may be what made it leave this one too.
-                    why = failure or self._failure(worker, wait.scope)
+                    why = failure or self.failure_of(worker, wait.scope)
                     self.fail(wait, departures.gone(worker, wait, why, self._whereabouts(wait.scope)))
             self._forget_failures()
 

@@ -55,8 +55,10 @@ class Mailbox:
         with board.lock:
             board.admit(call.called, call.seat)
             if board.left[to] >= call.seat.scope:
+                failure = board.failure_of(to, call.seat.scope)
+                ended = "finished" if failure is None else "failed"
                 raise PlaneAborted(
-                    f"worker {to} has finished without receiving the {sent.dtype}"
+                    f"worker {to} has {ended} without receiving the {sent.dtype}"
                     f" {sent.shape} that worker {call.worker} sends it at {call.site}"
                 )
             board.sent[call.worker] = sent

@@ -65,7 +65,7 @@ def test_a_module_that_keeps_what_an_earlier_run_has_left_is_told_of(four):
         ),
         (
             "trying to initialize the default process group twice!",
-            "it is there since another cell: if not dist.is_initialized(): dist.init_process_group()",
+            "an earlier cell or program has made it: if not dist.is_initialized(): dist.init_process_group()",
         ),
         (
             '!unmarked_param_indices.empty() INTERNAL ASSERT FAILED at "reducer.cpp":2121, please report it',

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from disco_magic.core.interfaces import Seat
-from disco_magic.errors import PlaneAborted, PlaneMismatch, UsageMistake
+from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, UsageMistake
 
 
 def seat(worker, scope=1, count=3, present=None):
@@ -148,6 +148,13 @@ def test_sending_to_a_worker_that_has_finished_names_both(make):
     text = r"worker 2 has finished without receiving the int64 \(3,\) that worker 0 sends it at .*, line \d+"
     with pytest.raises(PlaneAborted, match=text):
         plane.send(seat(0), np.arange(3), 2)
+
+
+def test_sending_to_a_worker_that_has_failed_says_so(make):
+    plane = make(2)
+    plane.leave(1, 1, Failure(1, 1, "Cell 1", ValueError("boom"), ""))
+    with pytest.raises(PlaneAborted, match="worker 1 has failed without receiving"):
+        plane.send(seat(0), np.arange(3), 1)
 
 
 def test_a_received_array_is_the_receivers_own(make):

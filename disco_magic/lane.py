@@ -167,7 +167,7 @@ def _where() -> str:
 
 
 class PlaneGuard:
-    """Shields a worker's plane calls; implements `disco_magic.functions.context.Guard`.
+    """Shields a worker's plane calls; implements `disco_magic.functions.calling.Guard`.
 
     Nothing is injected between `enter` and `leave`: an interrupt ends the wait instead, through the plane.
     """

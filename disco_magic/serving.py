@@ -294,7 +294,7 @@ class Serving(Ending):
         return value
 
     def dispose(self) -> None:
-        """Let go of all registers and of the namespace's module."""
+        """Let go of all registers, and of what cells have bound."""
         self.cells.end()
         clear_names(self.registers.names)
         self.registers.clear()

@@ -141,6 +141,14 @@ def test_every_file_belongs_to_a_layer():
     assert {_layer(path) for path in INSIDE} <= set(HEIGHT)
 
 
+def test_the_picture_in_architecture_md_has_the_layers_in_their_order():
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text()
+    picture = text.partition("```\n")[2].partition("```")[0]
+    named = [line.split()[0] for line in picture.splitlines() if not line.startswith(" ")]
+    assert sorted(named) == sorted(HEIGHT)
+    assert [HEIGHT[name] for name in named] == sorted(HEIGHT.values(), reverse=True)
+
+
 # --- the rules -------------------------------------------------------------------------------------
 
 

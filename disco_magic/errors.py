@@ -9,6 +9,7 @@ session's own end (`SessionClosed`, `SessionBroken`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -148,6 +149,25 @@ class MissingDependency(DiscoError, ImportError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
+class Interrupted(Enum):
+    """Where an interrupt has met a worker; the value says it in words."""
+
+    STRUCK = INTERRUPTED
+    """In code of the user's, or of a library's."""
+    SKIPPED = "interrupted before it began"
+    """An interrupt has stopped a command before it."""
+    WITHDRAWN = "withdrawn before it began"
+    """A cell was stopped while something before it went on."""
+    BEFORE_COLLECTIVE = "interrupted before a collective"
+    """It calls one after it was interrupted: the others are stopped as well."""
+    IN_COLLECTIVE = "interrupted in a collective"
+    """It has waited for others, most of the time."""
+    BETWEEN_STEPS = "stopped after step"
+    """In a loop of `WorkerContext.steps`; so are all others."""
+    ELSEWHERE = "interrupted"
+    """In something of ours, which says it in words of its own."""
+
+
 class WorkerInterrupt(KeyboardInterrupt):
     """Raised inside a worker to end the command it is executing.
 
@@ -155,8 +175,25 @@ class WorkerInterrupt(KeyboardInterrupt):
     it through and ``except KeyboardInterrupt`` can clean up.
     """
 
+    # No `__init__`: an injected one, which comes without words, would execute it wherever it strikes.
+
+    @classmethod
+    def at(cls, met: Interrupted, detail: object = "") -> WorkerInterrupt:
+        """One that has met the worker there; `detail` stands after the words."""
+        made = cls(f"{met.value} {detail}".rstrip())
+        vars(made)["met"] = met
+        return made
+
     def __str__(self) -> str:
-        return super().__str__() or INTERRUPTED  # an injected one comes without words
+        return super().__str__() or INTERRUPTED
+
+
+def interrupted_at(error: BaseException) -> Interrupted | None:
+    """Where an interrupt has met the worker; None: it is none."""
+    if not issubclass(type(error), WorkerInterrupt):
+        return None
+    met: Interrupted = vars(error).get("met", Interrupted.ELSEWHERE if error.args else Interrupted.STRUCK)
+    return met
 
 
 @dataclass(frozen=True, slots=True)

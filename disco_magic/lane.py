@@ -21,8 +21,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from disco_magic import injection
-from disco_magic.core.messages import BEFORE_COLLECTIVE, IN_COLLECTIVE, WITHDRAWN, full
-from disco_magic.errors import UsageMistake, WorkerInterrupt
+from disco_magic.core.messages import full
+from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -143,7 +143,7 @@ class Withdrawals:
         self._begun = max(self._begun, seq)  # a thread that was given up may come late
         if seq in self._withdrawn:
             self._withdrawn.discard(seq)
-            raise WorkerInterrupt(WITHDRAWN)
+            raise WorkerInterrupt.at(Interrupted.WITHDRAWN)
 
 
 class Holder(Protocol):
@@ -185,7 +185,7 @@ class PlaneGuard:
                     f"worker's own; call it in the cell or function itself{_of_gradients()}"
                 )
             if lane.interrupted is not None or not lane.running:
-                raise WorkerInterrupt(BEFORE_COLLECTIVE)
+                raise WorkerInterrupt.at(Interrupted.BEFORE_COLLECTIVE)
             lane.shielded += 1
             command: Any = lane.running[-1]
         return command[0], None if type(command) is tuple else command.workers
@@ -209,4 +209,4 @@ class PlaneGuard:
                 lane.shielded -= 1
             if lane.interrupted is None:
                 return
-        raise WorkerInterrupt(IN_COLLECTIVE) from None
+        raise WorkerInterrupt.at(Interrupted.IN_COLLECTIVE) from None

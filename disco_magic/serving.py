@@ -16,12 +16,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from disco_magic.core.interpreter import EXECUTE, SKIP, STOP, Interpreter
-from disco_magic.core.messages import SKIPPED, full
+from disco_magic.core.messages import full
 from disco_magic.core.recorded import ASLEEP
 from disco_magic.core.registers import RegisterFile
 from disco_magic.ending import NOTHING as _NOTHING
 from disco_magic.ending import Ending
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import Interrupted, WorkerInterrupt
 from disco_magic.functions.context import WorkerContext, enter_worker
 from disco_magic.functions.execution.running import CellRunner, new_namespace
 from disco_magic.functions.places import HOST
@@ -169,7 +169,7 @@ class Serving(Ending):
                     except KeyError:
                         raise _Rare from None
                     if seq <= self.skip_through:
-                        raise WorkerInterrupt(SKIPPED)  # noqa: TRY301 - one way out
+                        raise WorkerInterrupt.at(Interrupted.SKIPPED)  # noqa: TRY301 - one way out
                     value = function(*arguments)
                     running.pop()
                 except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises
@@ -275,7 +275,7 @@ class Serving(Ending):
             self.recorder.opens(command, self.interpreter.describe)
             self.withdrawals.begin(command.seq)
             if command.seq <= self.skip_through:
-                raise WorkerInterrupt(SKIPPED)  # noqa: TRY301 - one way out
+                raise WorkerInterrupt.at(Interrupted.SKIPPED)  # noqa: TRY301 - one way out
             value = self.interpreter.function(*self.interpreter.arguments)
             lane.running.pop()
         except BaseException as error:  # noqa: BLE001 - a worker survives whatever user code raises

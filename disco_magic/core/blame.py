@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from disco_magic.core.messages import IN_COLLECTIVE
-from disco_magic.errors import DiscoError, PlaneAborted, PlaneError, PlaneMismatch, WorkerInterrupt, is_by
+from disco_magic.errors import (
+    DiscoError,
+    Interrupted,
+    PlaneAborted,
+    PlaneError,
+    PlaneMismatch,
+    WorkerInterrupt,
+    interrupted_at,
+    is_by,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +51,10 @@ def most_telling(failures: Sequence[Failure]) -> Failure:
     first = failures[0]
     if is_consequence(first):
         struck = (each for each in failures if is_by(each, WorkerInterrupt))
-        return next((each for each in struck if not each.summary.endswith(IN_COLLECTIVE)), first)
+        return next(
+            (each for each in struck if interrupted_at(each.exception) is not Interrupted.IN_COLLECTIVE),
+            first,
+        )
     if not is_by(first, PlaneMismatch):
         return first
     places: dict[str, list[Failure]] = {}

@@ -18,7 +18,7 @@ their names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from disco_magic.errors import Failure
@@ -175,16 +175,6 @@ class Answer(NamedTuple):
     seq: int
     value: Any
     failure: Failure | None = None
-
-
-WITHDRAWN: Final = "withdrawn before it began"
-"""What a cell fails with that was stopped while something before it went on."""
-SKIPPED: Final = "interrupted before it began"
-"""What a command fails with where an interrupt has stopped one before it."""
-BEFORE_COLLECTIVE: Final = "interrupted before a collective"
-"""What a worker says that calls one after it was interrupted: the others are stopped as well."""
-IN_COLLECTIVE: Final = "interrupted in a collective"
-"""What a worker says that was interrupted there: it has waited for others, most of the time."""
 
 
 class CellDone(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from operator import length_hint
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from disco_magic.errors import UsageMistake, WorkerInterrupt, is_told
+from disco_magic.errors import Interrupted, UsageMistake, WorkerInterrupt, is_told
 from disco_magic.functions.calling import Calling, command_of
 from disco_magic.locks import new_rlock
 
@@ -28,8 +28,6 @@ __tracebackhide__ = is_told
 
 Item = TypeVar("Item")
 
-BETWEEN_STEPS: Final = "stopped after step"
-"""What the interrupt of a loop of steps says, behind which all blocks end as they should."""
 _LOCK: Final = new_rlock()  # a finalizer may leave a loop meanwhile
 
 
@@ -57,7 +55,7 @@ class _Count:
         """
         with _LOCK:
             if self.last is not None and self.begun >= self.last:
-                raise WorkerInterrupt(f"{BETWEEN_STEPS} {self.begun:,}")
+                raise WorkerInterrupt.at(Interrupted.BETWEEN_STEPS, f"{self.begun:,}")
             self.begun += 1
 
     def take_back(self) -> None:

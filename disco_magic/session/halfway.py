@@ -10,8 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from disco_magic.callers.tracebacks import site_of_error
-from disco_magic.core.messages import BEFORE_COLLECTIVE
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.execution.program_runs import OLDER
 from disco_magic.phrases import people, who_has
 
@@ -31,7 +30,7 @@ def refused(failures: Iterable[Failure]) -> str:
 
     They raise another interrupt, which nobody sees: what they were to save was not saved.
     """
-    cut = [each for each in failures if str(each.exception) == BEFORE_COLLECTIVE]
+    cut = [each for each in failures if interrupted_at(each.exception) is Interrupted.BEFORE_COLLECTIVE]
     cleaning = [each for each in cut if isinstance(each.exception.__context__, WorkerInterrupt)]
     sites = who_has((each.worker, str(site_of_error(each.exception))) for each in cleaning)
     if not sites:

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
-from disco_magic.core.messages import WITHDRAWN, CellDone
-from disco_magic.errors import Failure, WorkerInterrupt, is_told
+from disco_magic.core.messages import CellDone
+from disco_magic.errors import Failure, Interrupted, WorkerInterrupt, is_told
 from disco_magic.injection import PAUSES_S
 from disco_magic.session.dispatch import Dispatch
 
@@ -87,7 +87,9 @@ class Interrupting(Dispatch):
         if life is not self.life:
             return ()
         unbegun = launcher.withdraw(seq, workers)
-        failed = [Failure(worker, seq, label, WorkerInterrupt(WITHDRAWN), "") for worker in unbegun]
+        failed = [
+            Failure(worker, seq, label, WorkerInterrupt.at(Interrupted.WITHDRAWN), "") for worker in unbegun
+        ]
         pump.excuse([CellDone(each.worker, seq, 0.0, (), failure=each) for each in failed])
         return unbegun
 

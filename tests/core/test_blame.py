@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from disco_magic.core.blame import most_telling, rank
-from disco_magic.core.messages import IN_COLLECTIVE
-from disco_magic.errors import Failure, PlaneAborted, PlaneMismatch, WorkerInterrupt
+from disco_magic.errors import Failure, Interrupted, PlaneAborted, PlaneMismatch, WorkerInterrupt
 
 
 def failed(worker, error, *lines):
@@ -20,6 +19,9 @@ def mismatch(astray):
     return error
 
 
+IN_COLLECTIVE = WorkerInterrupt.at(Interrupted.IN_COLLECTIVE)
+
+
 @pytest.mark.parametrize(
     ("failures", "worker"),
     [
@@ -31,13 +33,25 @@ def mismatch(astray):
             ],
             2,
         ),
-        ([failed(0, WorkerInterrupt(IN_COLLECTIVE), 3), failed(1, WorkerInterrupt("interrupted"), 2)], 1),
-        ([failed(0, WorkerInterrupt(IN_COLLECTIVE), 3), failed(1, WorkerInterrupt(IN_COLLECTIVE), 3)], 0),
+        (
+            [
+                failed(0, IN_COLLECTIVE, 3),
+                failed(1, WorkerInterrupt("interrupted"), 2),
+            ],
+            1,
+        ),
+        (
+            [
+                failed(0, IN_COLLECTIVE, 3),
+                failed(1, IN_COLLECTIVE, 3),
+            ],
+            0,
+        ),
         ([failed(0, WorkerInterrupt("interrupted"), 3), failed(1, WorkerInterrupt("interrupted"), 2)], 0),
         (
             [
                 failed(1, PlaneAborted("worker 0 failed: WorkerInterrupt"), 3),
-                failed(0, WorkerInterrupt(IN_COLLECTIVE), 3),
+                failed(0, IN_COLLECTIVE, 3),
                 failed(2, WorkerInterrupt("interrupted"), 2),
             ],
             2,

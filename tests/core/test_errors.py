@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import pytest
 
 from disco_magic import errors
-from disco_magic.errors import CellError, Failure, UnknownName, UsageMistake, WorkerError
+from disco_magic.errors import (
+    CellError,
+    Failure,
+    Interrupted,
+    UnknownName,
+    UsageMistake,
+    WorkerError,
+    WorkerInterrupt,
+    interrupted_at,
+)
 from disco_magic.phrases import ranges
 
 
@@ -141,3 +151,27 @@ def test_changing_the_given_mapping_later_does_not_change_the_error():
     error = WorkerError(failures)
     failures.clear()
     assert list(error.failures) == [0]
+
+
+@pytest.mark.parametrize(
+    ("error", "met", "words"),
+    [
+        (WorkerInterrupt(), Interrupted.STRUCK, "the command was interrupted"),
+        (WorkerInterrupt("as it asked"), Interrupted.ELSEWHERE, "as it asked"),
+        (
+            WorkerInterrupt.at(Interrupted.IN_COLLECTIVE),
+            Interrupted.IN_COLLECTIVE,
+            "interrupted in a collective",
+        ),
+        (
+            WorkerInterrupt.at(Interrupted.BETWEEN_STEPS, "1,200"),
+            Interrupted.BETWEEN_STEPS,
+            "stopped after step 1,200",
+        ),
+        (KeyboardInterrupt("interrupted in a collective"), None, "interrupted in a collective"),
+        (ValueError("stopped after step 3"), None, "stopped after step 3"),
+    ],
+)
+def test_where_an_interrupt_has_met_a_worker_is_not_told_by_its_words(error, met, words):
+    for each in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301
+        assert (interrupted_at(each), str(each)) == (met, words)

@@ -20,7 +20,7 @@ import numpy as np
 
 from disco_magic.callers import namespaces
 from disco_magic.callers.current import is_given_up
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import Interrupted, WorkerInterrupt, interrupted_at
 from disco_magic.functions.context import VERBS, WorkerContext, enter_worker
 from disco_magic.functions.execution import unheard
 from disco_magic.functions.execution.as_found import AsFound
@@ -28,7 +28,6 @@ from disco_magic.functions.execution.awaits import Await
 from disco_magic.functions.execution.bindings import Watch
 from disco_magic.functions.execution.changes import CHANGES
 from disco_magic.functions.execution.program_runs import ProgramRun
-from disco_magic.functions.stepping import BETWEEN_STEPS
 from disco_magic.isolation import adopted, own_builtins, own_imports, own_loggers, own_sys, programs
 from disco_magic.isolation.lasting import LastingVariables
 from disco_magic.isolation.own_functions import with_own_code
@@ -249,7 +248,7 @@ class CellRunner:
             return
         # Libraries put a stream there and begin only then the `try` that puts the former one back.
         end_all(self._streams.restore(self._streams_before))
-        if is_mine and self._found is not None and not str(error).startswith(BETWEEN_STEPS):
+        if is_mine and self._found is not None and interrupted_at(error) is not Interrupted.BETWEEN_STEPS:
             self._found.restore()
 
     def _followed(self, cell: Cell) -> Any:

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from disco_magic.errors import WorkerInterrupt
+from disco_magic.errors import Interrupted, interrupted_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,8 +60,8 @@ class _Hook:
     @spared
     def __call__(self, ignored: Any, /) -> None:
         error = ignored.exc_value
-        # One that comes without words has struck; others are what a collective says in such code.
-        if issubclass(ignored.exc_type, WorkerInterrupt) and not getattr(error, "args", ()):
+        # Others are what a collective says in such code.
+        if error is not None and interrupted_at(error) is Interrupted.STRUCK:
             again = _here.again
             if again is not None and again():
                 return

@@ -12,8 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.callers.tracebacks import frames_of
-from disco_magic.core.messages import SKIPPED, WITHDRAWN
-from disco_magic.errors import DiscoError, UsageMistake, WorkerInterrupt, WorkerLost
+from disco_magic.errors import DiscoError, Interrupted, UsageMistake, WorkerLost, interrupted_at
 from disco_magic.notebook.tracebacks import failures_of, user_frames
 from disco_magic.phrases import people
 
@@ -119,8 +118,7 @@ class LastFailure:
 
 def _has_begun(failure: Failure) -> bool:
     """Whether there can be anything to look at: what was stopped before it began has failed nowhere."""
-    error = failure.exception
-    return not (type(error) is WorkerInterrupt and str(error) in (SKIPPED, WITHDRAWN))
+    return interrupted_at(failure.exception) not in (Interrupted.SKIPPED, Interrupted.WITHDRAWN)
 
 
 def examine(shell: Shell, failure: Failure, commands: Sequence[str] = ()) -> None:

@@ -149,6 +149,11 @@ def test_the_picture_in_architecture_md_has_the_layers_in_their_order():
     assert [HEIGHT[name] for name in named] == sorted(HEIGHT.values(), reverse=True)
 
 
+@pytest.mark.parametrize("path", INSIDE, ids=str)
+def test_a_file_has_no_more_than_300_lines(path):
+    assert len((PACKAGE / path).read_text().splitlines()) <= 300, "split it: see CONTRIBUTING.md"
+
+
 # --- the rules -------------------------------------------------------------------------------------
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from operator import is_not
 from typing import TYPE_CHECKING
 
 from disco_magic.core.blame import is_consequence, kind_of, rank
+from disco_magic.core.known_names import KnownNames
 from disco_magic.core.messages import Answer, CellDone, Failed, Lost, Reached
 from disco_magic.phrases import class_name
 
@@ -39,36 +39,26 @@ class Expectation:
     replies: dict[int, Reply] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Renamed:
-    """A name bound or dropped by the controller while cells sent before it still run."""
-
-    seq: int
-    name: str
-    workers: frozenset[int]
-    bound: bool
-
-    def applied(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        if not self.bound:
-            return tuple(name for name in names if name != self.name)
-        return names if self.name in names else (*names, self.name)
-
-
 class Ledger:
-    """Everything the controller knows without asking a worker."""
+    """Everything the controller knows without asking a worker.
+
+    Attributes:
+        num_workers: how many workers.
+        seq: the last sequence number that was issued.
+        names: which worker has registers of which names.
+        lost: the first worker that was lost; None: none was.
+    """
 
     def __init__(self, num_workers: int) -> None:
         self.num_workers = num_workers
         self.seq = 0
-        self.names: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
-        self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # of these, the names
+        self.names = KnownNames(num_workers, lambda: [*self._expected, *self._forgotten])
         self.lost: Lost | None = None
         self._highest = 0
         self._free: list[int] = []
         self._expected: dict[int, Expectation] = {}
         self._forgotten: dict[int, set[int]] = {}  # nobody waits any more, but these have not replied yet
         self._excused: set[tuple[int, int]] = set()  # of those, by worker, whose reply is known
-        self._renamed: list[_Renamed] = []
         # (worker, sequence number, name of the exception's class) of those that were raised last
         self._raised: deque[tuple[int, int, str]] = deque(maxlen=RAISED * num_workers)
         self._failures: dict[int, Failure] = {}  # the first per worker: bounded, however many follow
@@ -165,7 +155,7 @@ class Ledger:
             if isinstance(event, Failed):
                 self._keep(event)
                 return None
-            self.names[event.worker] = self._names_after(event)
+            self.names.cell_ended(event)
         worker, seq = event[:2]
         if self._excused and (worker, seq) in self._excused:
             self._excused.discard((worker, seq))
@@ -183,7 +173,7 @@ class Ledger:
             return None
         del self._expected[seq]
         self._has_come_to(event)
-        self._settle_names()
+        self.names.settle()
         return expectation
 
     def failed_in(self, seq: int) -> list[Failure]:
@@ -215,7 +205,7 @@ class Ledger:
                 missing.discard(reply.worker)
                 if not missing:
                     del self._forgotten[seq]
-                    self._settle_names()
+                    self.names.settle()
 
     @property
     def has_failures(self) -> bool:
@@ -256,50 +246,3 @@ class Ledger:
         """What `take_failures` gave and was not raised after all."""
         for failure in failures:
             self._failures.setdefault(failure.worker, failure)
-
-    def known_names(self) -> dict[str, None]:
-        """Named registers that at least one worker has, in the order they were bound; not to be changed.
-
-        Found out once: somebody may ask for each of thousands.
-        """
-        held, (seen, known) = list(self.names.values()), self._known
-        if len(held) != len(seen) or any(map(is_not, held, seen)):
-            known = dict.fromkeys(name for names in held for name in names)
-            self._known = held, known  # at once: it may be asked from any thread
-        return known
-
-    def holders(self, name: str) -> list[int]:
-        """The workers that have a register of this name."""
-        return [worker for worker, names in self.names.items() if name in names]
-
-    def name_bound(self, seq: int, name: str, workers: Iterable[int]) -> None:
-        """`name` is bound on `workers` by the controller's command `seq`."""
-        self._rename(_Renamed(seq, name, frozenset(workers), bound=True))
-
-    def name_dropped(self, seq: int, name: str, workers: Iterable[int]) -> None:
-        """`name` is dropped on `workers` by the controller's command `seq`."""
-        self._rename(_Renamed(seq, name, frozenset(workers), bound=False))
-
-    @property
-    def unsettled_names(self) -> int:
-        """Bindings and drops that a cell sent before them does not know of yet."""
-        return len(self._renamed)
-
-    def _rename(self, change: _Renamed) -> None:
-        for worker in change.workers:
-            self.names[worker] = change.applied(self.names[worker])
-        if self._expected or self._forgotten:
-            self._renamed.append(change)
-
-    def _names_after(self, done: CellDone) -> tuple[str, ...]:
-        """The names a cell ended with, and what the controller did to them after it had sent the cell."""
-        names = done.names
-        for change in self._renamed:
-            if change.seq > done.seq and done.worker in change.workers:
-                names = change.applied(names)
-        return names
-
-    def _settle_names(self) -> None:
-        if self._renamed:
-            outstanding = [*self._expected, *self._forgotten]
-            self._renamed = [c for c in self._renamed if outstanding and c.seq > min(outstanding)]

@@ -117,7 +117,7 @@ class SessionKeeper:
     def holders(self, name: str) -> list[int]:
         """The workers of the current session that have a register of this name; none without a session."""
         session = self.find()
-        return [] if session is None else session.ledger.holders(name)
+        return [] if session is None else session.ledger.names.holders(name)
 
     def require(self) -> Session:
         """The current session.

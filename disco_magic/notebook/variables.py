@@ -97,7 +97,7 @@ def fetched(session: Session, names: Sequence[str], workers: Sequence[int]) -> d
     """
     registers = {name: session[name] for name in names}
     if len(registers) >= _TWO and all(
-        set(workers) <= set(session.ledger.holders(name)) for name in registers
+        set(workers) <= set(session.ledger.names.holders(name)) for name in registers
     ):
         before = session.ledger.seq
         whole = session.call_packed(_together, *registers.values(), workers=workers)
@@ -119,7 +119,7 @@ def _fetched(session: Session, name: str, register: DRef, workers: Sequence[int]
             raise
         # Where some have none, what is wrong with that of the others says more.
         there = {worker: each for worker, each in reasons.items() if not isinstance(each, UnknownName)}
-        have = session.ledger.holders(name)
+        have = session.ledger.names.holders(name)
         if not there and have and not reasons.keys() & have:
             why = only(have, "it")
         else:

@@ -26,12 +26,12 @@ class NamedRegisters(Calls):
 
     def names(self) -> tuple[str, ...]:
         """Names that at least one worker has bound, as the controller knows them."""
-        return tuple(self.ledger.known_names())
+        return tuple(self.ledger.names.known())
 
     def _there(self) -> dict[str, None]:
         if self.closed:
             self._refuse()
-        return self.ledger.known_names()
+        return self.ledger.names.known()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._there())
@@ -90,9 +90,9 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.ledger.known_names() and self.ledger.expecting:
+        if name not in self.ledger.names.known() and self.ledger.expecting:
             self.sync_all()
-        known = self.ledger.known_names()
+        known = self.ledger.names.known()
         if name not in known:
             hint = nearest(str(name), known)
             raise UnknownName(f"register {name!r} is not defined on any worker; {hint}")
@@ -123,7 +123,7 @@ class NamedRegisters(Calls):
         def bind(
             seq: int, kills: tuple[int, ...]
         ) -> StoreName:  # under the lock, as all that changes the ledger
-            self.ledger.name_bound(seq, name, workers or self._everybody)
+            self.ledger.names.bind(seq, name, workers or self._everybody)
             return StoreName(seq, name, register, kills, workers)
 
         self.send(bind, workers, life)
@@ -147,11 +147,11 @@ class NamedRegisters(Calls):
         """
         if self.closed:
             self._refuse()
-        if name not in self.ledger.known_names() and name not in self.names_now():
+        if name not in self.ledger.names.known() and name not in self.names_now():
             raise UnknownName(f"register {name!r} is not defined on any worker")
 
         def drop(seq: int, kills: tuple[int, ...]) -> DropNames:
-            self.ledger.name_dropped(seq, name, self._everybody)
+            self.ledger.names.drop(seq, name, self._everybody)
             return DropNames(seq, (name,), kills)
 
         self.send(drop)

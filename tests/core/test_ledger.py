@@ -100,12 +100,12 @@ def test_a_late_cell_failure_is_kept_though_nobody_waits():
 def test_names_are_put_together_once_as_long_as_they_are_the_same():
     ledger = Ledger(2)
     ledger.feed(CellDone(0, 5, 0.1, ("x",)))
-    known = ledger.known_names()
-    assert ledger.known_names() is known
+    known = ledger.names.known()
+    assert ledger.names.known() is known
     ledger.feed(CellDone(1, 5, 0.1, ("y",)))
-    assert tuple(ledger.known_names()) == ("x", "y")
-    ledger.name_dropped(6, "x", (0, 1))
-    assert tuple(ledger.known_names()) == ("y",)
+    assert tuple(ledger.names.known()) == ("x", "y")
+    ledger.names.drop(6, "x", (0, 1))
+    assert tuple(ledger.names.known()) == ("y",)
     assert tuple(known) == ("x",)
 
 
@@ -113,7 +113,7 @@ def test_a_late_cell_without_failure_only_tells_its_names():
     ledger = Ledger(1)
     ledger.feed(CellDone(0, 5, 0.1, ("x",)))
     assert ledger.take_failures()[0] == {}
-    assert tuple(ledger.known_names()) == ("x",)
+    assert tuple(ledger.names.known()) == ("x",)
 
 
 def test_a_cells_failure_is_kept_for_whoever_waits_next():
@@ -247,75 +247,75 @@ def test_names_are_known_in_the_order_they_were_bound_on_any_worker():
     ledger = Ledger(2)
     ledger.feed(CellDone(1, 1, 0.1, ("b", "c")))
     ledger.feed(CellDone(0, 1, 0.1, ("a", "b")))
-    assert tuple(ledger.known_names()) == ("a", "b", "c")
+    assert tuple(ledger.names.known()) == ("a", "b", "c")
 
 
 def test_a_cell_replaces_the_names_of_its_worker():
     ledger = Ledger(1)
     ledger.feed(CellDone(0, 1, 0.1, ("a",)))
     ledger.feed(CellDone(0, 2, 0.1, ("b",)))
-    assert tuple(ledger.known_names()) == ("b",)
+    assert tuple(ledger.names.known()) == ("b",)
 
 
 def test_a_name_the_controller_binds_is_known_at_once_and_once():
     ledger = Ledger(2)
-    ledger.name_bound(1, "x", (0, 1))
-    ledger.name_bound(2, "x", (0,))
-    assert ledger.names == {0: ("x",), 1: ("x",)}
+    ledger.names.bind(1, "x", (0, 1))
+    ledger.names.bind(2, "x", (0,))
+    assert ledger.names.by_worker == {0: ("x",), 1: ("x",)}
 
 
 def test_a_name_the_controller_drops_is_unknown_at_once_on_those_workers():
     ledger = Ledger(2)
-    ledger.name_bound(1, "x", (0, 1))
-    ledger.name_dropped(2, "x", (1,))
-    ledger.name_dropped(3, "never", (0, 1))
-    assert ledger.names == {0: ("x",), 1: ()}
+    ledger.names.bind(1, "x", (0, 1))
+    ledger.names.drop(2, "x", (1,))
+    ledger.names.drop(3, "never", (0, 1))
+    assert ledger.names.by_worker == {0: ("x",), 1: ()}
 
 
 def test_a_cell_that_was_sent_before_a_binding_does_not_take_it_back():
     # 1. cell 1 runs; 2. the controller binds x with command 2; 3. cell 1 ends and tells its names, without x.
     ledger = Ledger(1)
     ledger.expect(1, (0,))
-    ledger.name_bound(2, "x", (0,))
+    ledger.names.bind(2, "x", (0,))
     ledger.feed(CellDone(0, 1, 0.1, ("a",)))
-    assert tuple(ledger.known_names()) == ("a", "x")
+    assert tuple(ledger.names.known()) == ("a", "x")
 
 
 def test_a_cell_that_was_sent_before_a_drop_does_not_bring_the_name_back():
     ledger = Ledger(1)
-    ledger.name_bound(1, "x", (0,))
+    ledger.names.bind(1, "x", (0,))
     ledger.expect(2, (0,))
-    ledger.name_dropped(3, "x", (0,))
+    ledger.names.drop(3, "x", (0,))
     ledger.feed(CellDone(0, 2, 0.1, ("x", "a")))
-    assert tuple(ledger.known_names()) == ("a",)
+    assert tuple(ledger.names.known()) == ("a",)
 
 
 def test_a_cell_that_was_sent_after_a_binding_has_the_last_word():
     ledger = Ledger(1)
     ledger.expect(1, (0,))
-    ledger.name_bound(2, "x", (0,))
+    ledger.names.bind(2, "x", (0,))
     ledger.expect(3, (0,))
     ledger.feed(CellDone(0, 1, 0.1, ()))
     ledger.feed(CellDone(0, 3, 0.1, ("a",)))
-    assert tuple(ledger.known_names()) == ("a",)
+    assert tuple(ledger.names.known()) == ("a",)
 
 
 def test_a_binding_on_other_workers_does_not_change_what_a_cell_ended_with():
     ledger = Ledger(2)
     ledger.expect(1, (0, 1))
-    ledger.name_bound(2, "x", (1,))
+    ledger.names.bind(2, "x", (1,))
     ledger.feed(CellDone(0, 1, 0.1, ("a",)))
-    assert ledger.names == {0: ("a",), 1: ("x",)}
+    assert ledger.names.by_worker == {0: ("a",), 1: ("x",)}
 
 
 def test_bindings_are_remembered_only_while_a_cell_before_them_may_still_end():
     ledger = Ledger(1)
     ledger.expect(1, (0,))
-    ledger.name_bound(2, "x", (0,))
+    ledger.names.bind(2, "x", (0,))
     ledger.feed(CellDone(0, 1, 0.1, ()))
-    ledger.name_bound(3, "y", (0,))
-    assert ledger.unsettled_names == 0
-    assert tuple(ledger.known_names()) == ("x", "y")
+    ledger.names.bind(3, "y", (0,))
+    assert ledger.names.unsettled == 0
+    assert tuple(ledger.names.known()) == ("x", "y")
 
 
 def released_by(origin):
@@ -349,24 +349,24 @@ def test_a_name_dropped_after_a_cell_was_forgotten_stays_dropped_when_the_cell_e
     ledger.feed(CellDone(0, 1, 0.0, ("c",)))
     ledger.expect(2, (0, 1))
     ledger.forget(2)
-    ledger.name_dropped(3, "c", (0, 1))
+    ledger.names.drop(3, "c", (0, 1))
     ledger.feed(CellDone(0, 2, 0.0, ("c",)))
-    assert tuple(ledger.known_names()) == ()
+    assert tuple(ledger.names.known()) == ()
     ledger.feed(CellDone(1, 2, 0.0, ("c",)))
-    assert tuple(ledger.known_names()) == ()
-    assert ledger.unsettled_names == 0
+    assert tuple(ledger.names.known()) == ()
+    assert ledger.names.unsettled == 0
 
 
 def test_what_was_forgotten_before_it_was_sent_is_over_when_everybody_has_come_further():
     ledger = Ledger(2)
     ledger.expect(1, (0, 1))
     ledger.forget(1)  # a Ctrl-C before it was sent: nobody will ever answer
-    ledger.name_bound(2, "x", (0, 1))
-    assert ledger.unsettled_names == 1
+    ledger.names.bind(2, "x", (0, 1))
+    assert ledger.names.unsettled == 1
     ledger.feed(Reached(0, 3))
-    assert ledger.unsettled_names == 1
+    assert ledger.names.unsettled == 1
     ledger.feed(Reached(1, 3))
-    assert ledger.unsettled_names == 0
+    assert ledger.names.unsettled == 0
 
 
 def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
@@ -374,9 +374,9 @@ def test_what_was_forgotten_later_is_not_over_because_of_an_earlier_answer():
     ledger.expect(1, (0,))
     ledger.expect(2, (0,))
     ledger.forget(2)
-    ledger.name_bound(3, "x", (0,))
+    ledger.names.bind(3, "x", (0,))
     ledger.feed(Reached(0, 1))
-    assert ledger.unsettled_names == 1
+    assert ledger.names.unsettled == 1
 
 
 def test_who_has_not_replied_is_known_as_long_as_somebody_waits():

@@ -229,7 +229,7 @@ def test_to_set_the_reference_of_a_name_binds_it_where_it_was_not_bound(session)
     ref = s["q"]
     ref.set(0, 2)
     assert ref.get_all() == [2, 1]
-    assert s.ledger.holders("q") == [0, 1]
+    assert s.ledger.names.holders("q") == [0, 1]
     assert s.run("q").values == [2, 1]
 
 

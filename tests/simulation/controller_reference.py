@@ -190,7 +190,9 @@ class ControllerReference:
         should = {seq: awaited.missing for seq, awaited in self.awaited.items()}
         require(missing == should, "expectations (are, should be)", missing, should)
         require(ledger.expecting == bool(should), "`expecting` is wrong", should)
-        require(ledger.names == self.names, "names (are, should be)", ledger.names, self.names)
+        require(
+            ledger.names.by_worker == self.names, "names (are, should be)", ledger.names.by_worker, self.names
+        )
         kept = {worker: key_of(failure) for worker, failure in ledger._failures.items()}
         require(
             kept == self.kept and list(kept) == list(self.kept), "failures (are, should be)", kept, self.kept

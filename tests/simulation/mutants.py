@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from disco_magic.core.interpreter import Interpreter
+from disco_magic.core.known_names import KnownNames
 from disco_magic.core.ledger import Ledger
 from disco_magic.core.registers import Poison, RegisterFile
 from disco_magic.errors import Failure
@@ -73,12 +74,18 @@ class RaisesTwice(Ledger):
         return taken
 
 
-class ForgetsRenaming(Ledger):
-    """A cell that was sent before a binding takes it back."""
-
+class _ForgetfulNames(KnownNames):
     def _rename(self, change):
         super()._rename(change)
         self._renamed.clear()
+
+
+class ForgetsRenaming(Ledger):
+    """A cell that was sent before a binding takes it back."""
+
+    def __init__(self, num_workers):
+        super().__init__(num_workers)
+        self.names = _ForgetfulNames(num_workers, lambda: [*self._expected, *self._forgotten])
 
 
 class HearsTwice(Ledger):

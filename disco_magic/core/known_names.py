@@ -1,0 +1,93 @@
+"""Which worker has registers of which names, as far as the controller knows without asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import is_not
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from disco_magic.core.messages import CellDone
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A name bound or dropped by the controller while cells sent before it still run."""
+
+    seq: int
+    name: str
+    workers: frozenset[int]
+    bound: bool
+
+    def applied(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not self.bound:
+            return tuple(name for name in names if name != self.name)
+        return names if self.name in names else (*names, self.name)
+
+
+class KnownNames:
+    """Named registers of all workers; a part of the `Ledger`.
+
+    Args:
+        num_workers: how many workers.
+        outstanding: sequence numbers of commands whose ends are not known of all workers.
+
+    Attributes:
+        by_worker: worker id -> names of its registers, in the order they were bound.
+    """
+
+    def __init__(self, num_workers: int, outstanding: Callable[[], Sequence[int]]) -> None:
+        self.by_worker: dict[int, tuple[str, ...]] = dict.fromkeys(range(num_workers), ())
+        self._outstanding = outstanding
+        self._known: tuple[list[tuple[str, ...]], dict[str, None]] = [], {}  # of these, the names
+        self._renamed: list[_Renamed] = []
+
+    @property
+    def unsettled(self) -> int:
+        """Bindings and drops that a cell sent before them does not know of yet."""
+        return len(self._renamed)
+
+    def known(self) -> dict[str, None]:
+        """Names that at least one worker has, in the order they were bound; not to be changed.
+
+        Found out once: somebody may ask for each of thousands.
+        """
+        held, (seen, known) = list(self.by_worker.values()), self._known
+        if len(held) != len(seen) or any(map(is_not, held, seen)):
+            known = dict.fromkeys(name for names in held for name in names)
+            self._known = held, known  # at once: it may be asked from any thread
+        return known
+
+    def holders(self, name: str) -> list[int]:
+        """The workers that have a register of this name."""
+        return [worker for worker, names in self.by_worker.items() if name in names]
+
+    def bind(self, seq: int, name: str, workers: Iterable[int]) -> None:
+        """`name` is bound on `workers` by the controller's command `seq`."""
+        self._rename(_Renamed(seq, name, frozenset(workers), bound=True))
+
+    def drop(self, seq: int, name: str, workers: Iterable[int]) -> None:
+        """`name` is dropped on `workers` by the controller's command `seq`."""
+        self._rename(_Renamed(seq, name, frozenset(workers), bound=False))
+
+    def cell_ended(self, done: CellDone) -> None:
+        """Take the names a cell ended with, and what the controller did to them after it was sent."""
+        names = done.names
+        for change in self._renamed:
+            if change.seq > done.seq and done.worker in change.workers:
+                names = change.applied(names)
+        self.by_worker[done.worker] = names
+
+    def settle(self) -> None:
+        """Forget changes that every cell sent before them knows of; to be called as commands end."""
+        if self._renamed:
+            outstanding = self._outstanding()
+            self._renamed = [c for c in self._renamed if outstanding and c.seq > min(outstanding)]
+
+    def _rename(self, change: _Renamed) -> None:
+        for worker in change.workers:
+            self.by_worker[worker] = change.applied(self.by_worker[worker])
+        if self._outstanding():
+            self._renamed.append(change)

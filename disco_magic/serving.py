@@ -260,9 +260,10 @@ class Serving(Ending):
             self.plane.leave(self.id, command.seq)
             return False
         if step is SKIP:
-            for event in self.interpreter.events:
+            events, origin = self.interpreter.inherited()
+            for event in events:
                 self.deliver(event)
-            self.plane.leave(self.id, command.seq, self.interpreter.origin)
+            self.plane.leave(self.id, command.seq, origin)
         else:
             self._answer = step
         return True
@@ -286,10 +287,8 @@ class Serving(Ending):
 
     def _run_cell(self, command: Run) -> CellValue:
         scope, context = self.scopes.get(command.seq, (None, None))
-        if context is None:
-            value = self.cells(command.cell, scope)
-        else:
-            value = context.run(self.cells, command.cell, scope)
+        cell = command.cell
+        value = self.cells(cell, scope) if context is None else context.run(self.cells, cell, scope)
         self._check_mail(command)
         return value
 

@@ -85,8 +85,6 @@ class Interpreter:
 
     Attributes:
         function, arguments: what to execute after EXECUTE.
-        origin: after SKIP, the failure that was inherited.
-        events: after SKIP, what the controller must be told (empty if it knows).
         replaced: what a command has taken out of registers; the driver lets go of it.
     """
 
@@ -104,8 +102,7 @@ class Interpreter:
         self.function: Callable[..., Any] = copy
         self.arguments: tuple[Any, ...] | list[Any] = ()
         self._use(registers)
-        self.origin: Failure | None = None
-        self.events: tuple[Event, ...] = ()
+        self._inherited: tuple[tuple[Event, ...], Failure | None] = (), None
         self.replaced: list[Any] = []
         self._copy = copy
         self._run = run
@@ -139,6 +136,14 @@ class Interpreter:
         if command.kills:
             self.registers.kill(command.kills)
         return self._table[type(command)](command)
+
+    def inherited(self) -> tuple[tuple[Event, ...], Failure | None]:
+        """After SKIP, what the controller must be told (empty if it knows), and the failure inherited.
+
+        To be asked once: the failure's traceback keeps alive what its frames hold.
+        """
+        inherited, self._inherited = self._inherited, ((), None)
+        return inherited
 
     def finish(self, command: Command, value: Any) -> Event | None:
         """What EXECUTE asked for returned `value`; the event to send, if any."""
@@ -272,13 +277,13 @@ class Interpreter:
         poison = self.registers.poisons.get(register)
         if poison is None:
             poison = Poison(self._undefined(command, f"#{register}"), reported=False)
-        self.events = ()
+        events: tuple[Event, ...] = ()
         if not poison.reported:
             poison.reported = True
-            self.events = (Failed(self.worker, command.seq, poison.failure),)
+            events = (Failed(self.worker, command.seq, poison.failure),)
         if dest is not None:
             self.registers.poison(dest, poison)
-        self.origin = poison.failure
+        self._inherited = events, poison.failure
         return SKIP
 
     def _undefined(self, command: Command, name: str) -> Failure:

@@ -45,8 +45,8 @@ class Looks(Accounts):
             >>> with disco.ThreadedSession(2) as fresh:
             ...     print(fresh.doctor())
             all workers are idle
-              worker  doing  where  for  behind
-              [0-1]   idle                    0
+              worker  doing  where  for
+              [0-1]   idle
         """
         if self.closed:
             self._refuse()

@@ -30,6 +30,7 @@ class Bench:
 
     def __init__(self, worker=1, **names):
         self.registers = RegisterFile(names)
+        self.inherited = []  # by the commands that were skipped
         self.machine = Interpreter(worker, self.registers, copy=self.copy, run=self.run)
 
     def copy(self, value):
@@ -45,7 +46,9 @@ class Bench:
             event = self.machine.finish(command, self.machine.function(*self.machine.arguments))
             return [event] if event is not None else []
         if step is SKIP:
-            return list(self.machine.events)
+            events, origin = self.machine.inherited()
+            self.inherited.append(origin)
+            return list(events)
         return [] if step is None else [step]
 
     def fail(self, command, error=None):

@@ -91,7 +91,8 @@ def test_a_dependent_inherits_the_origin_instead_of_running(bench):
     event = bench.fail(Call(1, 5, add, ()))
     assert bench.drive(Call(2, 6, add, (5,), (0,))) == []
     assert bench.registers.poisons[6].failure is event.failure
-    assert bench.machine.origin is event.failure
+    assert bench.inherited == [event.failure]
+    assert bench.machine.inherited() == ((), None)  # else it keeps what the failure's frames hold
 
 
 def test_the_first_of_two_poisoned_operands_is_the_origin(bench):

@@ -123,7 +123,7 @@ def test_storing_a_poisoned_register_under_a_name_binds_nothing(bench):
     origin = bench.fail(Call(1, 5, add, ())).failure
     assert bench.drive(StoreName(2, "y", 5)) == []
     assert "y" not in bench.registers.names
-    assert bench.machine.origin is origin
+    assert bench.inherited == [origin]
 
 
 def test_storing_an_undefined_register_under_a_name_is_reported(bench):

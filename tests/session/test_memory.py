@@ -29,6 +29,27 @@ def test_frames_of_failed_cells_die_with_their_error(session):
     assert s.run("[ref() is None for ref in seen]").values == [[True] * 3] * 2
 
 
+def test_what_a_failed_call_held_dies_also_where_another_one_has_inherited_its_failure(session):
+    s, seen = session(2), []
+
+    def fail(_):
+        thing = Thing()
+        seen.append(weakref.ref(thing))
+        raise ValueError("boom")
+
+    def failing():
+        first = s.call_packed(fail, 1)
+        s.call_packed(lambda value: value, first)
+        with pytest.raises(WorkerError):
+            s.sync_all()
+
+    failing()
+    s.run("pass")
+    s.sync_all()
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None]
+
+
 def test_a_keyword_operand_dies_with_its_register(session):
     s = session(1)
     thing = Thing()

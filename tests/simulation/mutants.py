@@ -134,7 +134,7 @@ class SkipsFirstEvent(Interpreter):
 
     def _inherit(self, command, register, dest):
         step = super()._inherit(command, register, dest)
-        self.events = ()
+        self._inherited = (), self._inherited[1]
         return step
 
 

@@ -28,6 +28,7 @@ from disco_magic.notebook.variables import fetched, stored
 from disco_magic.phrases import people
 from disco_magic.session.checking import check_cell
 from disco_magic.session.pump import attentive, take_sigint
+from disco_magic.session.recording import timeline_of
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -161,8 +162,7 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
     _check(options)
     compiled = compile_notebook_cell(front.shell, line, body, front.futures)
     front.futures |= compiled.futures
-    said = stale_imports(compiled)
-    if said:
+    if said := stale_imports(compiled):
         front.sessions.say(said)
     return _sending(front, options, _as_asked(compiled, options))
 
@@ -296,5 +296,5 @@ def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> Cell
 
 def _show_times(handle: CellHandle, result: CellResult, sending: _Sending) -> None:
     if sending.options.time:
-        times = times_of(sending.session.timeline(), handle.pending.seq, result.label, result.elapsed)
-        display(times)  # type: ignore[no-untyped-call]
+        done = timeline_of(sending.session, handle.pending.seq)
+        display(times_of(done, handle.pending.seq, result.label, result.elapsed))  # type: ignore[no-untyped-call]

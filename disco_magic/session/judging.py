@@ -25,7 +25,7 @@ from disco_magic.errors import (
 from disco_magic.locks import new_rlock
 from disco_magic.offers import Offers
 from disco_magic.session.pump import GIVEN_UP, take_sigint
-from disco_magic.session.recording import spans_of
+from disco_magic.session.recording import timeline_of
 from disco_magic.session.results import CellResult
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Judging(Offers):
         if any(
             type(each) is PlaneMismatch or (type(each) is PlaneAborted and not each.failure) for each in found
         ):
-            said = parting(spans_of(self.session, self.seq), self.seq)
+            said = parting(timeline_of(self.session, self.seq).spans, self.seq)
             if said:
                 error.add_note(said)
 

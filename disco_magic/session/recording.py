@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from disco_magic.core.timeline import Timeline
 from disco_magic.session.dispatch import Dispatch
-
-if TYPE_CHECKING:
-    from disco_magic.core.timeline import Span
 
 
 class Recording(Dispatch):
@@ -36,10 +31,9 @@ class Recording(Dispatch):
         return timeline if last is None else timeline.last(last)
 
 
-def spans_of(session: Recording, seq: int) -> tuple[Span, ...]:
-    """What was done in the command of that number, in the order of its beginning; and what goes on.
+def timeline_of(session: Recording, seq: int) -> Timeline:
+    """What was done in the command of that number, and what goes on.
 
     As good as free: the rest, which may be 4,096 spans of each worker, is not put into words.
     """
-    records = session._launcher.records(seq)  # noqa: SLF001 - the other half of `timeline`
-    return Timeline.of_records(session.id, records).spans
+    return Timeline.of_records(session.id, session._launcher.records(seq))  # noqa: SLF001 - as `timeline`

@@ -11,7 +11,7 @@ import pytest
 from disco_magic import recorder, stopwatch
 from disco_magic.errors import CellError, UsageMistake, WorkerError
 from disco_magic.recorder import KEPT
-from disco_magic.session.recording import spans_of
+from disco_magic.session.recording import timeline_of
 from tests.clocks import Clock, ticking
 from tests.session.conftest import cancelled, until
 
@@ -63,7 +63,7 @@ def test_the_spans_of_one_command_are_those_of_the_timeline(session):
     spans = s.timeline().spans
     for seq in {span.seq for span in spans if span.kind == "cell"}:
         mine = [each for each in spans if each.seq == seq or (each.meeting or (0, 0))[1] == seq]
-        assert [each for each in spans_of(s, seq) if each.kind in ("cell", "collective")] == mine
+        assert [each for each in timeline_of(s, seq).spans if each.kind in ("cell", "collective")] == mine
         assert len(mine) == 2 + 4
         assert len({each.site.partition(",")[0] for each in mine if each.site}) == 1
 

@@ -181,7 +181,7 @@ class Timeline:
                 f"timeline: there is nothing from {start_s:g} s to {end_s:g} s; this one is from "
                 f"{self.start_s:g} s to {self.end_s:g} s"
             )
-        return replace(self, start_s=max(start_s, self.start_s), end_s=min(end_s, self.end_s))
+        return self._cut(max(start_s, self.start_s), min(end_s, self.end_s))
 
     def last(self, seconds: float) -> Timeline:
         """The last `seconds` of this timeline.
@@ -191,7 +191,7 @@ class Timeline:
         """
         if not seconds > 0:
             raise UsageMistake(f"timeline: the last {seconds} seconds are no time; expected a number above 0")
-        return replace(self, start_s=max(self.start_s, self.end_s - seconds))
+        return self._cut(max(self.start_s, self.end_s - seconds), self.end_s)
 
     def of_cell(self) -> Timeline:
         """The time of the last cell, on the workers that executed it, or do so now.
@@ -208,7 +208,18 @@ class Timeline:
         errors = [span for span in self.spans if span.kind == "error" and span.seq in seqs]
         start = min(span.start_s for span in last)
         end = max(span.end_s for span in [*last, *errors])  # how it failed is noted when it has ended
-        return replace(self, start_s=start, end_s=max(end, start + 1e-6))
+        return self._cut(start, max(end, start + 1e-6))
+
+    def _cut(self, start_s: float, end_s: float) -> Timeline:
+        """A part; without what lies outside, but for the other halves of collectives that reach into it.
+
+        A notebook's output history keeps every timeline that it has shown.
+        """
+        inside = [span.start_s <= end_s and span.end_s >= start_s for span in self.spans]
+        met = {span.meeting for span, is_in in zip(self.spans, inside, strict=True) if is_in} - {None}
+        kept = zip(self.spans, inside, strict=True)
+        spans = tuple(span for span, is_in in kept if is_in or span.meeting in met)
+        return replace(self, spans=spans, start_s=start_s, end_s=end_s)
 
     def of(self, workers: Iterable[int]) -> Timeline:
         """The lanes of these workers only; who kept them waiting is still known.

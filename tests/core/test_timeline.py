@@ -54,6 +54,14 @@ def test_a_window_keeps_what_reaches_into_it():
     assert part.lane(1) == [spans[3]]
 
 
+def test_a_window_keeps_nothing_else_but_the_other_halves_of_its_collectives():
+    early, late = met(0, 0.0, 1.0), met(1, 0.5, 3.0)
+    spans = early, late, cell(0, 0.0, 1.0), met(0, 0.0, 0.5, 2), met(1, 0.2, 0.5, 2)
+    part = timeline(*spans).between(2.0, 4.0)
+    assert part.spans == (early, late)
+    assert timeline(*spans).last(9.4).spans == (early, late, spans[2])
+
+
 def test_a_window_never_grows():
     part = timeline().between(2.0, 4.0).between(0.0, 3.0)
     assert (part.start_s, part.end_s) == (2.0, 3.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import os
 import time
 import types
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from disco_magic.functions.execution.as_found import AsFound
 from disco_magic.functions.execution.awaits import Await
 from disco_magic.functions.execution.bindings import Watch
 from disco_magic.functions.execution.changes import CHANGES
+from disco_magic.functions.execution.forked import end_if_forked
 from disco_magic.functions.execution.program_runs import ProgramRun
 from disco_magic.isolation import adopted, own_builtins, own_imports, own_loggers, own_sys, programs
 from disco_magic.isolation.lasting import LastingVariables
@@ -271,12 +273,17 @@ class CellRunner:
 
     def _evaluate(self, codes: list[types.CodeType]) -> Any:
         """Execute all of a cell; the last expression's value."""
-        codes = list(map(with_own_code, codes))
-        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
-            return self._await(codes)
-        value = None
-        for code in codes:
-            value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+        codes, value, process = list(map(with_own_code, codes)), None, os.getpid()
+        try:
+            if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+                value = self._await(codes)
+            else:
+                for code in codes:
+                    value = eval(code, self.namespace)  # noqa: S307 - executing the user's cell is the purpose
+        except BaseException as error:
+            end_if_forked(process, error)
+            raise
+        end_if_forked(process)
         return value
 
     def _await(self, codes: list[types.CodeType]) -> Any:

@@ -1,0 +1,81 @@
+"""Processes that cells and programs fork by `os.fork` end where these end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
+FORKED = """
+import os, sys
+pid = os.fork()
+if pid == 0:
+    {}
+status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+SESSION = """
+import disco_magic as disco
+with disco.ThreadedSession(2) as s:
+    s.run({code!r}, workers=[0], timeout=60)
+    print(s["status"].get(0), s.run("int(allreduce(1))").values)
+"""
+
+
+def executed(source):
+    """Stdout and stderr of a program that Python executes in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-c", source]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+    return ended.stdout, ended.stderr
+
+
+def told(code):
+    """What a session says of the status of what a cell has forked; and its stderr."""
+    stdout, stderr = executed(SESSION.format(code=code))
+    return stdout.splitlines()[-1], stderr
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "says"),
+    [
+        ("sys.exit(5)", 5, ""),
+        ("sys.exit()", 0, ""),
+        ("sys.exit('that was all')", 1, "that was all\n"),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("os._exit(7)", 7, ""),
+        ("raise SystemExit(300)", 300 & 255, ""),
+    ],
+)
+def test_it_has_the_status_that_it_would_have_as_a_process(ends, status, says):
+    line, stderr = told(FORKED.format(ends))
+    assert line == f"{status} [2, 2]"
+    assert says in stderr
+
+
+def test_one_that_comes_to_the_end_of_the_cell_ends_there():
+    code = (
+        "import os\n"
+        "reader, writer = os.pipe()\n"
+        "pid = os.fork()\n"
+        "if pid:\n"
+        "    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "    os.close(writer)\n"
+        "    status = status, os.read(reader, 9)\n"
+        "else:\n"
+        "    os.write(writer, b'child')"
+    )
+    assert told(code)[0] == "(0, b'child') [2, 2]"
+
+
+def test_one_that_awaits_ends_too():
+    code = FORKED.format("await __import__('asyncio').sleep(0); sys.exit(3)")
+    assert told(code)[0] == "3 [2, 2]"
+
+
+def test_that_of_a_program_ends_as_a_program(tmp_path):
+    (tmp_path / "forks.py").write_text(FORKED.format("sys.exit(6)"))
+    path = str(tmp_path / "forks.py")
+    running = f"import disco_magic as disco\ns = disco.ThreadedSession(1)\ns.run_file({path!r})"
+    assert executed(f"{running}\nprint(s['status'].get(0))\ns.shutdown()")[0] == "6\n"

@@ -98,6 +98,11 @@ def in_use() -> set[tuple[int, int]]:
     return set(_open.copy())
 
 
+def of_everybody() -> list[dict[str, Any]]:
+    """All namespaces there are."""
+    return list(_open.copy().values())
+
+
 def of_worker(session: int, worker: int) -> list[dict[str, Any]]:
     """A worker's namespace; none if it has ended."""
     names = _open.get((session, worker))
@@ -133,7 +138,7 @@ def found_in(namespace: Mapping[str, Any], qualname: str) -> Any:
 
 def is_defined(thing: Any) -> bool:
     """Whether a class or function is what its qualified name means on a worker now."""
-    return any(found_in(names, thing.__qualname__) is thing for names in _open.copy().values())
+    return any(found_in(names, thing.__qualname__) is thing for names in of_everybody())
 
 
 def _reach() -> _Reach:

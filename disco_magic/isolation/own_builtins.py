@@ -25,6 +25,7 @@ from contextvars import ContextVar
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from disco_magic.callers import namespaces
 from disco_magic.callers.current import calling_worker, is_given_up
 from disco_magic.callers.module_classes import ModuleOfWorkers, exchange, is_tester, put_back
 from disco_magic.callers.per_worker import PerWorker
@@ -33,7 +34,7 @@ from disco_magic.isolation.standing_modules import IMPORTS
 from disco_magic.locks import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from disco_magic.callers.current import CallingWorker
 
@@ -51,6 +52,7 @@ class _Own(NamedTuple):
 
 
 _OWN: Final[PerWorker[dict[str, _Own]]] = PerWorker(dict)
+_NOTHING: Final = object()
 _LOCK: Final = new_lock()  # of what is put there and taken away
 # Those that are being called: one may call what it found in the dictionary of `builtins`, an `_Asking`.
 _inside: Final[ContextVar[tuple[str, ...]]] = ContextVar("disco_magic_builtins", default=())
@@ -129,7 +131,11 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
         else:
             # What somebody took from the dictionary stands for a function, also when it is there no more.
             value = value.first if type(value) is _Asking else value
+            before = vars(builtins).get(name, _NOTHING)
             types.ModuleType.__setattr__(self, name, value)
+            for behind in _of_cells():
+                if behind.get(name, _NOTHING) is before:  # else it is one of ours, or the worker's own
+                    behind[name] = value
             for each in list(IMPORTS.values()):
                 if isinstance(each, Importer):
                     each.offer({name: value})
@@ -147,7 +153,19 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
                 f"{name} is everybody's: a worker can replace it, not take it away", name=name
             )
         else:
+            before = vars(builtins).get(name, _NOTHING)
             types.ModuleType.__delattr__(self, name)
+            for behind in _of_cells():
+                if behind.get(name) is before:
+                    del behind[name]
+
+
+def _of_cells() -> Iterator[dict[str, Any]]:
+    """What lies behind all namespaces of cells: a copy of the dictionary of `builtins`, and more."""
+    for namespace in namespaces.of_everybody():
+        behind = namespace.get("__builtins__")
+        if isinstance(behind, dict):  # a cell may have bound it
+            yield behind
 
 
 def _dictionary(found: dict[str, Any], frame: types.FrameType) -> dict[str, Any]:

@@ -317,3 +317,38 @@ def test_a_session_that_begins_meanwhile_has_the_process_s(session):
     assert later.run("print is len, oct(8)")[0] == (False, "0o10")
     first.run("builtins.oct = lambda number: 'the first session'")
     assert later.run("oct(8)")[0] == "0o10"
+
+
+@pytest.fixture
+def unknown_there():
+    """Names that nothing has put into `builtins`; they are gone again after the test."""
+    names = "disco_test_name", "disco_test_other"
+    yield names
+    for name in names:
+        vars(builtins).pop(name, None)
+
+
+def test_new_names_are_found_by_the_cells_of_all_workers(session, unknown_there):
+    one, other = unknown_there
+    s = session(3)
+    s.run(f"import builtins\nif worker_id == 1: builtins.{one} = 5")
+    assert s.run(one).values == [5] * 3
+    setattr(builtins, other, 7)
+    assert s.run(f"{other} + {one}").values == [12] * 3
+    setattr(builtins, other, 8)
+    assert s.run(other).values == [8] * 3
+    s.run(f"builtins.{other} = lambda f: f", workers=[0])
+    assert s.run(f"@{other}\ndef g(): return worker_id\ng()").values == [0, 1, 2]
+    s.run(f"del builtins.{one}", workers=[2])
+    with pytest.raises(CellError, match=f"name '{one}' is not defined"):
+        s.run(one)
+
+
+def test_what_cells_have_of_ours_is_no_builtin_to_be_replaced(session, unknown_there):
+    s = session(2)
+    try:
+        builtins.worker_id = "mine"
+        assert s.run("worker_id").values == [0, 1]
+    finally:
+        del builtins.worker_id
+    assert s.run("worker_id").values == [0, 1]

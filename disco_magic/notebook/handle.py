@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 from weakref import WeakSet, ref
 
 from disco_magic.errors import DiscoError, SessionClosed, SyncTimeout, WorkerError, WorkerInterrupt, is_by
 from disco_magic.locks import new_rlock
+from disco_magic.notebook.later import LATER
 from disco_magic.notebook.output.outlet import Outlet
 from disco_magic.notebook.tables.results import is_empty, result_bundle, show_only
 from disco_magic.notebook.tables.standing import Standings, standing_of
@@ -222,9 +222,7 @@ class CellHandle(HasResult, Offers):
         """Do that in a while, whatever the notebook does then, if nobody has asked before."""
         if self.asked:
             return
-        timer = threading.Timer(_ASKED_WITHIN_S, _report, (ref(self),))
-        timer.daemon = True
-        Context().run(timer.start)  # it is no thread of the worker's that has ended the cell
+        LATER.call(_ASKED_WITHIN_S, partial(_report, ref(self)))
 
     @property
     def is_told(self) -> bool:

@@ -100,7 +100,7 @@ def test_a_cell_that_has_ended_before_anybody_could_be_told_shows_it_too(four, m
 
 def test_who_has_waited_needs_no_timer(four, monkeypatch):
     started = []
-    monkeypatch.setattr(handles.threading, "Timer", started.append)
+    monkeypatch.setattr(handles.LATER, "call", lambda *asked: started.append(asked))
     assert four.run("%%disco\n5").values == [5] * 4
     four.fail("%%disco\n1 / 0")
     assert started == []

@@ -1,0 +1,59 @@
+"""What is to be done in a while is done by one thread."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+
+from disco_magic.notebook import later
+from tests.conftest import DEADLINE_S, until
+
+
+def threads():
+    return [each for each in threading.enumerate() if each.name == "disco-later"]
+
+
+def test_all_of_it_is_done_in_its_time_by_one_thread():
+    due, done, before = later.Later(), [], len(threads())
+    over = threading.Event()
+    due.call(0.2, over.set)
+    for number in range(200):
+        due.call(0.1 - number / 4000, lambda number=number: done.append(number))
+    due.call(0.0, lambda: done.append("first"))
+    assert len(threads()) <= before + 1
+    assert over.wait(DEADLINE_S)
+    assert done == ["first", *reversed(range(200))]
+
+
+def test_the_thread_ends_when_there_is_nothing_to_do_and_another_one_begins(monkeypatch):
+    monkeypatch.setattr(later, "_LINGER_S", 0.01)
+    due, seen = later.Later(), []
+    for _ in range(2):
+        due.call(0.0, lambda: seen.append(threading.current_thread()))
+        until(lambda: due._thread is None)
+        until(lambda: not seen[-1].is_alive())
+    assert len(set(seen)) == 2
+
+
+def test_what_fails_is_told_and_the_rest_is_done(monkeypatch):
+    told, over = [], threading.Event()
+    monkeypatch.setattr(sys, "excepthook", lambda kind, *_: told.append(kind))
+    due = later.Later()
+    due.call(0.0, lambda: 1 / 0)
+    due.call(0.01, over.set)
+    assert over.wait(DEADLINE_S)
+    assert told == [ZeroDivisionError]
+
+
+def test_what_was_done_is_not_kept():
+    class Thing:
+        def __call__(self):
+            over.set()
+
+    due, over, thing = later.Later(), threading.Event(), Thing()
+    seen = weakref.ref(thing)
+    due.call(0.0, thing)
+    del thing
+    assert over.wait(DEADLINE_S)
+    until(lambda: seen() is None)

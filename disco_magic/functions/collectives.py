@@ -79,7 +79,8 @@ class Collectives(Calling):
     ) -> Any | None:
         """As `allreduce`, for rank `root` only: shape `s` or `out` there, None elsewhere (`out` unwritten).
 
-        All members call it. Cost: each element of every array is read once, the result is written once.
+        All members call it. `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        Cost: each element of every array is read once, the result is written once.
         """
         return self._call("reduce", x, op, root, out, in_group=in_group, over=over)
 
@@ -96,6 +97,7 @@ class Collectives(Calling):
 
         All members call it, with `x` of one dtype and shape `(..., k_i, ...)`; `axis` may differ in length.
         Returns shape `(..., sum(k_i), ...)`, of numbers and arrays without axes `(n,)`.
+        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once per member.
 
         Example:
@@ -116,7 +118,8 @@ class Collectives(Calling):
     ) -> Any | None:
         """As `allgather`, for rank `root` only: the whole or `out` there, None elsewhere (`out` unwritten).
 
-        All members call it. Cost: each element is read once and written once.
+        All members call it. `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
+        Cost: each element is read once and written once.
         """
         return self._call("gather", x, root, axis, out, in_group=in_group, over=over)
 
@@ -133,6 +136,7 @@ class Collectives(Calling):
         """Reduce as `allreduce`, then split evenly along `axis`: rank r gets part r.
 
         All members call it, with `x` of one shape `(..., n * k, ...)` and dtype; returns `(..., k, ...)`.
+        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
         Cost: each element of every array is read once, each of the result written once.
 
         Example:
@@ -154,6 +158,7 @@ class Collectives(Calling):
 
         All members call it. The others pass None, or an array of shape `s` and that dtype, which is only
         compared. `root` gets a copy too, unless its `out` is `x`.
+        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once per member.
 
         Example:
@@ -176,6 +181,7 @@ class Collectives(Calling):
 
         All members call it. The others pass None, or an array of that shape and dtype, which is only
         compared. Returns `(..., k, ...)`: the axis stays, unlike in `Session.scatter`.
+        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
 
         Example:
@@ -207,6 +213,7 @@ class Collectives(Calling):
             in_group: the worker's group only, or all workers.
             over: axes of the mesh, or ids of the members, instead.
 
+        `out`, `in_group`, `over`: as of `allreduce`. Errors: see `Collectives`.
         Cost: each element is read once and written once.
 
         Example:

@@ -102,13 +102,20 @@ class DRef:
         return self.session.fetch(self, (worker,), timeout)[worker]
 
     def get_all(self, timeout: float | None = None) -> list[Any]:
-        """Copies of all workers' values, in worker order."""
+        """Copies of all workers' values, in worker order; waits, and raises, as `get`."""
         everybody = tuple(range(self.session.num_workers))
         values = self.session.fetch(self, everybody, timeout)
         return [values[worker] for worker in everybody]
 
     def set(self, worker: int, value: Any) -> None:
-        """Replace the value on one worker by a copy of `value`; of ``session["x"]`` that of `x`, too."""
+        """Replace the value on one worker by a copy of `value`; of ``session["x"]`` that of `x`, too.
+
+        Sent after what was sent before, and not waited for. References to the old value elsewhere keep it.
+
+        Raises:
+            UsageMistake: there is no such worker. Nothing was sent, as where the value cannot be copied.
+            SessionClosed: what it says.
+        """
         self.session.set_register(self, worker, value)
 
     def debug_get_from_remote(self, worker: int, timeout: float | None = None) -> Any:

@@ -33,6 +33,13 @@ class Interrupting(Dispatch):
         """Stop what the workers execute and skip what was sent to them; returns at once.
 
         What was stopped fails with WorkerInterrupt. A worker that sits in C code ends when that returns.
+
+        Args:
+            workers: ids of those that are stopped; None: all. Who waits for them in a collective is released.
+
+        Raises:
+            UsageMistake: there is no such worker.
+            SessionClosed: what it says.
         """
         chosen = self._everybody if workers is None else self.check_workers(workers)
         self.check_present()

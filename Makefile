@@ -17,11 +17,11 @@ PYTHON ?= $(shell for name in python3 python python3.14 python3.13 python3.12 py
 # a kernel would compile them again: 1.7 s instead of 0.4.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help tour lab test collect soak chaos bench gpu lint types docs clean
+.PHONY: help tour lab test frameworks with-frameworks collect soak chaos bench gpu lint types docs clean
 
 help:  ## say what there is (this is the default)
 	@echo "disco_magic: make TARGET [PYTHON=python3.13]"
-	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  %-7s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  %-12s%s\n", $$1, $$2 }' Makefile
 
 tour: $(VENV)/.has-lab  ## run notebooks/01_quickstart.ipynb in a real kernel and print its results
 	@$(BIN)/python notebooks/tour.py
@@ -45,6 +45,17 @@ else
 	@$(BIN)/coverage report --include='disco_magic/core/*' --fail-under=100 >$(VENV)/core-coverage.txt 2>&1 \
 		|| { cat $(VENV)/core-coverage.txt; echo "disco_magic/core must be covered completely" >&2; exit 1; }
 endif
+
+# Real PyTorch and JAX are too large for every machine, and where PyTorch is imported what stands in for it cannot be.
+FRAMEWORKS := tests/session/test_process_groups.py tests/session/test_torch_process_wide.py \
+	tests/session/test_torch_random.py tests/session/test_own_operators.py tests/session/test_other_libraries.py \
+	tests/session/test_halfway.py tests/session/test_trainers.py tests/test_docs.py
+
+frameworks:  ## run the tests of PyTorch, JAX and trainers with these themselves, in .venv-frameworks (a gigabyte and more)
+	@$(MAKE) with-frameworks VENV=.venv-frameworks
+
+with-frameworks: $(VENV)/.has-frameworks
+	@$(BIN)/python -m pytest $(or $(ARGS),$(FRAMEWORKS))
 
 # Pytest keeps what it makes of a test file's source. The processes of a run would each make it, all at once, and while
 # they are measured that takes a minute.
@@ -81,7 +92,7 @@ docs: $(VENV)/.has-docs  ## build the site in docs/_build/html without warnings,
 	@echo "The site: $(CURDIR)/docs/_build/html/index.html"
 
 clean:  ## remove .venv, caches and what a build leaves
-	rm -rf $(VENV) docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-frameworks docs/_build build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name .git -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # One stamp per extra: installed again only when pyproject.toml changed.

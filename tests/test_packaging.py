@@ -129,6 +129,7 @@ def test_every_extra_that_an_error_may_name_exists(wheel: zipfile.ZipFile) -> No
         "test",
         "bench",
         "docs",
+        "frameworks",
         "dev",
     }
 

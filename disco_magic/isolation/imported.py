@@ -200,7 +200,8 @@ def each_of(*fits: Fit) -> Callable[[ModuleType], Callable[[], None]]:
             try:
                 undoing.append(fit(module))
             except _UNKNOWN as reason:  # importing must not fail for that
-                _untold.append(f"{_SHARED.format(module.__name__)}: {reason!r}")
+                name = getattr(module, "__name__", "what is in the place of a module")  # it may be any object
+                _untold.append(f"{_SHARED.format(name)}: {reason!r}")
 
         def undo() -> None:
             for each in reversed(undoing):

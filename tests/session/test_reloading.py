@@ -9,6 +9,7 @@ import types
 import pytest
 
 from disco_magic.errors import CellError
+from disco_magic.isolation.reloading import fit_reload
 
 COUNTED = "import sys, time\nsys.executed.append(1)\ntime.sleep(0.02)\nsaid = {!r}\n"
 
@@ -89,9 +90,10 @@ def test_what_cannot_be_reloaded_is_refused_as_ever(session, what):
         session(2).run(f"import importlib; importlib.reload({what})")
 
 
-def test_it_is_python_s_own_when_the_last_session_has_ended(session):
-    s = session(1)
-    assert importlib.reload.__wrapped__
-    s.shutdown()
-    assert isinstance(importlib.reload, types.FunctionType)
-    assert not hasattr(importlib.reload, "__wrapped__")
+def test_it_is_python_s_own_again_when_nobody_needs_ours():
+    module = types.ModuleType("as_importlib")
+    module.reload = first = lambda module: module
+    undo = fit_reload(module)
+    assert module.reload is not first
+    undo()
+    assert module.reload is first

@@ -17,6 +17,7 @@ from disco_magic.notebook.completing.inspection import Inspection
 from disco_magic.notebook.debugging.breakpoints import BREAKPOINTS
 from disco_magic.notebook.front import Front
 from disco_magic.notebook.keeper import SessionKeeper
+from disco_magic.notebook.later import LATER
 from disco_magic.notebook.magics import DiscoMagics
 from disco_magic.notebook.output.console import Console
 from disco_magic.notebook.plain_errors import show_all_lines, show_own_lines
@@ -96,7 +97,7 @@ class Extension:
             steps.callback(front.plain.remove)
             steps.callback(remove_labeller, self._cell_namer)
             if not keep_session:
-                for end in (front.console.close, front.sessions.close, front.refresher.join):
+                for end in (LATER.end, front.console.close, front.sessions.close, front.refresher.join):
                     steps.callback(end)
                 steps.callback(front.views.close)
 

@@ -44,6 +44,15 @@ class Later:
             self._thread = threading.Thread(target=self._work, name="disco-later", daemon=True)
             Context().run(self._thread.start)  # it is no thread of the worker's that has ended a cell
 
+    def end(self) -> None:
+        """Call nothing any more of what was asked for, and return when no thread is there for it."""
+        with self._lock:
+            self._due.clear()
+            thread, self._thread = self._thread, None
+            self._more.notify()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
     def _work(self) -> None:
         while (function := self._next()) is not None:
             try:
@@ -55,14 +64,14 @@ class Later:
     def _next(self) -> Callable[[], object] | None:
         """What is to be done next, when its time has come; None: there was nothing for a while."""
         with self._lock:
-            while True:
+            while self._thread is threading.current_thread():  # else it was to end
                 now = monotonic()
                 if self._due and self._due[0][0] <= now:
                     return heapq.heappop(self._due)[2]
                 wait_s = self._due[0][0] - now if self._due else _LINGER_S
                 if not self._more.wait(wait_s) and not self._due:
                     self._thread = None
-                    return None
+            return None
 
 
 LATER = Later()

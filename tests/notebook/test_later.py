@@ -57,3 +57,16 @@ def test_what_was_done_is_not_kept():
     del thing
     assert over.wait(DEADLINE_S)
     until(lambda: seen() is None)
+
+
+def test_what_is_not_done_by_the_end_never_is():
+    due, done = later.Later(), []
+    due.call(60.0, lambda: done.append("late"))
+    thread = due._thread
+    due.end()
+    assert not thread.is_alive()
+    due.end()
+    over = threading.Event()
+    due.call(0.0, over.set)
+    assert over.wait(DEADLINE_S)
+    assert done == []

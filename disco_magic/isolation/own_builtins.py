@@ -125,17 +125,13 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
         elif me is not None and (asking is not None or _is_function(name)):
             _assign(me, name, value)
         elif asking is not None:
-            asking.process = value.first if type(value) is _Asking else value
-            if name in _OF_FRAMES:
-                vars(builtins)[name] = asking.process
+            _assign_to_process(asking, name, value.first if type(value) is _Asking else value)
         else:
             # What somebody took from the dictionary stands for a function, also when it is there no more.
             value = value.first if type(value) is _Asking else value
             before = vars(builtins).get(name, _NOTHING)
             types.ModuleType.__setattr__(self, name, value)
-            for behind in _of_cells():
-                if behind.get(name, _NOTHING) is before:  # else it is one of ours, or the worker's own
-                    behind[name] = value
+            _offer(name, before, value)
             for each in list(IMPORTS.values()):
                 if isinstance(each, Importer):
                     each.offer({name: value})
@@ -158,6 +154,25 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
             for behind in _of_cells():
                 if behind.get(name) is before:
                     del behind[name]
+
+
+def _assign_to_process(asking: _Asking, name: str, value: Any) -> None:
+    """The notebook assigns what some workers have of their own: it is what all others have."""
+    before, asking.process = asking.process, value
+    _offer(name, before, value)
+    for owner in list(asking.owners):
+        own = _own_of(owner, name)
+        if own is not None and own.before is before:  # what that worker has again when its own is gone
+            owner.belongings[_OWN][name] = own._replace(before=value)
+    if name in _OF_FRAMES:
+        vars(builtins)[name] = value
+
+
+def _offer(name: str, before: Any, value: Any) -> None:
+    """Let cells find it that have found what was there before; others have one of ours, or their worker's."""
+    for behind in _of_cells():
+        if behind.get(name, _NOTHING) is before:
+            behind[name] = value
 
 
 def _of_cells() -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ for each of them, the classes that the first one has already used would be other
 from __future__ import annotations
 
 import importlib
+import sys
 from functools import wraps
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,12 +32,14 @@ class _Reloaded(NamedTuple):
     Attributes:
         command: session and number of the command in which a worker has done it.
         source: what was in its file.
-        taken: ids of the workers that have it so.
+        executions: how often it was executed in that command.
+        taken: worker's id -> how many of these it has, its own and others'.
     """
 
     command: tuple[int, int]
     source: sources.Source | None
-    taken: set[int]
+    executions: int
+    taken: dict[int, int]
 
 
 # Whoever has the turn uses it.
@@ -48,11 +51,24 @@ def fit_reload(module: types.ModuleType) -> Callable[[], None]:
 
     @wraps(importlib.reload)
     def reload(module: types.ModuleType) -> types.ModuleType:
+        if _is_importing():  # it holds an import's lock, for which who has the turn may wait
+            return replaced.below(module)  # type: ignore[no-any-return]
         with TURNS.taken("modules are reloaded"):
             return _in_turn(replaced.below, module)
 
     replaced = Replaced(module, "reload", reload)
     return replace_all([replaced])
+
+
+def _is_importing() -> bool:
+    """Whether the body of a module that is being imported calls: that is executed by one thread anyway."""
+    frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - who reloads
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_load_unlocked" and code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _in_turn(
@@ -64,9 +80,12 @@ def _in_turn(
         return below(module)
     command, source = (me.session_id, number), sources.read(spec)
     last = _reloaded.get(module)
-    if last is not None and (last.command, last.source) == (command, source) and me.id not in last.taken:
-        last.taken.add(me.id)
+    if last is None or last.command != command:
+        last = _Reloaded(command, None, 0, {})
+    mine = last.taken.get(me.id, 0)
+    if last.source == source and mine < last.executions:
+        last.taken[me.id] = mine + 1
         return module
-    made = below(module)
-    _reloaded[made] = _Reloaded(command, source, {me.id})
+    made, executions = below(module), last.executions + 1
+    _reloaded[made] = _Reloaded(command, source, executions, {**last.taken, me.id: executions})
     return made

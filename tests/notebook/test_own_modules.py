@@ -118,15 +118,33 @@ def test_a_cell_that_imports_what_has_changed_says_so_until_it_is_reloaded(shell
     edit(file, "added = 5\n")
     shell.run("%%disco\n2")
     assert "has changed" not in shell.out
-    for line in (f"import {helper} as other", f"from {helper} import number"):
+    module = f"sys.modules['{helper}']"
+    for line, found in (
+        (f"import {helper}", helper),
+        (f"import {helper} as other", module),
+        (f"from {helper} import number", module),
+    ):
         shell.run(f"%%disco\n{line}")
         assert shell.lines[0] == (
             f"{os.path.relpath(file)} has changed since it was imported, and what was imported is used; "
-            f"importlib.reload({helper}) in a cell imports the new source"
+            f"importlib.reload({found}) in a cell imports the new source"
         )
-    shell.run(f"%%disco\nimportlib.reload({helper}).added")
+    shell.run(f"%%disco\nimport {helper}\nimportlib.reload({helper}).added")
+    assert "has changed" not in shell.out  # the cell does what was asked for
     shell.run(f"%%disco\nimport {helper}\n{helper}.added")
     assert shell.lines == ["[0-1] 5"]
+
+
+def test_where_autoreload_mends_modules_nothing_is_said(reloading, helper, tmp_path, edit):
+    # It patches them in place, which nobody sees: the cell had the new source, and was told of the old one.
+    file = tmp_path / f"{helper}.py"
+    reloading.run("%disco start -n 2")
+    reloading.run(f"import {helper}")
+    reloading.run(f"%%disco\nimport {helper}")
+    for number in (1, 2):
+        edit(file, f"def keep(x): return x + {number}\n")
+        reloading.run(f"%%disco\nimport {helper}")
+        assert "has changed" not in reloading.out
 
 
 def test_autoreload_leaves_the_modules_of_programs_alone(reloading, tmp_path, edit):

@@ -344,6 +344,17 @@ def test_new_names_are_found_by_the_cells_of_all_workers(session, unknown_there)
         s.run(one)
 
 
+def test_what_the_process_changes_the_others_have_where_a_worker_has_its_own(session, unknown_there):
+    name, _ = unknown_there
+    s = session(2)
+    setattr(builtins, name, lambda: "first")
+    s.run(f"import builtins\nbuiltins.{name} = lambda: 'own'", workers=[0])
+    setattr(builtins, name, lambda: "later")
+    assert s.run(f"{name}()").values == ["own", "later"]
+    s.run(f"del builtins.{name}", workers=[0])
+    assert s.run(f"{name}()").values == ["later", "later"]
+
+
 def test_what_cells_have_of_ours_is_no_builtin_to_be_replaced(session, unknown_there):
     s = session(2)
     try:

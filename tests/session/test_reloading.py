@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
 import types
 
 import pytest
@@ -39,10 +40,11 @@ def test_all_workers_go_on_with_what_is_new_and_it_was_executed_once(session, sh
         assert len(executed) == times
 
 
-def test_who_reloads_twice_in_a_cell_has_it_executed_twice(session, shared, executed):
+@pytest.mark.parametrize("between", ["barrier()", "pass"])
+def test_who_reloads_twice_in_a_cell_has_it_executed_twice(session, shared, executed, between):
     name, _ = shared
     s = session(3)
-    s.run(f"import importlib, {name} as mine\nfor _ in range(2): importlib.reload(mine); barrier()")
+    s.run(f"import importlib, {name} as mine\nfor _ in range(2): importlib.reload(mine); {between}")
     assert len(executed) == 1 + 2
 
 
@@ -82,6 +84,25 @@ def test_modules_that_reload_each_other_come_to_an_end(session, tmp_path, module
     s = session(3)
     s.run(f"import importlib, {one}, {two}")
     s.run(f"importlib.reload({one} if worker_id % 2 else {two})", timeout=20.0)
+
+
+def test_a_module_that_reloads_another_one_as_it_is_imported_is_no_circle(session, tmp_path, module_of):
+    # Who imported it had the lock of that import and waited for the turn; who had that waited for the lock.
+    helper, inner = module_of("x = 1\n"), module_of("x = 1\n")
+    outer = module_of(
+        f"import importlib, sys, {helper}\nsys.begun.set()\nassert sys.reloading.wait(20)\n"
+        f"importlib.reload({helper})\n"
+    )
+    begun, reloading = threading.Event(), threading.Event()
+    s = session(2, extras=lambda _: {"begun": begun, "reloading": reloading})
+    s.run(f"import importlib, sys, {inner}\nsys.begun, sys.reloading = begun, reloading")
+    (tmp_path / f"{inner}.py").write_text(
+        f"import sys\nassert sys.begun.wait(20)\nsys.reloading.set()\nimport {outer}\n"
+    )
+    try:
+        s.run(f"if worker_id: import {outer}\nelse: importlib.reload({inner})", timeout=15.0)
+    finally:
+        del sys.begun, sys.reloading
 
 
 @pytest.mark.parametrize("what", ["3", "__import__('types').ModuleType('made')"])

@@ -16,9 +16,10 @@ _MOST = 255  # statuses are a byte
 
 
 def end_if_forked(process: int, error: BaseException | None = None) -> None:
-    """End this process if it is not the one of that id, as Python ends: with the status that `error` says.
+    """End this process if it is not the one of that id, with the status that `error` means to Python.
 
-    Without what `atexit` is to call: of that much would wait for threads that are not here. Costs 0.1 us.
+    Without what `atexit` is to call, which may wait for threads that are not here, and without flushing
+    files that are open, which may be the parent's. Costs 0.1 us.
 
     Args:
         process: id of the process that began to execute the code which is over.

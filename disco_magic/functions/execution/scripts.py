@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dis
 import os
+import sys
 import tokenize
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from disco_magic.errors import UsageMistake
 from disco_magic.functions.execution.cells import cell_from_tree, parsed
@@ -17,9 +20,12 @@ from disco_magic.isolation.programs import Program
 from disco_magic.phrases import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from disco_magic.functions.execution.cells import Cell
+
+
+_AUTORELOAD: Final = "IPython.extensions.autoreload"
 
 
 def compile_file(path: str | os.PathLike[str], arguments: Sequence[str] = ()) -> Cell:
@@ -84,12 +90,21 @@ def refresh(cell: Cell, *, reload: bool) -> str:
 
 def stale_imports(cell: Cell) -> str:
     """Which modules that a cell itself imports have changed since they were imported, in words; or ""."""
+    if _AUTORELOAD in sys.modules or any("reload" in code.co_names for code in cell.codes):
+        return ""  # it is being done: IPython patches modules where nobody sees it
     named = frozenset().union(*map(imports_of, cell.codes))
     changed = sources.changed("") if named else {}
     stale = [name for name in changed if name in named]
     said = _said([os.path.relpath(changed[name]) for name in stale])
-    again = ", ".join(f"importlib.reload({name})" for name in stale)
+    steps = chain.from_iterable(map(dis.get_instructions, cell.codes))
+    bound = {step.argval for step in steps if step.opname == "STORE_NAME"}
+    again = ", ".join(f"importlib.reload({_found(name, bound)})" for name in stale)
     return f"{said}; {again} in a cell imports the new source" if said else ""
+
+
+def _found(name: str, bound: Container[str]) -> str:
+    """How a cell that has bound these names comes to a module: it may have imported from it alone."""
+    return name if name.partition(".")[0] in bound else f"sys.modules[{name!r}]"
 
 
 def _said(files: list[str]) -> str:

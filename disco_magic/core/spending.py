@@ -80,7 +80,7 @@ class Summary:
         sent = [self.messages] if any(each.messages_s for each in self.workers) else []
         where = " and ".join(met + sent) or of
         total = sum(each.others_waited_s for each in self.workers)
-        if not stands_out(worst.others_waited_s, total, len(self.workers)):
+        if not stands_out(each.others_waited_s for each in self.workers):
             most = f"{human_seconds(worst.others_waited_s)} of it for worker {worst.worker}"
             return (
                 f"no worker stands out: in {where} they waited {human_seconds(total)} for each other, "
@@ -109,12 +109,13 @@ class Summary:
         ]
 
 
-def stands_out(waited_s: float, total_s: float, num_workers: int) -> bool:
-    """Whether a worker, for which the others waited so long, is told from the rest: somebody is always last.
+def stands_out(waits_s: Iterable[float]) -> bool:
+    """Whether the worker for which the others waited longest is told from the rest: somebody is always last.
 
-    It is if they waited for it twice as long as for one of them on average; of two, as for the other one.
+    It is if they waited for it twice as long as for any other one.
     """
-    return waited_s >= total_s * min(2 / num_workers, 2 / 3)
+    longest, second = sorted((*waits_s, 0.0), reverse=True)[:2]
+    return longest >= 2 * second
 
 
 def summarize(timeline: Timeline) -> Summary:

@@ -149,6 +149,10 @@ class BuiltinsOfWorkers(ModuleOfWorkers):
                 f"{name} is everybody's: a worker can replace it, not take it away", name=name
             )
         else:
+            asking = _asking.get(name)
+            if asking is not None:  # it is taken from those, too, that have one of their own
+                for owner in list(asking.owners):
+                    _assign(owner, name, asking.process)
             before = vars(builtins).get(name, _NOTHING)
             types.ModuleType.__delattr__(self, name)
             for behind in _of_cells():

@@ -108,6 +108,9 @@ class _Seen(list[Any]):
         super().__init__(everyones)
         self._everyones, self._where = everyones, (holder, name)
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return list, (list(self),)  # a copy is nobody's
+
 
 _VIEWS: Final[PerWorker[dict[tuple[object, str], _Seen]]] = PerWorker(dict)
 

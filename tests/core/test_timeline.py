@@ -134,10 +134,17 @@ def test_only_what_lies_in_the_window_counts():
             ((0, 0, 3), (0, 0, 3), (1, 0, 0)),
             "worker 2 came last to 2 of 3 collectives; the others waited 6.00 s",
         ),
-        (((0, 0, 0, 2), (0, 0, 2, 0)), "worker 2 came last to 1 of 2 collectives; the others waited 3.00 s"),
+        (
+            ((0, 0, 0, 2), (0, 0, 2, 0)),
+            "no worker stands out: in 2 collectives they waited 6.00 s for each other",
+        ),
+        (
+            ((0, 0, 0, 4), (0, 0, 2, 0)),
+            "worker 3 came last to 1 of 2 collectives; the others waited 6.00 s",
+        ),
     ],
 )
-def test_somebody_is_named_only_if_the_others_waited_for_him_twice_as_long(starts, sentence):
+def test_a_worker_is_named_only_if_the_others_waited_for_it_twice_as_long_as_for_any_other(starts, sentence):
     members = tuple(range(len(starts[0])))
     spans = [
         met(worker, 3 * number + start / 2, 3 * number + 2.5, number, members=members)

@@ -355,6 +355,21 @@ def test_what_the_process_changes_the_others_have_where_a_worker_has_its_own(ses
     assert s.run(f"{name}()").values == ["later", "later"]
 
 
+def test_what_the_process_takes_away_is_gone_for_a_worker_that_had_its_own(session, unknown_there):
+    name, _ = unknown_there
+    s = session(2)
+    setattr(builtins, name, lambda: "first")
+    s.run(f"import builtins\nbuiltins.{name} = lambda: 'own'", workers=[0])
+    delattr(builtins, name)
+    assert not hasattr(builtins, name)
+    assert (
+        s.run(f"import builtins\nhasattr(builtins, {name!r}), {name!r} in vars(builtins)").values
+        == [(False, False)] * 2
+    )
+    with pytest.raises(CellError, match=f"name '{name}' is not defined"):
+        s.run(name)
+
+
 def test_what_cells_have_of_ours_is_no_builtin_to_be_replaced(session, unknown_there):
     s = session(2)
     try:

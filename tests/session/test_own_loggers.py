@@ -237,3 +237,14 @@ def test_a_handler_that_a_thread_has_for_itself_keeps_nobody_waiting(session, lo
         s.shutdown()
         assert thread.is_alive()
         assert not handler.closed
+
+
+@pytest.mark.parametrize(
+    "copied", ["copy.copy(log.handlers)", "log.handlers.copy()", "pickle.loads(pickle.dumps(log.filters))"]
+)
+def test_a_copy_of_the_list_is_no_logger_s(s, log, copied):
+    log.addHandler(Keep())
+    s.run(
+        f"import copy, logging, pickle\nlog = logging.getLogger({NAME!r})\nhs = {copied}\nhs.append(logging.NullHandler())"
+    )
+    assert s.run("type(hs), len(log.handlers), len(log.filters)").values == [(list, 1, 0)] * 3

@@ -97,7 +97,7 @@ class CellTimes:
         """The straggler: for whom the others waited longest, or who computed longest; None: nobody is."""
         waits = [each.others_waited_s for each in self.workers]
         if max(waits) > NOISE_S:
-            if not stands_out(max(waits), sum(waits), len(waits)):
+            if not stands_out(waits):
                 return None
             return self.workers[waits.index(max(waits))]
         slowest = max(self.workers, key=lambda each: each.computing_s)

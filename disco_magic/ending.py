@@ -11,6 +11,7 @@ from disco_magic.callers.tracebacks import failure_of, traceback_of
 from disco_magic.core.messages import Failed, Sync
 from disco_magic.core.registers import Poison
 from disco_magic.errors import PlaneMismatch, WorkerInterrupt
+from disco_magic.functions.execution.forked import end_fork
 from disco_magic.functions.places import HOST
 from disco_magic.kept_locks import give_back_locks
 
@@ -37,6 +38,7 @@ class Ending:
     """The ends of commands; mixed into `Serving`, which has these attributes."""
 
     id: int
+    lane: Lane
     mutex: AbstractContextManager[object]
     plane: Plane
     deliver: Callable[[Event], None]
@@ -46,6 +48,16 @@ class Ending:
     cells: CellRunner
     registers: RegisterFile
     interpreter: Interpreter
+    _answer: Event | None = None  # of the command before, not told yet
+
+    def _give_answer(self) -> None:
+        """The worker has nothing to do: it tells what it had kept for that moment."""
+        if self.lane.forked:
+            end_fork()
+        answer = self._answer
+        if answer is not None:
+            self._answer = None
+            self.deliver(answer)
 
     def _complete(self, command: Command, value: Any) -> None:
         self.recorder.closes(command, self.interpreter.describe)
@@ -76,6 +88,8 @@ class Ending:
     def _settle(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """End a command that did not end by itself; False if this lane was abandoned meanwhile."""
         failure: Failure | None = None
+        if lane.forked:
+            end_fork(error)
         if value is NOTHING and lane.interrupted is None:
             try:  # while the claim stands: telling an error runs its __str__, which may block
                 failure = self.failure(command, error)

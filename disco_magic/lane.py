@@ -38,6 +38,7 @@ class Lane:
         interrupted: the command that an interrupt has taken out of `running`, until the thread ended it.
         abandoned: the thread was given up; it must not touch the worker any more.
         crossing: how deep the thread is in calls of libraries.
+        forked: this process is a fork of the thread's, which is the only one here.
         released: who waits in the plane for what was interrupted, or in it, was told.
         withheld: an interrupt waits for it to come back from there.
         pursued: a thread tries to strike it: it was where nothing may strike, see `fragile`.
@@ -50,6 +51,7 @@ class Lane:
     __slots__ = (
         "abandoned",
         "crossing",
+        "forked",
         "inject_at",
         "interrupted",
         "left_over",
@@ -66,6 +68,7 @@ class Lane:
         self.running: list[Message] = []
         self.interrupted: Command | None = None
         self.abandoned = False
+        self.forked = False
         self.shielded = 0
         self.crossing = 0
         self.released = False

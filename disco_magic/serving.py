@@ -92,7 +92,6 @@ class Serving(Ending):
         self.skip_through = 0
         self.withdrawals = Withdrawals()
         self.scopes: dict[int, tuple[CellScope, contextvars.Context]] = {}
-        self._answer: Event | None = None  # of the command before, not told yet
         self.mutex = threading.RLock()
         self.guard = PlaneGuard(self)
         self.alive, self.idle = Stopwatch(), Stopwatch()
@@ -206,12 +205,6 @@ class Serving(Ending):
         called = command[2] if type(command) is tuple else None
         recorder.spell = self.idle.stop(), command[0], called, recorder.quiet
         return command
-
-    def _give_answer(self) -> None:
-        answer = self._answer
-        if answer is not None:
-            self._answer = None
-            self.deliver(answer)
 
     def _odd(self, lane: Lane, command: Command, error: BaseException, value: Any) -> bool:
         """A call that did not end well, or turned out not to be ordinary; False ends the loop."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from disco_magic.core.doctor import Position
     from disco_magic.core.interfaces import Plane
-    from disco_magic.core.messages import Event
+    from disco_magic.core.messages import Event, Message
     from disco_magic.core.place import Place
     from disco_magic.core.topology import Topology
     from disco_magic.functions.execution.running import CellScope
@@ -77,6 +77,7 @@ class ThreadLauncher(Onlooker):
         self._channels: list[ThreadChannel] = []
         self._threads: list[threading.Thread] = []
         self._ended: set[int] = set()
+        self._left_to_parent: list[Message] = []  # with finalizers that may not run twice
 
     def start(self, deliver: Callable[[Event], None]) -> Sequence[ThreadChannel]:
         """Start all workers; their events go to `deliver`.
@@ -143,8 +144,13 @@ class ThreadLauncher(Onlooker):
 
     def forsake(self, reason: str) -> None:
         """See `Launcher.forsake`. Threads that are not there may hold what the worker that is takes."""
-        for worker in self.workers:
+        me = threading.get_ident()
+        for worker, channel in zip(self.workers, self._channels, strict=False):
             worker.mutex = threading.RLock()
+            if worker.lane.thread_id == me:
+                worker.lane.forked = True  # it ends with its command; what is queued is the parent's to do
+                while not channel.empty():
+                    self._left_to_parent.append(channel.receive(block=False))
         self.plane.forsake(reason)
 
     def prepare(self, worker: int, seq: int, scope: CellScope, context: contextvars.Context) -> None:

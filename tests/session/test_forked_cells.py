@@ -1,4 +1,4 @@
-"""Processes that cells and programs fork by `os.fork` end where these end."""
+"""Processes that cells, programs and functions fork by `os.fork` end where these end."""
 
 from __future__ import annotations
 
@@ -79,3 +79,43 @@ def test_that_of_a_program_ends_as_a_program(tmp_path):
     path = str(tmp_path / "forks.py")
     running = f"import disco_magic as disco\ns = disco.ThreadedSession(1)\ns.run_file({path!r})"
     assert executed(f"{running}\nprint(s['status'].get(0))\ns.shutdown()")[0] == "6\n"
+
+
+FUNCTION = """
+import os, sys
+import disco_magic as disco
+def f():
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    {ends}
+with disco.ThreadedSession(1) as s:
+    gate = s.call_packed(input)
+    status = s.call_packed(f)
+    s.call_packed(os.write, 1, b"once;")
+    os.write({writer}, b"go\\n")
+    print(status.get(0), s.call_packed(int, "2").get(0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "says"),
+    [
+        ("return 1", 0, ""),
+        ("print('child', end=';')", 0, ""),
+        ("sys.exit(5)", 5, ""),
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_that_of_a_function_ends_with_the_function(ends, status, says):
+    # It went on as its parent's worker: executed what was queued a second time, then waited for ever.
+    reader, writer = os.pipe()
+    source = FUNCTION.format(ends=ends, writer=writer)
+    command = [sys.executable, "-W", "ignore", "-c", source]
+    with os.fdopen(reader) as stdin, os.fdopen(writer, "w"):
+        ended = subprocess.run(  # noqa: S603
+            command, stdin=stdin, pass_fds=[writer], capture_output=True, text=True, timeout=120, check=True
+        )
+    child = "child;" if "print" in ends else ""
+    assert ended.stdout == f"{child}once;{status} 2\n"
+    assert says in ended.stderr

@@ -244,7 +244,6 @@ def test_a_handler_that_a_thread_has_for_itself_keeps_nobody_waiting(session, lo
 )
 def test_a_copy_of_the_list_is_no_logger_s(s, log, copied):
     log.addHandler(Keep())
-    s.run(
-        f"import copy, logging, pickle\nlog = logging.getLogger({NAME!r})\nhs = {copied}\nhs.append(logging.NullHandler())"
-    )
+    s.run(f"import copy, logging, pickle\nlog = logging.getLogger({NAME!r})")
+    s.run(f"hs = {copied}\nhs.append(logging.NullHandler())")
     assert s.run("type(hs), len(log.handlers), len(log.filters)").values == [(list, 1, 0)] * 3

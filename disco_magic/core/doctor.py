@@ -149,6 +149,11 @@ class Diagnosis:
         needed = {worker for each in self.positions if each.state == "waiting" for worker in each.needs}
         return tuple(sorted(w for w in needed if self.positions[w].state != "waiting"))
 
+    @property
+    def has_unbegun(self) -> bool:
+        """Whether a worker has not begun what it was sent, and executes nothing else."""
+        return any(each.state == "queued" for each in self.positions)
+
     def groups(self) -> list[list[Position]]:
         """Workers that do the same at the same line, in order of their first one: the rows of the table."""
         return _alike(self.positions, site=True)

@@ -12,7 +12,8 @@ from IPython.display import display
 
 from disco_magic.errors import DiscoError, SyncTimeout, UsageMistake, WorkerError
 from disco_magic.functions.execution.scripts import refresh, stale_imports
-from disco_magic.notebook.cell_options import CHECKS, cell_parser
+from disco_magic.notebook.cell_options import cell_parser
+from disco_magic.notebook.commands.checking import checked_cell
 from disco_magic.notebook.compile import compile_notebook_cell
 from disco_magic.notebook.completing.inspection import asked_alone, tell
 from disco_magic.notebook.debugging.breakpoints import debuggable
@@ -26,7 +27,6 @@ from disco_magic.notebook.targets import parse_workers, workers_of_group
 from disco_magic.notebook.tracebacks import syntax_error
 from disco_magic.notebook.variables import fetched, stored
 from disco_magic.phrases import people
-from disco_magic.session.checking import check_cell
 from disco_magic.session.pump import attentive, take_sigint
 from disco_magic.session.recording import timeline_of
 
@@ -265,23 +265,11 @@ def _bind_result(sending: _Sending, result: CellResult | None) -> None:
         sending.front.bind({sending.options.out: result})
 
 
-def _checked(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
-    """What agrees between the workers that ran the cell, in a line; raises if anything does not."""
-    values = mode == CHECKS[1]
-    try:
-        report = check_cell(session, result.label, result.workers, values=values, timeout=limit)
-        report.raise_if_differing()
-    except (DiscoError, KeyboardInterrupt) as error:
-        error.result = result  # type: ignore[union-attr]  # as all errors of a cell have it
-        raise
-    return f"check {report.summary}"
-
-
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
     # Out here Ctrl-C ends a wait; within `cell` it is a message to that.
     if sending.options.check:
         try:
-            checked = _checked(sending.session, result, sending.options.check, sending.limit)
+            checked = checked_cell(sending.session, result, sending.options.check, sending.limit)
         except (DiscoError, KeyboardInterrupt):
             _show_times(handle, result, sending)
             raise

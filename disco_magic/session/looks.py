@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from disco_magic.core.snapshot import Row, SessionSnapshot, merge
 from disco_magic.errors import UsageMistake, is_told
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = is_told
 
+_TAKEN_UP_S: Final = 0.02  # a worker that sleeps has taken up by then what it is sent, if it gets to run
+_LOOK_S: Final = 0.0005
+
 
 class Looks(Accounts):
     """Mixed into `Session`; everything here works while workers are busy or stuck."""
@@ -39,7 +44,8 @@ class Looks(Accounts):
         Raises:
             SessionClosed: the session was shut down.
 
-        Cost: no message; tens of microseconds per worker, which notices nothing.
+        Cost: no message; tens of microseconds per worker, which notices nothing. Up to 20 ms if one is about
+        to take up what it was sent: then all are looked at again.
 
         Example:
             >>> with disco.ThreadedSession(2) as fresh:
@@ -50,7 +56,10 @@ class Looks(Accounts):
         """
         if self.closed:
             self._refuse()
-        return self.diagnosis()
+        deadline, clock = time.monotonic() + _TAKEN_UP_S, threading.Event()
+        while (found := self.diagnosis()).has_unbegun and time.monotonic() < deadline:
+            clock.wait(_LOOK_S)
+        return found
 
     def beside(self, worker: int, timeout_s: float) -> AbstractContextManager[bool]:
         """Work with a worker's arrays in the calling thread, on its GPU and stream, in a ``with`` block.

@@ -99,9 +99,19 @@ def test_a_cell_without_the_option_is_not_looked_at(four, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("disco_magic.functions.execution.running.Watch", refuse)
-    monkeypatch.setattr("disco_magic.notebook.execution.check_cell", refuse)
+    monkeypatch.setattr("disco_magic.notebook.execution.checked_cell", refuse)
     four.run("%%disco\nx = np.zeros(worker_id)")
     assert four.lines == []
+
+
+UNMARKED = "no values: `worker.replicated` marks what is to be equal"
+
+
+def test_without_marks_the_line_says_that_no_values_were_compared(four):
+    four.run("%%disco --check values\nw = np.full(3, worker_id)")
+    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
+    four.run("%%disco --check values\npass")
+    assert four.lines == ["check [0-3] no registers to compare"]
 
 
 # --- values ----------------------------------------------------------------------------------------
@@ -161,14 +171,14 @@ def test_del_and_rm_drop_a_mark(four, forget):
     four.run("%%disco\nw = worker.replicated(np.zeros(3))")
     four.run(forget)
     four.run("%%disco --check values\nw = np.full(3, worker_id)")
-    assert four.lines == ["check [0-3] same type and shape: w"]
+    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
 
 
 def test_a_restart_drops_marks(four):
     four.run("%%disco\nw = worker.replicated(np.zeros(3))")
     four.run("%disco restart")
     four.run("%%disco --check values\nw = np.full(3, worker_id)")
-    assert four.lines == ["check [0-3] same type and shape: w"]
+    assert four.lines == [f"check [0-3] same type and shape: w; {UNMARKED}"]
 
 
 # --- beside the other options ----------------------------------------------------------------------

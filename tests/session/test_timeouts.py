@@ -148,6 +148,19 @@ def test_the_doctor_needs_a_session_that_is_open(session):
         s.doctor()
 
 
+def test_the_doctor_lets_a_worker_take_up_what_it_was_sent(session):
+    s = session(2)
+    s.sync_all()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10.0)  # no worker comes to run before somebody waits
+    try:
+        s.call_packed(len, ())
+        told = s.doctor().sentence
+    finally:
+        sys.setswitchinterval(interval)
+    assert told == "all workers are idle"
+
+
 def test_the_doctor_knows_what_was_sent_and_has_not_begun(session, gate):
     s = session(1)
     s.call_packed(gate)

@@ -1,12 +1,15 @@
-"""Comparing what registers hold between workers, ``%disco check``."""
+"""Comparing what registers hold between workers: ``%disco check``, and ``--check`` of a cell."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from disco_magic.errors import DiscoError
 from disco_magic.notebook import option_types as of
+from disco_magic.notebook.cell_options import CHECKS
 from disco_magic.notebook.commands.command import Command, session_parser
 from disco_magic.notebook.targets import parse_workers
+from disco_magic.session.checking import check_cell
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -14,7 +17,11 @@ if TYPE_CHECKING:
     from disco_magic.core.report import CheckReport
     from disco_magic.notebook.front import Front
     from disco_magic.notebook.options import OptionParser
+    from disco_magic.session.arguments import Limit
+    from disco_magic.session.results import CellResult
+    from disco_magic.session.session import Session
 
+_UNMARKED: Final = "no values: `worker.replicated` marks what is to be equal"
 _EPILOG: Final = """\
 It fails if anything differs, as a cell with --check does. Without names all registers are compared by type,
 shape and dtype, and by value those that `worker.replicated` or a loading plan has marked. Waits for what was
@@ -45,6 +52,31 @@ def _check(front: Front, options: Namespace) -> CheckReport:
         of_it = f"%disco check {unmarked[0]} compares its own"
         front.sessions.say(f"values were compared of marked registers only; {of_it}")
     return report
+
+
+def checked_cell(session: Session, result: CellResult, mode: str, limit: Limit) -> str:
+    """What agrees between the workers that ran a cell, in a line.
+
+    Args:
+        session: where it ran.
+        result: its result.
+        mode: of `CHECKS`.
+        limit: how long to wait for the workers' answers.
+
+    Raises:
+        Divergence: something differs; as all errors of a cell it has the `result`.
+        SyncTimeout: they have not answered in time; likewise.
+    """
+    values = mode == CHECKS[1]
+    try:
+        report = check_cell(session, result.label, result.workers, values=values, timeout=limit)
+        report.raise_if_differing()
+    except (DiscoError, KeyboardInterrupt) as error:
+        error.result = result  # type: ignore[union-attr]
+        raise
+    # Who asks for values takes a line without a word of them for "they are equal".
+    has_missed = values and report.rows and not any(row.by_value for row in report)
+    return f"check {report.summary}{f'; {_UNMARKED}' if has_missed else ''}"
 
 
 def _parser() -> OptionParser:

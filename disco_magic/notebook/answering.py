@@ -1,13 +1,13 @@
 """A kernel that answers questions of the front end while a cell awaits something, such as the workers.
 
 ipykernel takes one request after the other. So Tab, Shift-Tab, a console that asks whether a cell is
-complete, and a page that was loaded anew and asks what kernel this is would all wait for the end of the cell,
-and of all that are queued behind it. The event loop is free meanwhile::
+complete, and a reloaded page that asks which kernel this is would all wait for the end of the cell and of
+all cells queued after it. The event loop is free meanwhile::
 
     shell channel --> shell_main --+-- nothing at work, or another request --> ipykernel's queue
                                    `-- a question --> its handler --> reply; then "busy" for the cell again
 
-These questions change nothing of ours. What a user's ``__dir__`` prints meanwhile goes to the cell that runs.
+These questions change none of our state. Output of a user's ``__dir__`` goes to the cell that runs.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ QUESTIONS: Final = {
     "is_complete_request",
     "kernel_info_request",
 }
-"""Requests that are answered at once; ipykernel does so for messages of widgets at most (7.4)."""
+"""Requests that are answered at once; ipykernel 7.4 does so only for widget messages, if at all."""
 
 
 @contextmanager
 def _ended_by_sigint() -> Iterator[None]:
-    """Let Ctrl-C end the question, too: a user's code in it may go on for ever, and keep the event loop."""
+    """Let Ctrl-C end the question too: user code in it may run for ever and block the event loop."""
     of_cell = signal.getsignal(signal.SIGINT)
 
     def hear() -> None:
@@ -50,15 +50,15 @@ def _ended_by_sigint() -> Iterator[None]:
 
 
 class AnsweringKernel(IPythonKernel):
-    """ipykernel's kernel, which answers questions between two steps of a cell that awaits."""
+    """ipykernel's kernel that also answers questions between two steps of an awaiting cell."""
 
     _running: dict[str, Any] | None = None  # the request of the cell that runs
-    _taken = 0  # requests that ipykernel has: one is at work, the others queue behind it
-    _stream: Any = None  # where it sends replies
+    _taken = 0  # requests that ipykernel has: one in progress, the others queued
+    _stream: Any = None  # the socket for replies
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """As ipykernel's, from the message to the reply."""
-        if parent["header"].get("subshell_id") is not None:  # in a thread of its own
+        """Like ipykernel's; also notes which request is running."""
+        if parent["header"].get("subshell_id") is not None:  # in a separate thread
             await super().execute_request(stream, ident, parent)
             return
         self._running, self._stream = parent, stream
@@ -68,12 +68,12 @@ class AnsweringKernel(IPythonKernel):
             self._running = None
 
     async def shell_main(self, subshell_id: str | None, msg: Any) -> None:
-        """As ipykernel's, for every message on the shell channel; questions do not queue behind cells."""
+        """Like ipykernel's, for every shell message, except that questions do not queue behind cells."""
         if subshell_id is not None:
             await super().shell_main(subshell_id, msg)
             return
-        # Not by whether a cell runs: between two that are queued none does, and one question in that moment
-        # would be answered after all of them.
+        # Do not ask whether a cell runs: between two queued cells none does, and a question that arrives
+        # then would be answered after all of them.
         if self._taken and self._stream is not None and self._is_question(msg):
             await self._answer(msg)
             return
@@ -84,7 +84,7 @@ class AnsweringKernel(IPythonKernel):
             self._taken -= 1
 
     async def _answer(self, msg: Any) -> None:
-        """Handle a question; not by `dispatch_shell`, which makes it the request that outputs belong to."""
+        """Handle a question without `dispatch_shell`, which would send the cell's output to its request."""
         ident, request = self._read(msg, content=True)
         running = self._running
         self._publish_status("busy", "shell", parent=request)
@@ -98,7 +98,7 @@ class AnsweringKernel(IPythonKernel):
         finally:
             self._publish_status("idle", "shell", parent=request)
             if running is not None and self._running is running:
-                # Front ends take the last status they hear for the kernel's.
+                # Front ends show the last status that they receive.
                 self._publish_status("busy", "shell", parent=running)
 
     def _is_question(self, msg: Any) -> bool:
@@ -109,7 +109,7 @@ class AnsweringKernel(IPythonKernel):
         return request["msg_type"] in QUESTIONS
 
     def _read(self, msg: Any, *, content: bool) -> tuple[list[bytes], dict[str, Any]]:
-        """Who sent it, and what; a message with its content is read once only."""
+        """The sender's identities and the message; one with content can be read only once."""
         session: Any = self.session
         ident, frames = session.feed_identities(msg, copy=False)
         return ident, session.deserialize(frames, content=content, copy=False)

@@ -1,4 +1,4 @@
-"""The options of ``%%disco``: our own, and those of ipyparallel's ``%%px`` with the same meaning."""
+"""The options of ``%%disco``: our own, and ipyparallel's ``%%px`` options with the same meaning."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ REFUSED: Final = {
     "--signal-on-interrupt": "workers are threads of this process, which no signal reaches; the stop button "
     "stops a cell on all of them, %disco interrupt -w 0 stops a --nowait cell on some",
 }
-"""Options of ``%%px`` that mean nothing here, and what to use instead."""
+"""Options of ``%%px`` that have no meaning here, and what to use instead."""
 
 
 class _AtTheEnd(argparse.Action):
-    """``--no-stream``: as ``--group-outputs``, in its default order unless another one is given."""
+    """``--no-stream``: the same as ``--group-outputs``, in the default order unless one is given."""
 
     def __call__(self, _: argparse.ArgumentParser, options: argparse.Namespace, *__: object) -> None:
         options.group_outputs = options.group_outputs or GROUPINGS[0]
@@ -38,7 +38,7 @@ class _Refused(argparse.Action):
 
 @cache
 def cell_parser() -> OptionParser:
-    """Options of ``%%disco``."""
+    """The option parser of ``%%disco``."""
     parser = OptionParser(
         "%%disco",
         description="Run the cell on every worker, each in its own namespace; names it binds are registers.",
@@ -58,7 +58,7 @@ def cell_parser() -> OptionParser:
 
 
 def add_execution_options(parser: OptionParser) -> Callable[..., object]:
-    """How something is executed, a cell or a file; gives ``add_argument`` of the group of who executes it."""
+    """Add the options for executing a cell or a file; return ``add_argument`` of the group of workers."""
     who = parser.add_argument_group("who runs it, and who is shown").add_argument
     _add_workers(who)
     _add_waiting(parser.add_argument_group("waiting").add_argument)

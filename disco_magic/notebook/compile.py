@@ -1,4 +1,4 @@
-"""The code of a ``%%disco`` cell, compiled once, with the line numbers of the whole cell."""
+"""Compiles a ``%%disco`` cell once, with the line numbers of the whole cell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where a cell's body stands.
+    """The position of a cell's body in the whole cell.
 
     Attributes:
         number: n of ``In[n]``.
@@ -33,24 +33,24 @@ class Place(NamedTuple):
 
 
 def compile_notebook_cell(shell: Shell, line: str | None, body: str, futures: int = 0) -> Cell:
-    """Compile the body of a cell magic so that tracebacks say ``Cell In[8], line 7`` and mean it.
+    """Compile the body of a cell magic so that ``Cell In[8], line 7`` in a traceback is the right line.
 
     Only IPython's static transforms are applied (``!cmd``, ``%magic``, ``?``). The dynamic ones (automagic,
-    autocall) look at the notebook's own namespace and would take a one-line cell `hist` for ``%hist``
-    although the workers have a register of that name.
+    autocall) look at the notebook's own namespace and would take a one-line cell `hist` for ``%hist`` even
+    if the workers have a register of that name.
 
-    The name of the code is the one that IPython gave to the surrounding cell, and its `linecache` entry is
-    completed with the magic lines: who looks the cell up, in a debugger or a traceback, finds what was typed.
+    The code has the filename that IPython gave to the surrounding cell, and the magic lines are added to its
+    `linecache` entry, so that debuggers and tracebacks show the cell as it was typed.
 
     Args:
         shell: IPython's.
-        line: what stands behind ``%%disco``; None: it is a plain cell.
+        line: the text after ``%%disco``; None for a plain cell.
         body: the cell without that line.
         futures: see `Cell`.
 
     Raises:
-        CellSyntaxError: with the line of the whole cell; nothing was sent.
-        UsageMistake: it has magics among its statements; nothing was sent.
+        CellSyntaxError: with the line number in the whole cell; nothing was sent.
+        UsageMistake: there are magics among its statements; nothing was sent.
     """
     try:
         return _compiled(shell, _place(shell, line, body), body, futures)
@@ -88,7 +88,7 @@ def _place(shell: Shell, line: str | None, body: str) -> Place:
 
 
 def _blank_lines(text: str) -> int:
-    """How many lines at the top of `text` hold only blanks."""
+    """The number of blank lines at the top of `text`."""
     return text[: len(text) - len(text.lstrip())].count("\n")
 
 
@@ -99,8 +99,8 @@ def _complete_listing(filename: str, place: Place) -> None:
 
 
 def cell_namer(shell: Shell) -> Callable[[str], str | None]:
-    """What names the files that IPython compiles plain cells as: ``Cell In[7]``; see `sites.add_labeller`."""
-    held = weakref.ref(shell)  # who asks outlives the shell
+    """A function from the filename of a plain cell to ``Cell In[7]``; see `sites.add_labeller`."""
+    held = weakref.ref(shell)  # labellers outlive the shell
 
     def name(filename: str) -> str | None:
         alive = held()

@@ -1,4 +1,4 @@
-"""``%%disco``: one cell from its text to its result."""
+"""``%%disco``: runs one cell, from its text to its result."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 
 def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | None:
-    """Run a cell as the options in `line` say; what becomes ``Out[n]``, None if there is nothing to show.
+    """Run a cell with the options in `line`; return the value for ``Out[n]``, None to show nothing.
 
     Raises:
         CellSyntaxError, UsageMistake, UsageError: nothing was sent.
         CellError, SyncTimeout, KeyboardInterrupt: see `PendingCell.wait`.
-        Divergence: with ``--check``, the cell left different registers.
+        Divergence: with ``--check``, registers differ between workers after the cell.
     """
     sending = _prepare(front, line, body)
     return None if sending is None else _executed(sending)
@@ -57,10 +57,10 @@ def execute(front: Front, line: str, body: str) -> CellResult | CellHandle | Non
 def execute_program(
     front: Front, compiled: Callable[[], Cell], options: Namespace
 ) -> CellResult | CellHandle | None:
-    """Run a program as a cell, with the options of one.
+    """Run a program as a cell, with the options of a cell.
 
     Raises:
-        SyntaxError, and as `execute`.
+        SyntaxError, and the errors of `execute`.
     """
     _check(options)
     try:
@@ -84,16 +84,16 @@ def _executed(sending: _Sending) -> CellResult | CellHandle | None:
 
 
 async def execute_awaited(front: Front, line: str | None, body: str) -> CellResult | CellHandle | None:
-    """As `execute`; meanwhile the event loop serves widgets and questions.
+    """Like `execute`, but the event loop serves widgets and questions meanwhile.
 
     Ctrl-C does not wait for the loop: it is a message to the thread that waits for the cell.
 
     Args:
         front: the notebook's side.
-        line: what stands behind ``%%disco``; None: it is a plain cell.
+        line: the text after ``%%disco``; None for a plain cell.
         body: the cell without that line.
     """
-    import asyncio  # 30 ms that only who awaits has to spend
+    import asyncio  # takes 30 ms, so only where it is needed
 
     from disco_magic.session.awaiting import in_thread, ticking
 
@@ -109,14 +109,14 @@ async def execute_awaited(front: Front, line: str | None, body: str) -> CellResu
                     partial(handle.wait, sending.limit, on_look=sending.look(handle.pending), stop=True)
                 )
             except asyncio.CancelledError:
-                handle.pending.stop_soon()  # somebody has cancelled all tasks
+                handle.pending.stop_soon()  # something cancelled all tasks
                 raise
         _bind_result(sending, result)
     return _finished(handle, result, sending)
 
 
 class _Sending(NamedTuple):
-    """Everything that is known of a cell before it is sent."""
+    """Everything that is known about a cell before it is sent."""
 
     front: Front
     options: Namespace
@@ -129,33 +129,33 @@ class _Sending(NamedTuple):
 
     @contextmanager
     def cell(self) -> Iterator[CellHandle]:
-        """Send it; within this Ctrl-C is a message to it, and what it writes is shown."""
+        """Send the cell. In the ``with`` block Ctrl-C is a message to it, and its output is shown."""
         front, scope = self.front, self.scope
         attended = debuggable(waited_for=not self.options.nowait)
         with attended, front.console.cell(scope), attentive() as inbox:
             pending = self.session.run_nowait(self.code, workers=self.workers, scope=scope, inbox=inbox)
             waited = not self.options.nowait
             scope.handle = handle = CellHandle(front.shell, pending, scope, asked=waited)
-            if not scope.page.running:  # nobody has told the handle
+            if not scope.page.running:  # it has ended already, before the page knew the handle
                 handle.report_soon()
-            with suppress(WorkerError, SyncTimeout):  # raised below, if nothing strikes before
+            with suppress(WorkerError, SyncTimeout):  # raised below, unless an interrupt comes first
                 yield handle
         if waited:
-            pending.note_late_sigint()  # after the last look of the wait
-            pending.wait()  # raises what has come of it; it waits for nothing more
+            pending.note_late_sigint()  # one that came after the last look of the wait
+            pending.wait()  # raises the outcome; there is nothing left to wait for
         elif take_sigint(inbox):
             pending.cancel()
             raise KeyboardInterrupt(f"{pending.label} was interrupted as it was sent")
 
     def look(self, pending: PendingCell) -> Callable[[], None] | None:
-        """What to call while nothing comes, if the cell has a place for it."""
+        """The function that shows progress while there is no output; None if progress is off."""
         after = self.options.progress_after
         after_s = self.front.settings.progress_after if after is None else after
         return look_at(pending, self.scope.page, self.scope.workers, after_s)
 
 
 def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
-    """Everything up to the sending; None if the cell only asks, and was answered."""
+    """Do everything before the cell is sent; None if it only asked questions, which are answered."""
     options = cell_parser().read(line or "")
     if not (line or "").strip() and _answer(front, body):
         return None
@@ -168,13 +168,13 @@ def _prepare(front: Front, line: str | None, body: str) -> _Sending | None:
 
 
 def _as_asked(cell: Cell, options: Namespace) -> Cell:
-    """It with what its options say of how workers execute it."""
+    """The cell with the options that change how workers execute it."""
     return replace(cell, watched=options.check is not None, rendezvous=options.rendezvous)
 
 
 def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
-    """The same for a compiled cell."""
-    if not options.local:  # the cell itself may define them
+    """Find the session, the workers and the output of a compiled cell, and push its variables."""
+    if not options.local:  # with --local, the cell itself may define them
         front.variables(options.push)
     named = options.session
     session = front.session_in(named) if named else front.sessions.ensure(front.settings)
@@ -194,14 +194,14 @@ def _sending(front: Front, options: Namespace, cell: Cell) -> _Sending:
     running = workers or range(session.num_workers)
     show = shown_workers(mode, running, show)
     limit = session.patience(front.settings.timeout if options.timeout is None else options.timeout)
-    session.keep_pace(limit, "the cell")  # here, where the stop button still ends the wait
-    # Last: only within `cell` somebody closes it.
+    session.keep_pace(limit, "the cell")  # waits here, where the stop button still ends the wait
+    # Made last, because only `cell` closes it.
     scope = NotebookScope(front.shell, running, mode, show, session.num_workers)
     return _Sending(front, options, cell, session, workers, show, limit, scope)
 
 
 def _answer(front: Front, body: str) -> bool:
-    """Show what a cell of questions alone asks about; whether it is one."""
+    """If a cell consists of questions (``x?``) only, answer them; return whether it does."""
     asked = asked_alone(front.shell, body)
     for inquiry in dict.fromkeys(asked):
         tell(front, inquiry, front.sessions.find())
@@ -232,7 +232,7 @@ def _check(options: Namespace) -> None:
 
 
 def _chosen(options: Namespace, session: Session) -> tuple[int, ...] | None:
-    """The workers that run the cell; None: all, which lets the cell use collectives."""
+    """The workers that run the cell; None for all, which lets the cell use collectives."""
     if options.workers is not None and options.group is not None:
         raise UsageMistake("--workers and --group both say who runs the cell; leave one out")
     if options.group is not None:
@@ -249,7 +249,7 @@ def _handed_over(handle: CellHandle, sending: _Sending) -> CellHandle:
 
 @contextmanager
 def _binding_what_failed(sending: _Sending, handle: CellHandle) -> Iterator[None]:
-    """Within this a cell is waited for; what there is of one that fails is bound, too."""
+    """Wait for a cell in this block; if it fails, bind the partial result."""
     try:
         yield
     except BaseException as error:
@@ -266,14 +266,14 @@ def _bind_result(sending: _Sending, result: CellResult | None) -> None:
 
 
 def _finished(handle: CellHandle, result: CellResult, sending: _Sending) -> CellResult | None:
-    # Out here Ctrl-C ends a wait; within `cell` it is a message to that.
+    # Out here Ctrl-C ends a wait; in the block of `_Sending.cell` it is a message to the cell.
     if sending.options.check:
         try:
             checked = checked_cell(sending.session, result, sending.options.check, sending.limit)
         except (DiscoError, KeyboardInterrupt):
             _show_times(handle, result, sending)
             raise
-        # In one piece: ipykernel may send what `print` has written before it writes the end of the line.
+        # Not `print`: ipykernel may send the text before `print` writes the end of the line.
         sys.stdout.write(f"{checked}\n")
     show_only(result, sending.show)
     pulled = fetched(sending.session, sending.options.pull, result.workers[:1])

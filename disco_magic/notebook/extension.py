@@ -1,4 +1,4 @@
-"""``%load_ext`` and ``%unload_ext``: everything that is put into IPython, and how it is taken out again."""
+"""``%load_ext`` and ``%unload_ext``: everything that is installed in IPython, and how it is removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Bundle:
-    """Draws values of one type; the module that can do it is imported with the first of them."""
+    """Formats values of one type; the module that does it is imported with the first value."""
 
     def __init__(self, module: str, function: str) -> None:
         self._home = module, function
@@ -40,7 +40,7 @@ class _Bundle:
         return drawn
 
 
-# By name: the types' modules need NumPy, which %load_ext need not wait for.
+# By name, because the types' modules import NumPy, for which %load_ext should not wait.
 _BUNDLES: Final = {
     ("disco_magic.session.results", "CellResult"): _Bundle("tables.results", "result_bundle"),
     ("disco_magic.session.dref", "DRef"): _Bundle("tables.registers", "dref_bundle"),
@@ -56,7 +56,7 @@ _BUNDLES: Final = {
 
 
 class Extension:
-    """What one shell has got from this package, from `__init__` to `remove`."""
+    """Everything of this package in one shell, installed by `__init__` and removed by `remove`."""
 
     def __init__(self, shell: Shell, front: Front | None) -> None:
         self._shell = shell
@@ -80,12 +80,12 @@ class Extension:
             hook.install()
 
     def remove(self, *, keep_session: bool) -> None:
-        """Take everything out again; workers are stopped unless the extension is being reloaded.
+        """Remove everything; stop the workers unless the extension is being reloaded.
 
-        Every step is made whatever another one raises: half of it cannot be taken out later.
+        Every step runs even if another one raises: what is left could not be removed later.
         """
         shell, front = self._shell, self.front
-        with ExitStack() as steps:  # from the last to the first
+        with ExitStack() as steps:  # they run in reverse order
             steps.callback(_remove_magics, shell, front.settings)
             steps.callback(_remove_bundles, shell.display_formatter.mimebundle_formatter)
             for hook in self._hooks:
@@ -102,8 +102,8 @@ class Extension:
                 steps.callback(front.views.close)
 
 
-# Attributes of the shell itself: what refers to a shell from there dies with it, which the values of a
-# WeakKeyDictionary, holding their key, would prevent.
+# Kept as attributes of the shell, so that they die with it. Values of a WeakKeyDictionary refer to their key
+# and would keep it alive.
 _LOADED: Final = "_disco_magic_extension"
 _KEPT: Final = "_disco_magic_front"
 
@@ -117,13 +117,13 @@ def load(shell: Shell) -> Front:
 
 
 def front_of(shell: Shell) -> Front | None:
-    """What the magics of `shell` share; None if the extension is not loaded there."""
+    """The `Front` of `shell`; None if the extension is not loaded there."""
     extension: Extension | None = shell.__dict__.get(_LOADED)
     return None if extension is None else extension.front
 
 
 def unload(shell: Shell) -> None:
-    """Take everything out of `shell` again; ``%reload_ext`` keeps the session, ``%unload_ext`` stops it."""
+    """Remove everything from `shell`. ``%reload_ext`` keeps the session, ``%unload_ext`` stops it."""
     extension = shell.__dict__.pop(_LOADED, None)
     if extension is None:
         return
@@ -134,10 +134,10 @@ def unload(shell: Shell) -> None:
 
 
 def _is_reloading() -> bool:
-    """Whether IPython unloads this only to load it again.
+    """Whether IPython unloads the extension only to load it again.
 
-    `reload_extension` calls the unload function without saying so, and nothing else tells the two apart at
-    this moment: one could stop the workers later, but ``%unload_ext`` promises that they are gone.
+    `reload_extension` calls the unload function without saying so, and at this moment only the call stack
+    tells the two apart. Stopping the workers later would break the promise of ``%unload_ext``.
     """
     frame = sys._getframe(1)  # noqa: SLF001 - see above
     while frame is not None:
@@ -151,7 +151,7 @@ def _remove_magics(shell: Shell, magics: DiscoMagics) -> None:
     manager = shell.magics_manager
     for table in manager.magics.values():
         for name, function in list(table.items()):
-            # The type first: looking at an attribute of one of IPython's lazy magics loads it.
+            # Check the type first: reading an attribute of one of IPython's lazy magics loads it.
             if isinstance(function, MethodType) and function.__self__ is magics:
                 del table[name]
     if manager.registry.get(type(magics).__name__) is magics:
@@ -161,7 +161,7 @@ def _remove_magics(shell: Shell, magics: DiscoMagics) -> None:
 
 
 def _remove_bundles(formatter: Any) -> None:
-    """IPython moves a printer from the deferred ones to the others when it is first used."""
+    """Remove our formatters. IPython moves one from `deferred_printers` to `type_printers` at first use."""
     for key, bundle in _BUNDLES.items():
         formatter.deferred_printers.pop(key, None)
         for kind in [kind for kind, printer in formatter.type_printers.items() if printer is bundle]:

@@ -1,4 +1,4 @@
-"""What `get_ipython()` is in a cell on a worker: ``!cmd`` and ``x?`` work, magics say that they do not."""
+"""`get_ipython()` in a cell on a worker: ``!cmd`` and ``x?`` work, magics are refused with a reason."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class WorkerShell:
-    """Stands for IPython's shell in the namespace of one worker.
+    """Replaces IPython's shell in the namespace of one worker.
 
-    The real one is not usable there: its magics read and write the notebook's namespace (``%timeit`` even
+    The real shell is not usable there: its magics read and write the notebook's namespace (``%timeit`` even
     merges locals into it, from four threads at once), and IPython removes its own `get_ipython` from the
-    builtins when a cell ends, while an asynchronous cell still runs. Libraries that ask
+    builtins when a cell ends, while an asynchronous cell still runs. Libraries that call
     `IPython.get_ipython()` still get the real shell.
     """
 
@@ -37,8 +37,8 @@ class WorkerShell:
     def system(self, command: str) -> None:
         """``!command``: run it in a shell and print its output line by line, under the worker's prefix.
 
-        ``{expression}`` and ``$name`` are replaced by values of the worker. The exit status goes to
-        `_exit_code` in the worker's namespace, as IPython does it.
+        ``{expression}`` and ``$name`` are replaced by values of the worker. The exit status is stored as
+        `_exit_code` in the worker's namespace, as IPython stores it in the notebook's.
         """
         from IPython.utils.process import system  # type: ignore[attr-defined]  # made per platform
 
@@ -55,14 +55,14 @@ class WorkerShell:
         return SList(text.splitlines()) if split else LSString(text)
 
     def run_line_magic(self, magic_name: str, line: str, *_: object, **__: object) -> None:
-        """``x?`` and ``x??``: answered once, when the cell has ended; any other ``%name``: refused."""
+        """Answer ``x?`` and ``x??`` once, when the cell has ended; refuse every other ``%name``."""
         if magic_name in DETAILS:
             INQUIRIES.ask(self._session_id, self._worker, Inquiry(line.strip(), DETAILS[magic_name]))
             return
         raise UsageMistake(line_magic_refused(magic_name, line))
 
     def run_cell_magic(self, magic_name: str, *_: object, **__: object) -> NoReturn:
-        """``%%name`` below ``%%disco``: refused."""
+        """Refuse ``%%name`` below ``%%disco``."""
         raise UsageMistake(cell_magic_refused(magic_name))
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -80,7 +80,7 @@ _INSTEAD: Final = {
     "time": f"{_WHOLE}, %%time in a line above how long it takes in all",
     "timeit": f"{_WHOLE}; for a part of it put time.perf_counter() before and behind a loop in the cell",
 }
-"""What does for registers what a magic of the notebook would do there."""
+"""For some magics, what does the same for registers."""
 
 
 def line_magic_refused(name: str, line: str) -> str:
@@ -97,7 +97,7 @@ def line_magic_refused(name: str, line: str) -> str:
 
 
 def cell_magic_refused(name: str) -> str:
-    """Why what stands below ``%%name`` does not run on workers."""
+    """Why a cell below ``%%name`` does not run on workers."""
     return (
         f"%%{name} cannot run on workers: give it a cell of its own without %%disco, or put %%{name} "
         "above %%disco if it is about the whole cell, as %%time and %%capture are (!cmd works here)"
@@ -105,15 +105,15 @@ def cell_magic_refused(name: str) -> str:
 
 
 def refuse_magics(tree: ast.Module) -> None:
-    """Refuse a cell with magics among its statements before any of them is executed.
+    """Refuse a cell with magics among its top-level statements before any statement is executed.
 
-    Those within functions, loops and conditions are refused when they are reached: they may never be.
+    Magics in functions, loops and conditions are refused only when they are reached, which may be never.
 
     Raises:
         UsageMistake: with the line.
     """
     if any(getattr(statement, "name", None) == "get_ipython" for statement in tree.body):
-        return  # the cell's own
+        return  # the cell defines its own
     for statement in tree.body:
         match getattr(statement, "value", None):
             case ast.Call(
@@ -127,7 +127,7 @@ def refuse_magics(tree: ast.Module) -> None:
 
 
 def cell_extras(context: WorkerContext) -> dict[str, object]:
-    """The names that a notebook adds behind a worker's namespace."""
+    """The names that a notebook adds to the builtins of a worker's namespace."""
     shell = WorkerShell(context.id, context.session_id)
     return {
         "get_ipython": lambda: shell,
@@ -138,7 +138,7 @@ def cell_extras(context: WorkerContext) -> dict[str, object]:
 
 
 def _caller_names() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Globals and locals of the innermost frame outside this file: the cell, or a function it defined."""
+    """Globals and locals of the innermost frame outside this file: the cell's, or its function's."""
     frame = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same call
     while frame.f_code.co_filename == __file__ and frame.f_back is not None:
         frame = frame.f_back
@@ -146,9 +146,9 @@ def _caller_names() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _expanded(command: str, names: dict[str, Any], local: dict[str, Any]) -> str:
-    """`command` with its ``{expression}`` and ``$name`` replaced; as it stands where that is impossible.
+    """`command` with ``{expression}`` and ``$name`` replaced; unchanged if that is impossible.
 
-    The second half is IPython's own rule: braces belong to the shell's language, too (``awk '{print $1}'``).
+    IPython has the same rule, because braces belong to the shell's language too (``awk '{print $1}'``).
     """
     from IPython.utils.text import DollarFormatter
 

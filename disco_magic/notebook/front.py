@@ -1,4 +1,4 @@
-"""Everything that the magics share in one notebook."""
+"""The state that all magics of one notebook share."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Front:
         shell: IPython's.
         console: routes output.
         sessions: finds and starts sessions.
-        settings: the magics, which hold what is configured.
-        views: the inspectors and timelines that are open.
+        settings: the magics object, which holds the configuration.
+        views: the open inspectors and timelines.
         refresher: keeps the inspectors up to date.
-        plain: where cells without a magic line run.
-        others: sessions that cells have named, ``--session NAME``.
-        futures: what cells on workers have imported from ``__future__``, see `Cell`.
+        plain: decides where cells without a magic line run.
+        others: sessions that cells have named with ``--session NAME``.
+        futures: flags of what cells on workers have imported from ``__future__``, see `Cell`.
     """
 
     shell: Shell
@@ -52,15 +52,15 @@ class Front:
         self.plain = PlainCells(self)
 
     def variables(self, names: Iterable[str]) -> dict[str, Any]:
-        """Notebook variables by name.
+        """The values of notebook variables, by name.
 
         Raises:
-            UsageMistake: one of them does not exist; near misses are named.
+            UsageMistake: a variable does not exist; the message names similar ones.
         """
         found = {}
         for name in names:
             if name not in self.shell.user_ns:
-                known, hidden = self.shell.user_ns, self.shell.user_ns_hidden  # IPython's own, `open` for one
+                known, hidden = self.shell.user_ns, self.shell.user_ns_hidden  # IPython's own, such as `open`
                 visible = [each for each in known if each not in hidden and not each.startswith("_")]
                 where = "under %%local" if self.plain.on else "in a cell without %%disco"
                 hint = near_misses(name, visible) or f"define it first, {where}"
@@ -69,10 +69,10 @@ class Front:
         return found
 
     def session_in(self, name: str) -> Session:
-        """The session that a notebook variable holds.
+        """The session in a notebook variable.
 
         Raises:
-            UsageMistake: there is no such variable, or something else in it.
+            UsageMistake: there is no such variable, or it holds something else.
         """
         held = self.variables([name])[name]
         from disco_magic.session.session import Session  # brings NumPy, which the extension does not
@@ -85,7 +85,7 @@ class Front:
         return held
 
     def session_there(self, name: str | None) -> Session | None:
-        """Where a cell with ``--session name`` runs, None: without; None if that is not there, or closed."""
+        """The session of ``--session name``, without it the current one; None if closed or missing."""
         if name is None:
             return self.sessions.find()
         try:
